@@ -26,12 +26,12 @@ import numpy as np
 import torch
 
 from embedbench.engines.engine import Engine
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.runs.cell import RunSpec, Spec
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.set_options import parse_settings, plan
 
 SETTINGS = 20  # cells of a seed
 

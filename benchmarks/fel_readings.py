@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from embedbench.learning.fit import Hooks, Loop, Training, train
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context
-from embedbench.learning.net import generator
+from embedbench.learning.net_settings import generator
+from embedbench.learning.training_loop import Hooks, Loop, Training, train
 from embedbench.models.fel import FEL
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 MEMBERS = 3

@@ -24,9 +24,9 @@ def measure(kept: bool) -> list[dict[str, float]]:
     """Measure one side: for each shape, seconds per step, those in the kernel, and peak MB."""
     import torch
 
-    from embedbench.learning.images import ImageTraining
+    from embedbench.learning.image_settings import ImageTraining
     from embedbench.learning.trunk import image_trunk
-    from embedbench.machine import keep_freed_memory
+    from embedbench.system.cpu import keep_freed_memory
 
     torch.set_num_threads(1)
     if kept:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench.scores import multilabel
-from embedbench.scores.label_sets import LabelSets, pack
+from embedbench.scores import label_set_scores
+from embedbench.scores.label_set_predictions import LabelSets, pack
 
 CLASSES, SESSIONS, CHUNK = 1083, 35, 8192
 
@@ -64,8 +64,8 @@ def main() -> None:
         path = Path(folder) / "predictions.h5"
         for what, step in (
             ("written", lambda: made.save(path)),
-            ("scores", lambda: multilabel.matrices(made)),
-            ("curves", lambda: multilabel.curves(made)),
+            ("scores", lambda: label_set_scores.matrices(made)),
+            ("curves", lambda: label_set_scores.curves(made)),
         ):
             began = time.perf_counter()
             step()

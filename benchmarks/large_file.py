@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench import hdf5
-from embedbench.disk import writing
-from embedbench.files.assemble import assemble
-from embedbench.files.layout import block_ranges
-from embedbench.files.samples import TEST, Samples
-from embedbench.files.target import check_target
+from embedbench.files.hdf5_layout import block_ranges
+from embedbench.files.output_path import check_target
+from embedbench.files.sample_list import TEST, Samples
+from embedbench.files.write_file import assemble
+from embedbench.storage import hdf5
+from embedbench.storage.atomic_write import writing
 
 
 def main() -> None:

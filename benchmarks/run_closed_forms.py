@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from embedbench.api import build_stream, make_learner
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context
-from embedbench.seeds import Seeds
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Session, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View
 
 BLOCK = 256

@@ -21,14 +21,14 @@ import numpy as np
 import torch
 
 from embedbench.api import build_stream
-from embedbench.fields import make
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.runs.meter import SessionLog
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings
-from embedbench.seeds import Seeds
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.cost_meter import SessionLog
+from embedbench.runs.set_options import parse_settings
+from embedbench.runs.stream_runner import run_stream
 
 WIDTH, LAYERS, EPOCHS = 256, 3, 100
 

@@ -24,13 +24,13 @@ import torch
 from run_kemker import rate
 
 from embedbench.api import build_stream
-from embedbench.fields import make
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings
-from embedbench.seeds import Seeds
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.set_options import parse_settings
+from embedbench.runs.stream_runner import run_stream
 
 
 def cifar_like(path: Path, width: int = 512) -> Path:

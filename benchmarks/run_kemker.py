@@ -23,13 +23,13 @@ import torch
 from synthetic import clusters
 
 from embedbench.api import build_stream
-from embedbench.fields import make
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.papers.published import load_published
-from embedbench.runs.meter import SessionLog
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings
-from embedbench.seeds import Seeds
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.cost_meter import SessionLog
+from embedbench.runs.set_options import parse_settings
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 
 LEARNERS = ("mlp", "ewc", "pathnet", "geppnet", "geppnet-stm", "fel")

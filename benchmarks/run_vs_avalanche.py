@@ -28,11 +28,11 @@ from timing import gemm_rate, in_turn, mlp_flops, note
 from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
-from embedbench.learning.net import mlp_net
-from embedbench.learning.stop import Stop
-from embedbench.runs.runner import run_stream
+from embedbench.config.seeds import Seeds
+from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.stopping import Stop
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View
 

@@ -32,13 +32,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.learning.nadam import NAdam
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
-from embedbench.runs import settings
-from embedbench.runs.execute import run_cell
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.config.seeds import Seeds
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.optimisers import NAdam
+from embedbench.learning.stopping import Stop
+from embedbench.runs import set_options
+from embedbench.runs.run_one import run_cell
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 
@@ -157,12 +157,12 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
             Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
         )  # a new path, so that no stored run is reused
         link.symlink_to(path.resolve())
-        chosen = settings.Settings(
+        chosen = set_options.Settings(
             protocol={"sessions": plan.sessions},
             learners={"mlp": {"stop": asdict(plan.stop)}},
             references=0,
         )
-        (cell,) = settings.plan(
+        (cell,) = set_options.plan(
             [str(link)], "permutation", ["mlp"], [SEED], settings=chosen, device="cpu"
         )
         run_cell(cell, link.with_suffix(".runs"), torch.get_num_threads())

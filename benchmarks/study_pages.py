@@ -22,9 +22,9 @@ from study_tables import backbone, figures, hours, measured, rows, which
 from study_tables.compared import overall
 from study_tables.parts import studied
 
-from embedbench.disk import write_safely
 from embedbench.errors import UserError
 from embedbench.runs.study_file import read_study
+from embedbench.storage.atomic_write import write_safely
 
 STUDIES = ("which-learner", "backbone")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "studies"

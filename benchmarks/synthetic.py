@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 
 
 def mnist_like(path: Path, train: int = 60_000, test: int = 10_000) -> Path:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from embedbench.api import make_learner as make_learner
     from embedbench.api import run as run
     from embedbench.api import score as score
+    from embedbench.config.seeds import Seeds as Seeds
     from embedbench.errors import UserError as UserError
-    from embedbench.files.file import EmbeddingFile as EmbeddingFile
+    from embedbench.files.embedding_file import EmbeddingFile as EmbeddingFile
     from embedbench.learning.learner import Learner as Learner
     from embedbench.learning.learner import Tags as Tags
-    from embedbench.reports.loading import load_runs as load_runs
-    from embedbench.seeds import Seeds as Seeds
+    from embedbench.reports.load_results import load_runs as load_runs
     from embedbench.streams.protocol import Protocol as Protocol
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import Stream as Stream

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fetching.local import local
-from embedbench.fields import make
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
-from embedbench.machine import limit_threads
-from embedbench.runs.registry import alias_settings, learner_class, protocol_class
-from embedbench.scores.label_sets import AnyPredictions
+from embedbench.runs.class_registry import alias_settings, learner_class, protocol_class
+from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.scoring import score_matrices
-from embedbench.seeds import Seeds
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
+from embedbench.system.cpu import limit_threads
 
 
 def build_stream(
@@ -73,7 +73,7 @@ def run(
 
     `seed` and `threads` are those of `embedbench run`: equal ones give equal answers.
     """
-    from embedbench.runs.runner import run_stream
+    from embedbench.runs.stream_runner import run_stream
 
     if isinstance(learner, str):
         learner = make_learner(learner)
@@ -97,8 +97,8 @@ def score(
         Answers of the `offline` learner on the same stream. A multi-modal stream has several
         `references`: give the answers on each. None: Ω is NaN.
     score : str or None
-        Base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES` for label sets.
-        None: the main score, "class_accuracy" or "pw_js".
+        Base score, one of `scores.scoring.SCORES`, or of `scores.label_set_scores.SCORES` for label
+        sets. None: the main score, "class_accuracy" or "pw_js".
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
     class_sizes : sequence of int or None

@@ -11,11 +11,11 @@ from PIL import Image
 from embedbench.errors import UserError
 
 from .backbone import OURS, Backbone
-from .decoders import PILLOW, decoder_recipe
-from .outside import backbone_class, outside_backbone
-from .shipped import HF
+from .bundled_backbone import HF
+from .plugin_backbones import backbone_class, outside_backbone
 from .source import Source
 from .timm_backbone import TimmBackbone
+from .torchvision_decoder import PILLOW, decoder_recipe
 
 LARGEST = 10_000  # pixels, seconds or tokens
 
@@ -94,10 +94,10 @@ def _open(
     if weights or layers or dtype != "float32":
         raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
     if name == "log-mel":
-        from .audio import LogMel
+        from .log_mel import LogMel
 
         return LogMel(size or LogMel.SECONDS)
-    from .images import Images, Pixels
+    from .pixel_backbone import Images, Pixels
 
     return (Pixels if name == "pixels" else Images)(first(), size)
 

@@ -6,7 +6,7 @@ import heapq
 import os
 import stat
 
-from embedbench.disk import check_regular, unreadable, why
+from embedbench.storage.atomic_write import check_regular, unreadable, why
 
 from .source import escape_name, id_problem
 

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
-from embedbench.networks.hub import model_folder
+from embedbench.networks.hub_weights import model_folder
 from embedbench.networks.weights import file_sha256
 
 from .backbone import Network
 from .hf_inputs import LOCAL, ImageInputs, Inputs, SoundInputs, TextInputs
-from .layers import parse_layers
+from .intermediate_layers import parse_layers
 from .source import Content
 
 JOINT, TOKEN, POOLED, MEAN = (

@@ -16,8 +16,8 @@ from PIL import Image
 from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 
-from .audio import resample
-from .sounds import read_sound
+from .log_mel import resample
+from .sound_files import read_sound
 from .source import Content, open_image
 
 SECONDS, TOKENS = 10, 512  # used of a sound, of a text, if nothing else is asked for

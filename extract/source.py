@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from embedbench.disk import open_regular
 from embedbench.errors import UserError
+from embedbench.storage.atomic_write import open_regular
 
 Content = bytes | Image.Image
 
@@ -45,7 +45,7 @@ class Source:
     labels : array of int
         (N,) index of the leaf class.
     classes, parents : tuple of str, array of int
-        (C,) names and parents, leaves first (see `embedbench.files.samples.Samples`).
+        (C,) names and parents, leaves first (see `embedbench.files.sample_list.Samples`).
     read : callable
         Function from a sample's number to its encoded bytes or image; it is thread-safe.
     split : array of int or None

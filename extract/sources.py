@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import plugins
-from embedbench.disk import check_regular, unreadable
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import is_idx
-from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.storage.atomic_write import check_regular, read_text, unreadable
 
-from .cub import cub_source, is_cub
 from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, media_suffix
-from .outside import absolute_outside, is_outside, outside_source
-from .source import Source, escape_name, read_sample, unusable
-from .texts import TEXT_TABLES, text_table
-from .zips import Archive
+from .plugin_backbones import absolute_outside, is_outside, outside_source
+from .source import Source, escape_name, id_problem, read_sample, unusable
+from .text_tables import TEXT_TABLES, text_table
+from .zip_source import Archive
 
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
@@ -78,7 +77,7 @@ def absolute(source: str) -> str:
 
 def _open(source: str) -> Source:
     if source.startswith(TIMM_PREFIXES):
-        from .datasets import timm_source
+        from .dataset_sources import timm_source
 
         return timm_source(source)
     if is_outside(source):
@@ -118,7 +117,7 @@ def _directory(path: Path) -> Source:
     if is_cub(path):
         return cub_source(path)
     if is_idx(path):
-        from .datasets import idx_source
+        from .dataset_sources import idx_source
 
         return idx_source(path)
     return _folder(path)
@@ -199,7 +198,7 @@ def _of_one_kind(
             f"no image in {where}, no sound, no .txt file; expected class folders of one kind."
         )
     if sounds:
-        from .sounds import check_readable
+        from .sound_files import check_readable
 
         check_readable(sounds)
     return paths, "sounds" if sounds else "images"
@@ -250,3 +249,76 @@ def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:
     """Return each folder's name; its whole path if the name is not unique."""
     times = Counter(folder[-1] for folder in folders)
     return [folder[-1] if times[folder[-1]] == 1 else "/".join(folder) for folder in folders]
+
+
+# CUB-200-2011: a folder with lists of images, classes and splits.
+
+
+def is_cub(root: Path) -> bool:
+    """Whether a folder holds CUB-200-2011's lists."""
+    return (root / "images.txt").is_file() and (root / "image_class_labels.txt").is_file()
+
+
+def cub_source(root: Path) -> Source:
+    """Return CUB-200-2011 as its lists say; see the README inside its archive.
+
+    Raises
+    ------
+    UserError
+        A list is missing, cannot be read, or does not belong to the others.
+    """
+    paths = _table(root / "images.txt")
+    numbers = _table(root / "image_class_labels.txt")
+    training = _table(root / "train_test_split.txt")
+    names = _table(root / "classes.txt")
+    if not paths.keys() == numbers.keys() == training.keys():
+        raise UserError(
+            f"images.txt, image_class_labels.txt and train_test_split.txt in {root} "
+            "list different images; restore the three files from the data set's archive."
+        )
+    if len(set(names.values())) < len(names) or any("\0" in name for name in names.values()):
+        raise UserError(f"classes.txt in {root} has a name twice, or one with a zero byte.")
+    index = {number: i for i, number in enumerate(names)}
+    unknown = sorted(set(numbers.values()) - index.keys())
+    if unknown:
+        raise UserError(f"class {unknown[0]} of image_class_labels.txt is not in classes.txt.")
+    times = Counter(paths.values())
+    problems = {
+        f"images/{path}": "it is listed more than once" if times[path] > 1 else _problem(path)
+        for path in paths.values()
+    }
+    kept = [key for key, path in paths.items() if not problems[f"images/{path}"]]
+    ids = tuple(f"images/{paths[key]}" for key in kept)
+    return Source(
+        name="CUB-200-2011",
+        ids=ids,
+        labels=np.array([index[numbers[key]] for key in kept], np.int64),
+        classes=tuple(names.values()),
+        parents=np.full(len(names), -1, np.int64),
+        read=lambda i: read_sample(root / ids[i]),
+        split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
+        refused=tuple(
+            (escape_name(name), problem) for name, problem in problems.items() if problem
+        ),
+    )
+
+
+def _problem(path: str) -> str:
+    """Return why an image of the list cannot be read; empty if it can."""
+    if path.startswith("/") or ".." in path.split("/"):
+        return "its path leads out of the folder"
+    return id_problem(f"images/{path}")
+
+
+def _table(path: Path) -> dict[str, str]:
+    """Return the lines "key value" of a text file, in order."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
+    rows: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if line.strip():
+            key, _, value = line.strip().partition(" ")
+            if not value or key in rows:
+                raise UserError(f"{path}, line {number}: expected 'id value', each id once.")
+            rows[key] = value
+    return rows

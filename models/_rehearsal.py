@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, require, within
 from embedbench.errors import unknown
-from embedbench.fields import at_least, require, within
 
 
 @dataclass(frozen=True)

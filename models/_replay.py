@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from embedbench.learning.augment import Views
+from embedbench.learning.augmentation import Views
 from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective, batch_loss
-from embedbench.learning.net import augmented_views
+from embedbench.learning.net_settings import augmented_views
 from embedbench.streams.stream import Session
 
 # Adds the gradients of samples from memory to those of the new samples, which the parameters hold.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.arrays import Bools, Ints
-from embedbench.fields import above, at_least, check_size, require, within
+from embedbench.config.declared_settings import above, at_least, check_size, require, within
 from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps

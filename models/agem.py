@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, session_classes
-from embedbench.learning.net import augmented_views
-from embedbench.learning.network import NetLearner
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import augmented_views
 from embedbench.learning.optimisers import trainable_parameters
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

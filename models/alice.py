@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from embedbench.fields import above, at_least, require
-from embedbench.learning.cosine import CosineNet
-from embedbench.learning.distill import only
-from embedbench.learning.fit import Hooks, Loop, fit
+from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.seeds import Seeds
+from embedbench.learning.cosine_network import CosineNet
+from embedbench.learning.distillation import only
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.net import check_training, generator
+from embedbench.learning.net_settings import check_training, generator
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
 
 

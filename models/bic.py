@@ -15,17 +15,17 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.arrays import Bools
+from embedbench.config.declared_settings import above, later, require, within
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import above, later, require, within
-from embedbench.learning.distill import distillation, only
+from embedbench.learning.distillation import distillation, only
+from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.net import eval_features, generator, predict
-from embedbench.learning.network import NetLearner
-from embedbench.learning.views import ViewPart
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import eval_features, generator, predict
+from embedbench.learning.sample_views import ViewPart
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

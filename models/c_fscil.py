@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
+from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import above, at_least, require
-from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net import check_training, generator, mlp_net
+from embedbench.learning.net_settings import check_training, generator, mlp_net
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
 
 DECAY = 5e-4  # weight decay while the projection is retrained

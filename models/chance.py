@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

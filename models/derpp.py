@@ -10,14 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from embedbench.fields import at_least, require
+from embedbench.config.declared_settings import at_least, require
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.images import ImageTraining
+from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import augmented_views, check_training, net_bytes, new_net, predict
-from embedbench.seeds import Seeds
+from embedbench.learning.net_settings import (
+    augmented_views,
+    check_training,
+    net_bytes,
+    new_net,
+    predict,
+)
 from embedbench.streams.stream import StreamSpec
 
 

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import above, at_least, require
-from embedbench.learning.distill import distillation, only
+from embedbench.learning.distillation import distillation, only
+from embedbench.learning.exemplar_budget import Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import Memory, check_memory, session_classes
-from embedbench.learning.net import augmented_views, eval_features, generator, predict
-from embedbench.learning.network import NetLearner
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import augmented_views, eval_features, generator, predict
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

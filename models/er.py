@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import augmented_views
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import augmented_views
 from embedbench.streams.stream import Session, StreamSpec
 
 

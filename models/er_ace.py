@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._replay import random_replay, replay_session, replay_step

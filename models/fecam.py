@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from embedbench.config.declared_settings import above, require, within
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
-from embedbench.fields import above, require, within
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

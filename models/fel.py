@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.declared_settings import above, at_least, check_size, later, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.fields import above, at_least, check_size, later, require
-from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner
-from embedbench.learning.net import check_training, net_bytes, predict
+from embedbench.learning.net_settings import check_training, net_bytes, predict
 from embedbench.learning.optimisers import fresh_optimiser
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import train
 from embedbench.streams.stream import Session, StreamSpec
 
 VALUES = ("raw", "saturate", "sign")

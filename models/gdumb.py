@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.fields import above, require, within
+from embedbench.config.declared_settings import above, require, within
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.fit import Hooks, Loop, fit
-from embedbench.learning.images import ImageTraining
+from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import (
+from embedbench.learning.net_settings import (
     Net,
     augmented_views,
     check_training,
@@ -26,8 +26,8 @@ from embedbench.learning.net import (
     trunk_and_head,
 )
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

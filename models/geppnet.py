@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.store import Store
-from embedbench.seeds import Seeds
+from embedbench.learning.sample_store import Store
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal

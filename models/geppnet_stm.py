@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from embedbench.arrays import Ints
-from embedbench.fields import at_least, require
+from embedbench.config.declared_settings import at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.store import Store
-from embedbench.seeds import Seeds
+from embedbench.learning.sample_store import Store
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal

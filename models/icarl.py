@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.net import Net, eval_features, predict, trunk_and_head
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import Net, eval_features, predict, trunk_and_head
 from embedbench.streams.stream import Session, StreamSpec
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
+from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import eval_features, predict
-from embedbench.learning.network import NetLearner
-from embedbench.learning.views import blocks
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import eval_features, predict
+from embedbench.learning.sample_views import blocks
 from embedbench.streams.stream import Session, StreamSpec
 
 RECTIFIED = ("probabilities", "logits")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Labels
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Tags
-from embedbench.learning.net import new_net
-from embedbench.learning.network import NetLearner
-from embedbench.learning.store import Store
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import new_net
+from embedbench.learning.sample_store import Store
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

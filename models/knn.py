@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from embedbench.config.declared_settings import at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
-from embedbench.fields import at_least, require
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 DISTANCES = 2**23  # distances held at once, 32 MiB

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from embedbench.fields import above, at_least, require
-from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.distill import only
+from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.seeds import Seeds
+from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.distillation import only
+from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.net import eval_features, predict
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import eval_features, predict
 from embedbench.streams.stream import Session, StreamSpec
 
 

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from embedbench.fields import at_least, require
-from embedbench.learning.augment import Views
+from embedbench.config.declared_settings import at_least, require
+from embedbench.config.seeds import Seeds
+from embedbench.learning.augmentation import Views
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import among, batch_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import in_parts
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import in_parts
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._replay import Replay, plainly, replay_session, replay_step

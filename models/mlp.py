@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from embedbench.learning.learner import Context, Tags
-from embedbench.learning.network import NetLearner
+from embedbench.learning.net_learner import NetLearner
 from embedbench.streams.stream import Session
 
 

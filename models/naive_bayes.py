@@ -9,11 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from embedbench.config.declared_settings import require, within
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
-from embedbench.fields import require, within
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from embedbench.config.declared_settings import at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import at_least, require
-from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net import check_training, generator, mlp_net, net_bytes, predict
+from embedbench.learning.net_settings import check_training, generator, mlp_net, net_bytes, predict
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.stop import Stop
-from embedbench.learning.views import JoinedView, Rows
-from embedbench.seeds import Seeds
+from embedbench.learning.sample_views import JoinedView, Rows
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import train
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

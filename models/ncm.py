@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import normalize
 
+from embedbench.config.declared_settings import later
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
-from embedbench.fields import later
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 

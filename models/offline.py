@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
 from .mlp import MLP

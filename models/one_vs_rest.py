@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 

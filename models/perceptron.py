@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 BLOCK = 256  # samples at once

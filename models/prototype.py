@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

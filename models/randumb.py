@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from embedbench.fields import above, at_least, check_size, require, within
+from embedbench.config.declared_settings import above, at_least, check_size, require, within
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.net import generator
-from embedbench.seeds import Seeds
+from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import StreamSpec
 
 from ._blocks import Blocks

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from embedbench.config.declared_settings import at_least, check_size, later, require
+from embedbench.config.seeds import Seeds
 from embedbench.errors import unknown
-from embedbench.fields import at_least, check_size, later, require
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net import generator
-from embedbench.seeds import Seeds
+from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._ridge import ridge

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.fields import above, at_least, require
+from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
-from embedbench.learning.network import NetLearner
+from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.optimisers import trainable_parameters
-from embedbench.learning.penalty import pull
-from embedbench.seeds import Seeds
+from embedbench.learning.quadratic_penalty import pull
 from embedbench.streams.stream import Session, StreamSpec
 
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from embedbench.config.declared_settings import at_least, require, within
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, require, within
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 from ._gaussians import deviations, discriminants, oas

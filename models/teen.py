@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.fields import above, require, within
+from embedbench.config.declared_settings import above, require, within
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.fields import above, require
-from embedbench.learning.distill import distillation, only
+from embedbench.config.declared_settings import above, require
+from embedbench.config.seeds import Seeds
+from embedbench.learning.distillation import distillation, only
+from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.net import Net, eval_features, predict
-from embedbench.learning.network import NetLearner
-from embedbench.seeds import Seeds
+from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.net_settings import Net, eval_features, predict
 from embedbench.streams.stream import Session, StreamSpec
 
 

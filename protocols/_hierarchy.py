@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.arrays import Bools, Ints
-from embedbench.disk import read_text
+from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError, unknown
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import levels
-from embedbench.typed import JsonRecord, parse_json
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import levels
+from embedbench.storage.atomic_write import read_text
 
 # published hierarchies that ship with the project, and the validation fraction of their authors
 PUBLISHED = {

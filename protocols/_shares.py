@@ -9,8 +9,8 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, VAL
 
 from ._hierarchy import Hierarchy
 

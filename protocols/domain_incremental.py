@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, require
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, require
-from embedbench.files.file import EmbeddingFile
-from embedbench.streams.building import (
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import (
     Split,
     flat_spec,
     load_table,
@@ -21,7 +22,6 @@ from embedbench.streams.building import (
     one_file,
     split_rows,
 )
-from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
 TESTS = ("domain", "all")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import ClassVar
 
 import numpy as np
 
 from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, later, require
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, later, require
-from embedbench.files.file import FINAL, EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN
-from embedbench.streams.building import (
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import (
     Split,
     check_loss,
     flat_spec,
@@ -23,12 +28,101 @@ from embedbench.streams.building import (
     split_rows,
     view_session,
 )
-from embedbench.streams.class_order import class_order, order_notes
-from embedbench.streams.layers import layer_names
-from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Origin, Stream
 
-from ._fscil_lists import LISTS, SHOT, listed_rows
+# The published lists of few-shot class-incremental learning, and the rows that they name.
+#
+# **Source**: the benchmarks are Tao et al.'s (2020), the lists those of CEC (Zhang et al., 2021)
+# that later papers use: all training images of session 0, and five of each class after it.
+
+
+# classes of session 0, and of each later session
+LISTS = {"cifar100": (60, 5), "cub200": (100, 10), "mini-imagenet": (60, 5)}
+SHOT = 5
+CIFAR = 50_000  # training samples of CIFAR-100; its lists number them
+
+
+def read_list(name: str) -> list[list[str]]:
+    """The lines of each session's list: numbers of training images (CIFAR-100), or their paths."""
+    asset = resources.files("embedbench") / "assets" / "fscil" / f"{name}.txt.gz"
+    text = gzip.decompress(asset.read_bytes()).decode()
+    return [session.splitlines() for session in text.split("\n\n")]
+
+
+def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
+    """The rows that the list of each session names, in its order.
+
+    The lists of CIFAR-100 hold numbers: those of sample ids `train/NUMBER`, or else positions in
+    `pool`. The other lists hold paths, which are matched by their last part, the image's name.
+
+    Parameters
+    ----------
+    pool : array of int
+        Rows of the file's training samples, (n,), ascending.
+
+    Raises
+    ------
+    UserError
+        A listed sample is missing, or a session's samples are of unexpected classes.
+    """
+    sessions = read_list(name)
+    numbered = name == "cifar100"
+    row = _by_number(file, pool) if numbered else _by_name(file, pool)
+    keys = [[_last(line) for line in lines] for lines in sessions]
+    missing = [line for lines in sessions for line in lines if _last(line) not in row]
+    if missing:
+        raise UserError(
+            f"the lists of {name} name {sum(map(len, sessions))} training images, and "
+            f"{len(missing)} of them are not among the training samples of {file.path.name}, the "
+            f"first {missing[0]!r}; extract the data set with its official split and sample ids"
+        )
+    rows = [np.array([row[key] for key in session], dtype=np.int64) for session in keys]
+    _check_classes(name, file, rows)
+    return rows
+
+
+def _by_number(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
+    """Row of each training sample by its number in the data set."""
+    if len(pool) != CIFAR:
+        raise UserError(
+            f"the lists of cifar100 count its {CIFAR} training samples, and {file.path.name} has "
+            f"{len(pool)}; extract the whole data set with its official split"
+        )
+    ids = file.sample_ids[pool].tolist()
+    tails = [i.removeprefix("train/") for i in ids]
+    numbered = all(
+        i != tail and tail.isdecimal() and len(tail) < 9 for i, tail in zip(ids, tails, strict=True)
+    )
+    numbers = map(int, tails) if numbered else range(CIFAR)
+    return dict(zip(map(str, numbers), pool.tolist(), strict=True))
+
+
+def _by_name(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
+    """Row of each training sample by the last part of its id."""
+    return dict(zip(map(_last, file.sample_ids[pool].tolist()), pool.tolist(), strict=True))
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
+    """Refuse a file whose labels do not fit the lists."""
+    base, way = LISTS[name]
+    seen: set[int] = set()
+    for k, taught in enumerate(rows):
+        classes, counts = np.unique(file.labels[taught], return_counts=True)
+        expected = way if k else base
+        new = {*classes.tolist()} - seen
+        if len(new) != expected or len(classes) != expected or (k and (counts != SHOT).any()):
+            raise UserError(
+                f"session {k} of {name} should have {expected} new classes"
+                f"{f' of {SHOT} samples each' if k else ''}, and the samples of {file.path.name} "
+                f"that its list names are of {len(classes)} classes, {len(new)} of them new: the "
+                "file has its samples or labels in another order; extract the data set again"
+            )
+        seen |= new
+
 
 WAY = 5
 Drawn = tuple[Ints, Ints]  # classes of a session, and rows of its training samples
@@ -43,7 +137,7 @@ class FSCIL(Protocol):
 
     **Source**: Tao et al. (2020); Tang et al. (2024), §4.1 and §5.1: CIFAR-100 and miniImageNet
     60 + 8 × 5 classes with 5 shots, CUB-200 100 + 10 × 10 with 5; published lists, see
-    `embedbench.protocols._fscil_lists`.
+    `embedbench.protocols.fscil`.
 
     **Departs**: validation data comes from the base session only, carved as in every protocol, so
     that the base is taught with 90 % of its samples. Later sessions have none, and their shots may

@@ -9,11 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, later, require
 from embedbench.errors import UserError
-from embedbench.fields import at_least, later, require
-from embedbench.files.file import FINAL, EmbeddingFile
-from embedbench.files.samples import TEST
-from embedbench.streams.building import (
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_list import TEST
+from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import (
     check_loss,
     flat_spec,
     load_table,
@@ -22,8 +24,6 @@ from embedbench.streams.building import (
     split_rows,
     view_session,
 )
-from embedbench.streams.class_order import class_order, order_notes
-from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
 

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, require
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, require
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST
-from embedbench.streams.building import (
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import (
     Split,
     Taught,
     class_mask,
@@ -24,9 +25,8 @@ from embedbench.streams.building import (
     one_file,
     split_rows,
 )
-from embedbench.streams.protocol import Protocol
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import Table
 
 ORDERINGS = ("iid", "class-iid", "instance", "class-instance")
 SESSIONS = 10

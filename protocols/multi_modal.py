@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, digest
+from embedbench.config.declared_settings import at_least, require
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, require
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.layout import PIXELS
-from embedbench.streams.building import flat_spec, load_table, split_rows, view_session
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import flat_spec, load_table, split_rows, view_session
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Table
 
 
 @dataclass(kw_only=True)

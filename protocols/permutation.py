@@ -11,10 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from embedbench.fields import at_least, require
-from embedbench.files.file import EmbeddingFile
-from embedbench.streams.building import flat_spec, load_table, one_file, split_rows, view_session
+from embedbench.config.declared_settings import at_least, require
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.protocol import Protocol
+from embedbench.streams.protocol_tools import (
+    flat_spec,
+    load_table,
+    one_file,
+    split_rows,
+    view_session,
+)
 from embedbench.streams.stream import Stream
 
 

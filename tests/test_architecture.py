@@ -19,12 +19,11 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # A room, or a file of the ground, imports from strictly lower floors only. Modules of `models` and
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
-    {"errors", "arrays", "callbacks", "docstrings", "machine", "repeatable", "version"},
-    {"disk", "fields", "latex", "markdown", "plugins", "seeds", "terminal", "typed"},
-    {"archives", "cache", "declared", "gate", "holder", "table_forms"},
-    {"hdf5", "leases", "torch_file"},
+    {"errors", "arrays", "system", "version"},
+    {"config", "text", "plugins"},
+    {"storage"},
     {"files", "networks", "scores", "engines"},
-    {"streams", "reports", "extract", "fetching"},
+    {"streams", "reports", "extract"},
     {"learning", "protocols"},
     {"models", "runs"},
     {"checks", "papers", "sharing", "api"},
@@ -39,10 +38,9 @@ ONLY = {
     "protocols": {"streams", "files"},
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
-    "sharing": {"runs", "reports", "streams", "scores", "fetching", "files"},
-    "fetching": {"files"},
+    "sharing": {"runs", "reports", "streams", "scores", "files"},
 }
-GROUND = set().union(*FLOORS[:4])
+GROUND = set().union(*FLOORS[:3])
 # What a room may import from outside the project and the standard library.
 OUTSIDE = {
     "extract": {
@@ -50,7 +48,6 @@ OUTSIDE = {
         *{"timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
-    "fetching": {"fsspec", "huggingface_hub"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},
@@ -76,9 +73,21 @@ SLOW = {
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},
-    *{"reports/file_map", "reports/html", "reports/lines", "reports/maps", "reports/panels"},
-    *{"reports/plots", "reports/scatter", "reports/sheet", "reports/stream_plot", "reports/svg"},
-    *{"runs/evaluators", "runs/execute", "runs/runner", "streams/anneal"},
+    *{
+        "reports/embedding_map",
+        "reports/html_report",
+        "reports/curve_figures",
+        "reports/heatmap",
+        "reports/matrix_figures",
+    },
+    *{
+        "reports/svg_charts",
+        "papers/fscil/tsne",
+        "reports/figure_files",
+        "reports/stream_plot",
+        "reports/inline_svg",
+    },
+    *{"runs/evaluate", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing"},
 }
 # Their `__init__.py` resolve names lazily; every other one is empty.
 FACES = {"", "extract"}
@@ -128,7 +137,7 @@ def imports(path: Path, package: str) -> list[Import]:
 
 
 def name_of(path: Path) -> str:
-    """`files/file` of embedbench/files/file.py, `models/mlp` of models/mlp.py."""
+    """`files/inspect` of embedbench/files/inspect.py, `models/mlp` of models/mlp.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return "/".join(parts[1:] if parts[0] == "embedbench" else parts)
 
@@ -313,21 +322,20 @@ def test_rooms_are_flat_and_linked_into_the_package(room: str) -> None:
 
 
 def test_no_file_is_long() -> None:
-    """Under 500 lines."""
+    """At most 500 lines: one thought a file, never cut for its length."""
     lengths = {n: len(p.read_text(encoding="utf-8").splitlines()) for n, p in FILES.items()}
-    assert not {name: n for name, n in lengths.items() if n >= 500}
+    assert not {name: n for name, n in lengths.items() if n > 500}
 
 
 def test_no_function_is_long() -> None:
-    """Under 50 lines, docstring apart, with one exception."""
-    kernel = ("models/_som_kernel", "steps")  # compiled; cut in parts it is slower
+    """At most 60 lines, docstring apart."""
     broken = {
         (name, node.name): length(node)
         for name, path in FILES.items()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) >= 50
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > 60
     }
-    assert set(broken) == {kernel}, broken
+    assert not broken, broken
 
 
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -341,7 +349,7 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     """The rules above hold because nothing breaks them, not because nothing is found."""
     path = tmp_path / "wrong.py"
     path.write_text(
-        "import models\nfrom embedbench.runs import runner\nfrom .ewc import EWC\n"
+        "import models\nfrom embedbench.runs import stream_runner\nfrom .ewc import EWC\n"
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    import torch\n"
         "def f():\n    from embedbench.extract import extract\n"
@@ -349,7 +357,7 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     result = {i.module: i for i in imports(path, "embedbench.models")}
     assert set(result) == {
         "models",
-        "embedbench.runs.runner",
+        "embedbench.runs.stream_runner",
         "embedbench.models.ewc.EWC",
         "typing.TYPE_CHECKING",
         "torch",
@@ -359,7 +367,7 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     assert not result["torch"].lazy
     assert result["embedbench.extract.extract"].lazy
     assert target("embedbench.models.ewc.EWC") == "models/ewc"
-    assert target("embedbench.runs.runner") == "runs/runner"
+    assert target("embedbench.runs.stream_runner") == "runs/stream_runner"
     assert target("embedbench.extract.extract") == "extract/__init__"
     assert target("numpy.typing") is None
     assert len(ALL) > 800

@@ -20,10 +20,10 @@ import typer
 
 from embedbench import plugins
 from embedbench.cli import app
-from embedbench.fields import make
-from embedbench.files.exchange import import_file
-from embedbench.runs import registry
-from embedbench.runs.settings import parse_settings
+from embedbench.config.declared_settings import make
+from embedbench.files.import_export import import_file
+from embedbench.runs import class_registry
+from embedbench.runs.set_options import parse_settings
 from embedbench.scores.metrics import all_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,16 +90,16 @@ def test_commands_parse(line: str) -> None:
 def test_settings_are_accepted(item: str) -> None:
     """By the learner that they name, or by one of the protocols."""
     name = item.partition(".")[0]
-    if name in registry.learner_names():
+    if name in class_registry.learner_names():
         trunk = [f"{name}.trunk=resnet8"] if ".images." in item else []
         values = parse_settings([item, *trunk], [name], None).learners[name]
-        make(registry.learner_class(name), values, name=name)
+        make(class_registry.learner_class(name), values, name=name)
     elif name == "protocol":
         values = parse_settings([item], [], None).protocol
         fields = {
             field.name
-            for protocol in registry.protocol_names()
-            for field in dataclasses.fields(registry.protocol_class(protocol))
+            for protocol in class_registry.protocol_names()
+            for field in dataclasses.fields(class_registry.protocol_class(protocol))
         }
         assert {*values} <= fields
 
@@ -164,7 +164,7 @@ def test_the_catalogue_names_all_there_is() -> None:
         for row in re.findall(r"^\| (`.*?`) \|", catalogue, re.MULTILINE)
         for name in re.findall(r"`([\w-]+)`", row)
     }
-    there = {*registry.protocol_names(), *registry.learner_names(), *all_metrics()}
+    there = {*class_registry.protocol_names(), *class_registry.learner_names(), *all_metrics()}
     assert named == there
 
 

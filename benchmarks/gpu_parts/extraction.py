@@ -19,15 +19,15 @@ from PIL import Image
 from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.backbones import choose_device, open_backbone
-from embedbench.extract.decode import decode
-from embedbench.extract.job import CPU_BATCH, CUDA_BATCH, CUDA_LANES
+from embedbench.extract.decode_batches import decode
+from embedbench.extract.extraction_spec import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
-from embedbench.machine import cores
-from embedbench.networks.shipped import shipped_weights
+from embedbench.networks.shipped_weights import shipped_weights
 from embedbench.networks.timm_models import timm
-from embedbench.repeatable import repeatable
-from embedbench.runs.meter import Meter
+from embedbench.runs.cost_meter import Meter
+from embedbench.system.cpu import cores
+from embedbench.system.determinism import repeatable
 from gpu_parts.bits import bits
 from gpu_parts.step import Bench, Figure, Step, joules_text
 

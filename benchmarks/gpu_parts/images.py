@@ -17,18 +17,18 @@ from run_fr import EPOCHS, cifar_like, taught
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.learning.augment import augment
-from embedbench.learning.fit import train
+from embedbench.config.seeds import Seeds
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.learning.augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net import generator, trunk_and_head
+from embedbench.learning.net_settings import generator, trunk_and_head
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.repeatable import repeatable
-from embedbench.runs.meter import Meter
-from embedbench.seeds import Seeds
+from embedbench.learning.training_loop import train
+from embedbench.runs.cost_meter import Meter
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
+from embedbench.system.determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 AIM = 1.15  # times the bare loop's seconds

@@ -13,18 +13,18 @@ from synthetic import mnist_like
 from timing import in_turn
 
 from embedbench.engines.engine import Engine
-from embedbench.learning.nadam import NAdam
-from embedbench.machine import cores
+from embedbench.learning.optimisers import NAdam
 from embedbench.papers.data import shipped_layers
-from embedbench.repeatable import repeatable
-from embedbench.runs.command import split_key
-from embedbench.runs.grid import run_grid
-from embedbench.runs.meter import Meter
+from embedbench.runs.class_registry import ALIASES
+from embedbench.runs.cost_meter import Meter
+from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.presets import preset
-from embedbench.runs.registry import ALIASES
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.single_run_command import split_key
+from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
+from embedbench.system.cpu import cores
+from embedbench.system.determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 AIM = 1.15  # times the bare loop's seconds
@@ -113,7 +113,7 @@ def league(bench: Bench) -> list[Figure]:
             cell, why = outcome.failed[0]
             raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
                                f"{cell.learner}: {why}")  # fmt: skip
-        records[side] = {r.learner: r for r in map(record.load, outcome.places)}
+        records[side] = {r.learner: r for r in map(record_files.load, outcome.places)}
     return [_beside(name, records["cpu"][name], records["card"][name]) for name in learners]
 
 
@@ -151,7 +151,7 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     seconds = time.perf_counter() - began
     if outcome.failed:
         raise RuntimeError(outcome.failed[0][1])
-    learned = [record.load(place).seconds.learn for place in outcome.places]
+    learned = [record_files.load(place).seconds.learn for place in outcome.places]
     a_minute = 60 * n / seconds
     return [
         Figure(

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.markdown import table
-from embedbench.scores.ranking import LEVEL, kendall_tau
-from embedbench.scores.stats import Stat, format_signed
+from embedbench.scores.learner_ranking import LEVEL, kendall_tau
+from embedbench.scores.mean_intervals import Stat, format_signed
+from embedbench.text.markdown import table
 
 from . import parts
 from .compared import letters, overall, percent, stat, streams, within

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from embedbench.reports.comparison import RankedLearner, Ranking, compare
-from embedbench.reports.study import ComparisonStudy
-from embedbench.scores.ranking import PairedDifference
-from embedbench.scores.stats import Stat, format_signed
+from embedbench.reports.compare_learners import ComparisonStudy
+from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
+from embedbench.scores.learner_ranking import PairedDifference
+from embedbench.scores.mean_intervals import Stat, format_signed
 
 from .rows import LEFT_OUT, Row
 

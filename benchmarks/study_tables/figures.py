@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from embedbench.reports.comparison import Ranking
-from embedbench.reports.panels import diagram
-from embedbench.reports.sheet import write
-from embedbench.reports.styles import assign_styles
-from embedbench.reports.svg import INK, look
+from embedbench.reports.comparison_results import Ranking
+from embedbench.reports.figure_files import write
+from embedbench.reports.inline_svg import INK, look
+from embedbench.reports.learner_colours import assign_styles
+from embedbench.reports.matrix_figures import diagram
 
 from .compared import used
 from .rows import Row

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.runs.study_file import read_study
-from embedbench.runs.study_parts import parts
+from embedbench.runs.study_runs import parts
 
 from .rows import Row
 

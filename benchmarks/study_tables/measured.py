@@ -14,12 +14,12 @@ import torch
 
 from embedbench import load_runs
 from embedbench.api import build_stream, make_learner
-from embedbench.checks.tools import held_bytes, state_bytes
-from embedbench.disk import read_text, write_safely
-from embedbench.machine import limit_threads
-from embedbench.reports.run_data import Run
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.checks.learner_check_tools import held_bytes, state_bytes
+from embedbench.config.seeds import Seeds
+from embedbench.reports.loaded_run import Run
+from embedbench.runs.stream_runner import run_stream
+from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.system.cpu import limit_threads
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from embedbench.markdown import table
-from embedbench.reports.comparison import Ranking
-from embedbench.scores.stats import format_signed
+from embedbench.reports.comparison_results import Ranking
+from embedbench.scores.mean_intervals import format_signed
+from embedbench.text.markdown import table
 
 from .compared import letters, percent, stat, streams, used, within
 from .rows import REFERENCES, Row

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from embedbench import load_runs
-from embedbench.disk import read_text, write_safely
 from embedbench.errors import UserError
+from embedbench.storage.atomic_write import read_text, write_safely
 
 REFERENCES = ("joint", "chance", "offline")
 LEFT_OUT = ("nan", "diverged")  # as in every report

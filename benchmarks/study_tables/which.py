@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.markdown import table
-from embedbench.reports.comparison import Ranking
-from embedbench.scores.ranking import PairedDifference
+from embedbench.reports.comparison_results import Ranking
+from embedbench.scores.learner_ranking import PairedDifference
+from embedbench.text.markdown import table
 
 from . import parts
 from .compared import apart, over_streams, overall, percent, streams, used, verdict

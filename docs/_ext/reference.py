@@ -16,10 +16,10 @@ from settings_tables import settings, settings_page
 
 import embedbench
 from embedbench.cli import app as commands
-from embedbench.cli.listing import entries
-from embedbench.runs import presets, registry
-from embedbench.scores import few_shot, metrics, rescaled
-from embedbench.streams import class_order, orders
+from embedbench.cli.list_entries import entries
+from embedbench.runs import class_registry, presets
+from embedbench.scores import against_chance, few_shot_scores, metrics
+from embedbench.streams import class_order, class_order_kinds
 
 FOLDER = DOCS / "reference"
 # What the public names return and take: name → module.
@@ -75,8 +75,8 @@ def write(folder: Path = FOLDER) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", registry.learner_class, groups, learner_notes)
-    yield from kind("protocols", registry.protocol_class, groups, lambda name, cls: "")
+    yield from kind("learners", class_registry.learner_class, groups, learner_notes)
+    yield from kind("protocols", class_registry.protocol_class, groups, lambda name, cls: "")
     yield "settings.md", settings_page(groups)
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
@@ -101,7 +101,7 @@ def kind(
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        same = registry.ALIASES.get(name) if room == "learners" else None
+        same = class_registry.ALIASES.get(name) if room == "learners" else None
         listed.append((f"[`{name}`]({room}/{same or name}.md)", cell(markdown(row["summary"]))))
         if same is None:
             cls = class_of(name)
@@ -149,9 +149,9 @@ def learner_notes(name: str, cls: type) -> str:
     facts += [] if tags.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
-    for alias, same in registry.ALIASES.items():
+    for alias, same in class_registry.ALIASES.items():
         if same == name:
-            given = registry.alias_settings(alias).items()
+            given = class_registry.alias_settings(alias).items()
             with_ = " with " + ", ".join(f"`{k}={v}`" for k, v in given) if given else ""
             lines.append(f"`{alias}` is `{name}`{with_}.")
     return "\n\n".join(lines)
@@ -163,7 +163,7 @@ def learner_notes(name: str, cls: type) -> str:
 def metrics_page() -> str:
     """Every metric with its formula and source."""
     homes: dict[str, ModuleType] = {
-        name: home for home in (few_shot, rescaled, metrics) for name in vars(home)
+        name: home for home in (few_shot_scores, against_chance, metrics) for name in vars(home)
     }
     text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."
     for row in entries("metrics"):
@@ -184,8 +184,8 @@ def presets_page() -> str:
 
 def orders_page() -> str:
     """The class orders that streams take, and those that `embedbench order` makes."""
-    known, made = parameters(class_order.class_order), parts_of_module(orders)
-    kinds = ", ".join(f"`{kind}`" for kind in orders.KINDS)
+    known, made = parameters(class_order.class_order), parts_of_module(class_order_kinds)
+    kinds = ", ".join(f"`{kind}`" for kind in class_order_kinds.KINDS)
     return (
         "# Class orders\n\n`--order` of `embedbench run` takes one of "
         f"{', '.join(f'`{name}`' for name in class_order.ORDERS)}, or an order file.\n\n"

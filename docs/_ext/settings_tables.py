@@ -7,8 +7,8 @@ from typing import Any
 
 from docstrings import cell, markdown, parts, table
 
-from embedbench.declared import format_setting, get_default, list_settings
-from embedbench.fields import later_fields
+from embedbench.config.declared_settings import later_fields
+from embedbench.config.settings_schema import format_setting, get_default, list_settings
 
 
 def settings(cls: type, groups: dict[str, type], above: str) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.disk import write_safely
 from embedbench.files.verify import verify
+from embedbench.storage.atomic_write import write_safely
 
 from .demand import demand
 

@@ -8,34 +8,42 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 
-from embedbench.fields import make
-from embedbench.learning.learner import Learner
+from embedbench.config.declared_settings import make
+from embedbench.learning.learner import Learner, learns_sessions
+from embedbench.runs.checkpoint import CheckpointDirectory
+from embedbench.streams.stream import Stream
 
 from .demand import applies_where, demand
-from .small_streams import blobs
-from .tools import (
+from .learner_check_tools import (
     SEEDS,
     as_loaded,
     ask,
     device,
     going_on,
+    held_bytes,
     learner_check,
     probe,
     reachable,
     run,
     same,
+    samples_held,
     settings_of,
     small,
+    state_bytes,
     teach,
 )
+from .learner_images import FEW, TINY
+from .small_streams import SESSIONS, as_images, blobs
 
 
 @learner_check
@@ -209,3 +217,160 @@ def state_round_trips(cls: type[Learner]) -> None:
         same(ask(old, stream), ask(new, stream)),
         "expected the same learning to follow from the loaded state, it went another way",
     )
+
+
+# The checks for learners: what a learner states in its tags and its footprint.
+
+
+@learner_check
+def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
+    """Samples are kept only if `tags.stores_samples` says so, and are counted as "samples"."""
+    held, counted = [], []
+    for size in (24, 72):
+        learner, stream = small(cls), blobs(cls.tags, sizes=size)
+        teach(learner, stream)
+        given = [v.numpy() for s in stream.sessions for v in (s.x, s.val_x)]
+        kept = samples_held(learner, np.concatenate(given))
+        footprint = learner.footprint()
+        held.append(held_bytes(learner))
+        counted.append(footprint.total)
+        if not cls.tags.stores_samples:
+            demand(
+                not kept,
+                f"expected no training sample in its memory, found {kept}; tag it stores_samples",
+            )
+            demand(
+                "samples" not in footprint,
+                "expected no samples in the footprint; tag it stores_samples",
+            )
+            continue
+        least = kept * given[0].shape[1]  # at least one byte per number
+        declared = footprint.get("samples", 0)
+        demand(
+            declared >= least,
+            f"expected at least {least} bytes of samples in the footprint, got {declared}",
+        )
+    grown, declared = held[1] - held[0], counted[1] - counted[0]
+    demand(
+        grown <= declared + 64,
+        f"expected memory to grow by the footprint's {declared} bytes for more samples, "
+        f"not {grown}",
+    )
+
+
+@learner_check
+def footprint_counts_the_state(cls: type[Learner]) -> None:
+    """The footprint covers the state's bytes (optimisers aside) and no more than is in memory."""
+    learner = small(cls)
+    teach(learner, blobs(cls.tags))
+    least, most = state_bytes(learner.state_dict()), held_bytes(learner)
+    total = learner.footprint().total
+    demand(
+        total >= least, f"expected at least the state's {least} bytes in the footprint, got {total}"
+    )
+    demand(
+        total <= most, f"expected at most the {most} bytes in memory in the footprint, got {total}"
+    )
+
+
+@learner_check
+def tags_are_true(cls: type[Learner]) -> None:
+    """The tags are true; `deterministic` and `stores_samples` have their own checks."""
+    observes, learns = cls.observe is not Learner.observe, cls.learn is not Learner.learn
+    online = cls.tags.online
+    demand(observes == online, f"expected observe() just where tags.online, which is {online}")
+    demand(learns or online, "expected learn() where not tags.online")
+    learner, stream = small(cls), blobs(cls.tags)
+    teach(learner, stream)
+    scores = ask(learner, stream)
+    if not cls.tags.learns:
+        teach(learner, blobs(cls.tags, SESSIONS[::-1], seed=1))
+        demand(
+            same(scores, ask(learner, stream)),
+            "tags.learns is False, but what it was taught matters",
+        )
+    if cls.tags.seedless:
+        other = small(cls)
+        teach(other, stream, replace(SEEDS, init=SEEDS.init + 1))
+        demand(
+            same(scores, ask(other, stream)),
+            "tags.seedless is True, but another seed of initialisation gives other answers",
+        )
+    if cls.tags.needs_session_id:
+        demand(
+            not same(scores, ask(learner, stream, turn=1)),
+            "needs_session_id, but the id does not matter",
+        )
+    if cls.tags.needs_layers:
+        blank = probe(stream)
+        blank[:, stream.spec.layers["middle"][0] :] = 0
+        demand(
+            not same(scores, ask(learner, stream, blank)), "needs_layers, but they do not matter"
+        )
+
+
+# The check for interrupted runs: they go on, within a session too, with the same result.
+
+
+SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, one of which is the best
+
+
+class CutOffError(Exception):
+    """Raised in place of a power cut."""
+
+
+class Saboteur(CheckpointDirectory):
+    """Saves every checkpoint, and interrupts the run after `after` of them; 0: never."""
+
+    def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
+        super().__init__(directory, **{"decided": {}, "seconds": 0, "device": device(), **more})
+        self.after, self.saves, self.inside = after, 0, False
+
+    def _save(self, files: dict[str, bytes]) -> None:
+        super()._save(files)
+        self.inside |= any(name.startswith("fit-") for name in files)
+        self.saves += bool(files)
+        if files and self.saves == self.after:
+            raise CutOffError
+
+
+@learner_check
+def goes_on_inside_a_session(cls: type[Learner]) -> None:
+    """A run that is interrupted at checkpoints, within sessions too, gives the same scores."""
+    applies_where(cls.tags.deterministic)
+    stream = blobs(cls.tags, FEW, 18, n_val=4)
+    if learns_sessions(cls()):
+        stream = replace(stream, observe_batch=0)
+    inside = _check(lambda: small(cls, **SHORT), stream, 1)
+    if cls.tags.images:
+        inside |= _check(lambda: small(cls, **{**SHORT, **TINY}), as_images(stream), 4)
+    applies_where(inside)
+
+
+def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
+    """Interrupt a run after every `after` checkpoints and compare it with a whole run; return
+    whether it has checkpoints within sessions."""
+    with tempfile.TemporaryDirectory() as place:
+        whole = Saboteur(Path(place) / "whole")
+        one, other, saves = make(), make(), 0
+        expected, _ = run(stream, one, checkpoint=whole)
+        if not whole.inside:
+            return False  # "state round trips" checks the ends of sessions
+        while saves <= whole.saves:
+            checkpoint = Saboteur(Path(place) / "cut", after)
+            checkpoint.open()
+            try:
+                answers, _ = run(stream, other, checkpoint=checkpoint)
+                break
+            except CutOffError:
+                other, saves = make(), saves + checkpoint.saves
+    demand(
+        saves <= whole.saves,
+        f"expected to go on after each of {whole.saves} checkpoints, it began the session again",
+    )
+    demand(
+        same(vars(answers), vars(expected)) and same(ask(one, stream), ask(other, stream)),
+        "expected the same scores after being cut off, got others: what a training remembers from "
+        "step to step must lie in buffers of the network or in `draws`",
+    )
+    return True

@@ -10,8 +10,17 @@ import torch
 from embedbench.learning.learner import Learner
 
 from .demand import applies_where, demand
+from .learner_check_tools import (
+    ask,
+    goes_on_alike,
+    learner_check,
+    run,
+    same,
+    small,
+    state_bytes,
+    teach,
+)
 from .small_streams import EVERY_CLASS, as_images, blobs
-from .tools import ask, goes_on_alike, learner_check, run, same, small, state_bytes, teach
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.fields import later_fields, make
-from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.arrays import Bools
+from embedbench.config.declared_settings import later_fields, make
+from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
-from .demand import demand
+from .demand import applies_where, demand
 from .small_files import KINDS, SEEDS, Case, build, each_case
 
 ProtocolCheck = Callable[[type[Protocol]], None]
@@ -247,3 +248,202 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
             )
             held -= gives
         demand(not held, f"rows {sorted(held)[:3]} are validation data, of no class that gives any")
+
+
+# The checks for protocols: what each session teaches, introduces and tests.
+
+
+@protocol_check
+def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
+    """A session introduces exactly the new classes it teaches, and has only its own labels.
+
+    A protocol that does not promise it says so by `reveals_no_future`.
+    """
+    applies_where(cls.reveals_no_future)
+    for case in flat(cls):
+        where, stream = case.where, case.stream
+        seen: set[int] = set()
+        for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
+            new, got = set(session.y.tolist()) - seen, set(session.classes.tolist())
+            demand(new == got, f"{where}: session {i} introduces {got}, and teaches {new} anew")
+            seen |= new
+            classes = set(np.flatnonzero(test.classes).tolist())
+            demand(
+                classes <= seen, f"{where}: eval set {i} has classes {classes - seen} of the future"
+            )
+            labels = {*session.y.tolist(), *session.val_y.tolist(), *test.y.tolist()}
+            demand(
+                labels <= classes,
+                f"{where}: session {i} has labels {labels - classes} of other classes",
+            )
+
+
+@protocol_check
+def labels_are_introduced(cls: type[Protocol]) -> None:
+    """Every class is introduced once, in the first session with its label or before."""
+    for case in flat(cls):
+        where, stream = case.where, case.stream
+        seen: list[int] = []
+        for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
+            seen += session.classes.tolist()
+            labels = {*session.y.tolist(), *session.val_y.tolist(), *test.y.tolist()} - {*seen}
+            demand(not labels, f"{where}: session {i} has labels {labels}, not introduced so far")
+            others = {*test.y.tolist()} - {*np.flatnonzero(test.classes).tolist()}
+            demand(not others, f"{where}: eval set {i} has labels {others} of other classes")
+        expected = list(range(sum(f.samples.n_leaves for f in case.files)))
+        demand(
+            sorted(seen) == expected,
+            f"{where}: expected each of the classes {expected} once, got {sorted(seen)}",
+        )
+
+
+@protocol_check
+def masks_admit_the_labels(cls: type[Protocol]) -> None:
+    """The class masks of losses and of answers include all labels of the data."""
+    for case in flat(cls):
+        parts = [(s.loss_classes, {*s.y.tolist(), *s.val_y.tolist()}) for s in case.stream.sessions]
+        parts += [(e.candidates, {*e.y.tolist()}) for e in case.stream.eval_sets]
+        for mask, labels in parts:
+            shut = set() if mask is None else labels - {*np.flatnonzero(mask).tolist()}
+            demand(not shut, f"{case.where}: labels {shut} are masked where they are the truth")
+
+
+@protocol_check
+def session_ids_are_as_announced(cls: type[Protocol]) -> None:
+    """Session ids are the sessions' numbers if the spec reveals them, and None otherwise."""
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
+        for i, session in enumerate(stream.sessions):
+            expected = i if stream.spec.reveals_session_id else None
+            got = session.session_id
+            demand(got == expected, f"{where}: expected session id {expected}, got {got}")
+
+
+@protocol_check
+def small_classes_are_borne(cls: type[Protocol]) -> None:
+    """Classes of one to five samples or without test samples leave no session empty."""
+    for case in flat(cls):
+        where, stream = case.where, case.stream
+        for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
+            demand(len(session.x), f"{where}: session {i} has no training sample")
+            tested = len(test.x) or not test.classes.any()
+            demand(tested, f"{where}: eval set {i} has no sample, its scores are undefined")
+        demand(len(stream.eval_sets[0].x), f"{where}: the first session tests nothing")
+
+
+# The checks for protocols with label sets; they replace those for single-label streams.
+
+
+def _cases(cls: type[Protocol]) -> Iterator[Case]:
+    """Streams with label sets; `NotApplicable` if the protocol makes single-label streams."""
+    cases = [case for case in each_case(cls) if case.stream.spec.multilabel]
+    applies_where(cases)
+    return iter(cases)
+
+
+def _complete(case: Case) -> Bools:
+    """(N, C) all labels of the file's samples: the leaf and every class above it, by name."""
+    (file,) = case.files
+    number = {name: c for c, name in enumerate(case.stream.classes)}
+    labels = np.zeros((len(file.labels), len(number)), dtype=np.bool_)
+    for leaf in range(file.samples.n_leaves):
+        node = leaf
+        while node >= 0:
+            if file.classes[node] in number:
+                labels[file.labels == leaf, number[file.classes[node]]] = True
+            node = int(file.parents[node])
+    return labels
+
+
+@protocol_check
+def label_sets_are_the_files(cls: type[Protocol]) -> None:
+    """Samples are tested for all their labels, and taught with at least one of them."""
+    for case in _cases(cls):
+        where, true = case.where, _complete(case)
+        for part in case.stream.eval_sets:
+            demand(
+                np.array_equal(part.y, true[rows_of(part.x)]),
+                f"{where}: the {part.split} samples are asked for other labels than they have",
+            )
+        for i, s in enumerate([*case.stream.sessions, *case.stream.whole]):
+            for view, y in ((s.x, s.y), (s.val_x, s.val_y)):
+                false = y & ~true[rows_of(view)]
+                demand(not false.any(), f"{where}: session {i} teaches labels that are not true")
+                demand(y.any(axis=1).all(), f"{where}: session {i} has samples without a label")
+
+
+@protocol_check
+def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
+    """Every class is introduced once, after the class above it.
+
+    Labels and masks hold only classes that have been introduced. A protocol that does not promise
+    it says so by `reveals_no_future`.
+    """
+    applies_where(cls.reveals_no_future)
+    for case in _cases(cls):
+        stream, where = case.stream, case.where
+        assert stream.parents is not None
+        seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+        for i, s in enumerate(stream.sessions):
+            above = stream.parents[s.classes]
+            demand(not seen[s.classes].any(), f"{where}: session {i} introduces classes again")
+            demand(
+                seen[above[above >= 0]].all(),
+                f"{where}: session {i} introduces a class no later than the one above it",
+            )
+            seen[s.classes] = True
+            demand(len(s.y) > 0, f"{where}: session {i} teaches nothing")
+            for y in (s.y, s.val_y):
+                demand(not (y & ~seen).any(), f"{where}: session {i} has labels of the future")
+            demand(
+                s.loss_classes is not None and np.array_equal(s.loss_classes, seen),
+                f"{where}: the loss of session {i} must see the classes so far, no others",
+            )
+        demand(seen.all(), f"{where}: classes {np.flatnonzero(~seen)} are never introduced")
+
+
+@protocol_check
+def label_sets_keep_their_roles(cls: type[Protocol]) -> None:
+    """Training, in-task validation, post-task validation and test data share no sample.
+
+    Samples of the last two are each tested once, and every test sample of the file is tested.
+    """
+    for case in _cases(cls):
+        stream, where = case.stream, case.where
+        sessions = [*stream.sessions, *stream.whole]
+        asked = {part.split: rows_of(part.x) for part in stream.eval_sets}
+        demand(set(asked) == {"test", "val"}, f"{where}: expected test and val, got {set(asked)}")
+        for split, rows in asked.items():
+            demand(len(np.unique(rows)) == len(rows), f"{where}: {split} samples are asked twice")
+        mine = np.flatnonzero(case.split == TEST)
+        demand(np.array_equal(np.sort(asked["test"]), mine), f"{where}: test samples are missing")
+        roles = {
+            "training": case.rows(*(s.x for s in sessions)),
+            "in-task validation": case.rows(*(s.val_x for s in sessions)),
+            **asked,
+        }
+        for a, b in itertools.combinations(roles, 2):
+            both = np.intersect1d(roles[a], roles[b])[:3].tolist()
+            demand(not both, f"{where}: rows {both} are in {a} and in {b} data")
+
+
+@protocol_check
+def label_sets_merge_to_the_complete_ones(cls: type[Protocol]) -> None:
+    """For every seed the reference stream holds each taught row once, with all its labels."""
+    for kind in KINDS:
+        cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
+        applies_where(cases[0].stream.spec.multilabel)
+        digests = {case.stream.references[0].digests["train"] for case in cases}
+        demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
+        for case in cases:
+            (merged,) = case.stream.references[0].sessions
+            taught = np.unique(case.rows(*(s.x for s in case.stream.sessions)))
+            rows = case.rows(merged.x)
+            demand(
+                np.array_equal(np.sort(rows), taught),
+                f"{case.where}: merged() must teach what the sessions do, each sample once",
+            )
+            demand(
+                np.array_equal(merged.y, _complete(case)[rows]),
+                f"{case.where}: merged() must teach all labels of a sample",
+            )

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, VAL, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.write_file import write_file
 from embedbench.streams.protocol import Protocol
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, rows_of, table_of
 
 WIDTH = 6

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints
 from embedbench.learning.learner import Tags
+from embedbench.streams.resident_table import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import PixelTable, Table
 from embedbench.streams.view import View, rows_of, table_of
 
 N_CLASSES = 4

@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
-from embedbench.runs import registry
+from embedbench.runs import class_registry
 from embedbench.streams.protocol import Protocol
-from embedbench.terminal import fit_width, terminal_width
+from embedbench.text.terminal import fit_width, terminal_width
 
+from .checks_by_kind import contract, kind_of
 from .demand import CheckFailed, NotApplicable
-from .kinds import contract, kind_of
 
 T = TypeVar("T")
 SEVERAL = 3  # checks that end with one error are listed together
@@ -123,58 +123,40 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
     """Run every check for learners on a learner, given by name or class, on a device."""
-    from .tools import on_device
+    from .learner_check_tools import on_device
 
-    cls = registry.learner_class(learner) if isinstance(learner, str) else learner
+    cls = class_registry.learner_class(learner) if isinstance(learner, str) else learner
     with on_device(device):
         return run_checks(learner_checks(), cls)
 
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    from . import (
-        learner_contract,
-        learner_images,
-        learner_label_sets,
-        learner_peeking,
-        learner_promises,
-        learner_resume,
-        learner_sessions,
-    )
-    from .tools import LEARNER_CHECKS
+    from . import learner_contract, learner_images, learner_peeking, learner_sessions
+    from .learner_check_tools import LEARNER_CHECKS
 
-    suites = (
-        learner_images,
-        learner_contract,
-        learner_label_sets,
-        learner_peeking,
-        learner_promises,
-        learner_resume,
-        learner_sessions,
-    )
+    suites = (learner_images, learner_contract, learner_sessions, learner_peeking)
     return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
 
 
 def check_protocol(protocol: str | type[Protocol]) -> list[CheckResult]:
     """Run every check for protocols on a protocol, given by name or class."""
-    cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
+    cls = class_registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
     return run_checks(protocol_checks(), cls)
 
 
 def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
     """Every check for protocols."""
-    from . import protocol_contract, protocol_label_sets, protocol_sessions
+    from . import protocol_contract
 
-    suites = (protocol_contract, protocol_sessions, protocol_label_sets)
-    checks = protocol_contract.PROTOCOL_CHECKS
-    return [c for suite in suites for c in checks if c.__module__ == suite.__name__]
+    return list(protocol_contract.PROTOCOL_CHECKS)
 
 
 def check_metrics() -> list[CheckResult]:
     """Run every check for metrics on every metric; results are named `metric: check`."""
     from embedbench.scores.metrics import all_metrics
 
-    from .metrics import METRIC_CHECKS
+    from .metric_contract import METRIC_CHECKS
 
     return [
         dataclasses.replace(r, name=f"{name}: {r.name}")

@@ -10,14 +10,26 @@ from typing import Annotated, Any
 import typer
 
 from embedbench.errors import UserError, printable
-from embedbench.machine import keep_freed_memory
+from embedbench.system.cpu import keep_freed_memory
 from embedbench.version import __version__
 
-from . import completion, extract, files, pretrain, push, report, reproduce, run, runs, show, usage
-from .options import Json, Quiet, chosen_device, note
-from .tables import show_tables, with_tables
+from . import (
+    completion,
+    extract,
+    files,
+    pretrain,
+    push,
+    report,
+    reproduce,
+    run,
+    runs,
+    show,
+    usage_messages,
+)
+from .shared_options import Json, Quiet, chosen_device, note
+from .table_options import show_tables, with_tables
 
-app = usage.App(
+app = usage_messages.App(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
@@ -85,13 +97,13 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
-    from .listing import KINDS, LONG, entries, listed_text
-    from .named import prune_files
+    from .file_arguments import prune_files
+    from .list_entries import KINDS, LONG, entries, listed_text
 
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        from .listed_settings import show_settings
+        from .list_settings import show_settings
 
         show_settings(kind if name else None, name or str(kind), as_json)
         return

@@ -15,7 +15,7 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
     """
 
     def completed(incomplete: str) -> list[tuple[str, str]]:
-        from .listing import entries
+        from .list_entries import entries
 
         before, comma, begun = incomplete.rpartition(",")
         rows = [row for row in entries(kind) if row["name"].startswith(begun)]
@@ -26,8 +26,8 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
 def of_kinds(incomplete: str) -> list[str]:
     """Completes what `embedbench list` takes: a kind, or what has settings."""
-    from .listed_settings import NAMES
-    from .listing import KINDS
+    from .list_entries import KINDS
+    from .list_settings import NAMES
 
     every = [*KINDS, *(name for names in NAMES.values() for name in names())]
     return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]
@@ -39,6 +39,6 @@ def of_figures(incomplete: str) -> list[tuple[str, str]]:
     >>> [name for name, _ in of_figures("c")]
     ['curves']
     """
-    from embedbench.reports.figures import KINDS
+    from embedbench.reports.figure_kinds import KINDS
 
     return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]

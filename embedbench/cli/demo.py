@@ -8,20 +8,20 @@ from collections import Counter
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
-from embedbench.disk import write_safely
 from embedbench.engines.engine import Engine
-from embedbench.networks.shipped import SHIPPED
-from embedbench.reports.collect import collect
-from embedbench.reports.html import heading, write_html
-from embedbench.reports.rows import Row
-from embedbench.reports.text import print_report
-from embedbench.runs import grid
-from embedbench.runs.command import start_of_command
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.terminal import fit_width, terminal_width
+from embedbench.networks.shipped_weights import SHIPPED
+from embedbench.reports.html_report import heading, write_html
+from embedbench.reports.result_rows import Row
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import print_report
+from embedbench.runs import grid_scheduler
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.single_run_command import start_of_command
+from embedbench.storage.atomic_write import write_safely
+from embedbench.text.terminal import fit_width, terminal_width
 
-from .options import note
 from .progress import bar
+from .shared_options import note
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else
@@ -142,7 +142,7 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         command=start_of_command([file], protocol, runs),
     )
     with bar("cells", quiet) as advance:
-        grid.run_grid(cells, runs, engine=Engine("local"), progress=advance)
+        grid_scheduler.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 
 
 def _say(sentence: str, quiet: bool) -> None:

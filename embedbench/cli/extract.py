@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.files.stated import UserMetadata
-from embedbench.machine import MOST_THREADS
+from embedbench.files.user_metadata import UserMetadata
+from embedbench.system.cpu import MOST_THREADS
 
 from .file_options import Out, collect_metadata, samples, taking
-from .options import (
+from .progress import bar
+from .shared_options import (
     Device,
     EngineName,
     EngineSet,
@@ -23,11 +24,10 @@ from .options import (
     note,
     show,
 )
-from .progress import bar
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
-    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.embedding_file import EmbeddingFile
 
 Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
 Backbone = Annotated[
@@ -97,7 +97,7 @@ def extract(
     quiet: Quiet = False,
 ) -> None:
     """Write an embedding file of images, sounds or texts; with --backbone none, of the images."""
-    from embedbench.files.target import check_target
+    from embedbench.files.output_path import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
     who, where = _workers(engine, resources, engine_set, threads, device)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.files.stated import UserMetadata
+from embedbench.files.user_metadata import UserMetadata
 
 Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Split = Annotated[
@@ -97,7 +97,7 @@ def samples(
     ] = None,
 ) -> dict[str, Any]:
     """The split of an extraction and its optional columns, as arguments of it."""
-    from embedbench.extract.columns import ColumnRules
+    from embedbench.extract.path_columns import ColumnRules
 
     rules = ColumnRules(columns, domain_from, group_from, time_from)
     return {"split": split, "group": group, "stratify": stratify, "columns": rules}

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.fetching.names import is_name
-from embedbench.files.stated import UserMetadata
-from embedbench.table_forms import pairs
+from embedbench.files.remote.uri import is_name
+from embedbench.files.user_metadata import UserMetadata
+from embedbench.text.table_export import pairs
 
 from . import completion
 from .extract import describe_file
+from .file_arguments import File, here, transfer_text
 from .file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, taking
-from .named import File, here, transfer_text
-from .options import Json, Overwrite, Quiet, check_free, note, show
-from .tables import show_tables, with_tables
+from .shared_options import Json, Overwrite, Quiet, check_free, note, show
+from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.inspect import Card, Redundancy
 
 
@@ -58,8 +58,8 @@ def import_command(
     quiet: Quiet = False,
 ) -> None:
     """Make an embedding file from features in another format."""
-    from embedbench.files.exchange import import_file
     from embedbench.files.formats.audioset import selection_text
+    from embedbench.files.import_export import import_file
 
     from .progress import bar
 
@@ -92,7 +92,7 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write an embedding file as npz, safetensors or Parquet."""
-    from embedbench.files.exchange import export_file
+    from embedbench.files.import_export import export_file
 
     export_file(file, out, overwrite=overwrite)
     show(out, str, as_json=False)
@@ -131,12 +131,12 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
-    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.inspect import card, card_text
 
     analysed = bool(redundancy or discretise or heatmap)
     if is_name(file) and not (analysed or alignment or picture or page):
-        from embedbench.fetching.peek import peek
+        from embedbench.files.remote.remote_card import peek
 
         result = peek(file)
         if result.transfer:
@@ -150,7 +150,7 @@ def inspect(
             check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
-        from embedbench.streams.alignment import file_alignment
+        from embedbench.streams.base_alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
@@ -165,12 +165,12 @@ def _print_card(result: Card, text: Callable[[Card], str], as_json: bool) -> Non
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
     """Draw what a file looks like."""
-    from embedbench.reports.figures import WIDTHS, check_format
+    from embedbench.reports.figure_kinds import WIDTHS, check_format
 
     check_format(path)
     check_free(path, overwrite)
-    from embedbench.reports.file_map import POINTS, SEED, draw_file
-    from embedbench.reports.sheet import write
+    from embedbench.reports.embedding_map import POINTS, SEED, draw_file
+    from embedbench.reports.figure_files import write
 
     write(path, lambda: draw_file(file, WIDTHS["column"]))
     n = len(file.labels)
@@ -190,7 +190,7 @@ def _redundancy(
     with bar("features", quiet) as advance:
         figures, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.maps import save_map
+            from embedbench.reports.heatmap import save_map
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             save_map(matrix, heatmap, "feature", "symmetric uncertainty")
@@ -199,7 +199,7 @@ def _redundancy(
 
 def _page(card: Card) -> str:
     """The page that push writes."""
-    from embedbench.sharing.card import card_page, file_sha256
+    from embedbench.sharing.dataset_card import card_page, file_sha256
 
     return card_page(card, sha256=file_sha256(Path(card.path))).rstrip("\n")
 
@@ -228,8 +228,8 @@ def order(
     as_json: Json = False,
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
-    from embedbench.files.file import EmbeddingFile
-    from embedbench.streams.orders import make_order, order_text, write_order
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.streams.class_order_kinds import make_order, order_text, write_order
 
     opened = EmbeddingFile.open(file)
     check_free(out, overwrite)

@@ -9,8 +9,8 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
-from .named import here
-from .options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
+from .file_arguments import here
+from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
 
 File = Annotated[Path, typer.Argument(help="A pixel file.", parser=here)]
 Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
@@ -51,8 +51,8 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a trunk on a stream's base session and save its weights. Run it again to resume."""
-    from embedbench.learning.pretrain import Pretraining
-    from embedbench.learning.pretrain import pretrain as train_trunk
+    from embedbench.learning.pretraining import Pretraining
+    from embedbench.learning.pretraining import pretrain as train_trunk
     from embedbench.networks.weights import file_sha256, save_weights
 
     from .progress import bar
@@ -84,8 +84,8 @@ def pretrain(
 
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
-    from embedbench.runs.settings import parse_settings
-    from embedbench.seeds import Seeds
+    from embedbench.config.seeds import Seeds
+    from embedbench.runs.set_options import parse_settings
 
     given = parse_settings(items, [], None)
     for name in (*given.common, *given.learners):
@@ -95,10 +95,10 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
 
 def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tuple[Any, Any]:
     """The file, which must hold images, and its stream as `run` builds it."""
-    from embedbench.fields import make
-    from embedbench.files.file import EmbeddingFile
-    from embedbench.files.layout import PIXELS
-    from embedbench.runs.registry import protocol_class
+    from embedbench.config.declared_settings import make
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.files.hdf5_layout import PIXELS
+    from embedbench.runs.class_registry import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

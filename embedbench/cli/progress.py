@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import printable
 
-from .status_text import status_parts
+from .runs_status_text import status_parts
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-    from embedbench.runs.status import Status, Watcher
+    from embedbench.runs.runs_status import Status, Watcher
 
 Advance = Callable[..., None]
 SHARE = 0.05  # of the time may be spent on looking at the cells
@@ -73,7 +73,7 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
 
-    from embedbench.runs.status import Watcher
+    from embedbench.runs.runs_status import Watcher
 
     view = GridView(Watcher(root))
     with Live(view, console=Console(stderr=True), refresh_per_second=1, transient=True):

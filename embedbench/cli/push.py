@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Overwrite, Quiet, note, show
+from .shared_options import Json, Overwrite, Quiet, note, show
 
 
 def push(
@@ -32,8 +32,8 @@ def push(
     quiet: Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
-    from embedbench.sharing.push import How
-    from embedbench.sharing.push import push as send
+    from embedbench.sharing.push_file import How
+    from embedbench.sharing.push_file import push as send
 
     how = How(licence, runs, parquet, private, overwrite, quiet)
     result = send(file, url, how, notify=note)

@@ -12,15 +12,56 @@ import typer
 from embedbench.errors import UserError, unknown
 
 from . import completion
-from .named import here
-from .options import Json, Overwrite, check_free, note
-from .tables import show_rows, show_tables, with_tables
+from .file_arguments import here
+from .shared_options import Json, Overwrite, check_free, note
+from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.reports.bridge import Bridge
-    from embedbench.reports.by_seeds import SeedSpread
-    from embedbench.reports.comparison import OrderSpread, Ranking
-    from embedbench.reports.rows import Row
+    from embedbench.reports.comparison_results import OrderSpread, Ranking
+    from embedbench.reports.frozen_vs_full import Bridge
+    from embedbench.reports.result_rows import Row
+    from embedbench.reports.seed_effects import SeedSpread
+
+
+import json
+from typing import Any
+
+from embedbench.config.json_types import plain
+from embedbench.scores.other_libraries import GROUPS
+from embedbench.scores.verified_records import RescoredRun
+
+from .shared_options import show
+
+# `embedbench report PACK… --site DIR`: the board.
+
+
+def write_site(
+    packs: Sequence[Path], site: Path, data: Sequence[Path], *, overwrite: bool, as_json: bool
+) -> None:
+    """Verify packs, write the pages of the board, and print what came of each pack.
+
+    Exit 1 if a pack is refused, a run is not ranked, or an entry has the flag `EQUAL`.
+    """
+    from embedbench.sharing.board import EQUAL, board
+    from embedbench.sharing.board_pages import check_site, write_board
+
+    for path in packs:
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; --site takes packs: embedbench runs pack")
+    check_site(site, overwrite)
+    made = board(packs, data, note)
+    pages = write_board(made, site, overwrite=overwrite)
+    lines = [
+        f"{s.pack}: refused"
+        if s.refused
+        else f"{s.pack}: runs ranked: {s.ranked}, not ranked: {len(s.unranked)}"
+        for s in made.submissions
+    ]
+    show(made.to_json(), lambda _: "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
+    flags = {flag for stream in made.streams for entry in stream.entries for flag in entry.flags}
+    if EQUAL in flags or any(s.refused or s.unranked for s in made.submissions):
+        raise typer.Exit(1)
+
 
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
 Metrics = Annotated[
@@ -52,17 +93,17 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
-    from embedbench.reports.scores_text import scores_rows, scores_text
-    from embedbench.scores import record
-    from embedbench.scores.checked import rescore
-    from embedbench.scores.outside import outside_metrics
+    # CODEMOD
+    from embedbench.scores import record_files
+    from embedbench.scores.plugin_metrics import outside_metrics
+    from embedbench.scores.verified_records import rescore
 
     if audit:
         if update:
             raise UserError("--audit writes nothing; leave --update out")
         _audit(runs, as_json)
         return
-    places = record.find(runs, references=True)
+    places = record_files.find(runs, references=True)
     if not places:
         raise UserError(f"expected finished runs (record.json) under {runs}, found none")
     outside = outside_metrics(metric or (), note)
@@ -77,20 +118,20 @@ def score(
 
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.reports.audit_text import audit_text
-    from embedbench.scores import record
-    from embedbench.scores.audit import audit
+    # CODEMOD
+    from embedbench.config.json_types import plain
+    from embedbench.scores import record_files
+    from embedbench.scores.other_libraries import audit
     from embedbench.scores.predictions import Predictions
-    from embedbench.table_forms import records
-    from embedbench.typed import plain
+    from embedbench.text.table_export import records
 
-    places = record.find(runs)
+    places = record_files.find(runs)
     if len(places) != 1:
         raise UserError(
             f"--audit takes the directory of one run, {runs} holds {len(places)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    predictions = record.read_predictions(places[0])
+    predictions = record_files.read_predictions(places[0])
     if not isinstance(predictions, Predictions):
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
@@ -159,7 +200,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Print tables over all runs: means with 95 % intervals over seeds."""
-    from embedbench.reports.collect import collect
+    from embedbench.reports.result_tables import collect
 
     if site is not None or data:
         others = (html, title, figure, out, compare, by, bridge, metric)
@@ -178,12 +219,12 @@ def report(
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
-        from embedbench.reports.html import heading, write_html
+        from embedbench.reports.html_report import heading, write_html
 
         write_html(rows, html, title or heading(runs), bridge=pairs)
         note(f"wrote {html}")
     if figure and drawing:
-        from embedbench.reports.figures import save_figure
+        from embedbench.reports.figure_kinds import save_figure
 
         save_figure(rows, figure, drawing, width=width, metric=_one(metric))
         note(f"wrote {drawing}")
@@ -199,7 +240,7 @@ def _site(
     as_json: bool,
 ) -> None:
     """Write a board; `others` are the options that make something else."""
-    from .board import write_site
+    # CODEMOD
 
     if site is None:
         raise UserError("--data is for the streams of a board; add --site DIR")
@@ -240,7 +281,7 @@ def _check_options(
 
 def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
     """The file of the figure that is asked for."""
-    from embedbench.reports.figures import check_figure
+    from embedbench.reports.figure_kinds import check_figure
 
     if kind is None:
         if out is not None:
@@ -251,9 +292,9 @@ def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
 
 def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]:
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
-    from embedbench.reports.bridge import bridge
-    from embedbench.reports.bridge_text import bridge_parts
-    from embedbench.table_forms import records
+    from embedbench.reports.frozen_vs_full import bridge
+    from embedbench.reports.frozen_vs_full_text import bridge_parts
+    from embedbench.text.table_export import records
 
     pairs = bridge(rows)
     data = pairs.to_json()
@@ -272,11 +313,11 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
 
     The result prints it.
     """
-    from embedbench.reports.by_seeds import by_seeds
-    from embedbench.reports.comparison import Comparison, by_order, compare
-    from embedbench.reports.study import studies
-    from embedbench.reports.study_text import study_parts, study_rows
-    from embedbench.terminal import line
+    from embedbench.reports.compare_learners import studies
+    from embedbench.reports.comparison_results import Comparison, by_order, compare
+    from embedbench.reports.comparison_text import study_parts, study_rows
+    from embedbench.reports.seed_effects import by_seeds
+    from embedbench.text.terminal import line
 
     every: Sequence[Ranking | OrderSpread | SeedSpread]
     if by == "seeds":
@@ -291,3 +332,76 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
         lambda: [row for study in every for row in study_rows(study)],
         lambda: [part for s in every for part in (*study_parts(s), line(""))],
     )
+
+
+# The text of an audit: what the field's libraries would print for one run.
+
+
+FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
+
+
+def audit_text(result: list[dict[str, Any]]) -> str:
+    """The definitions of `audit` and their values as text, group by group."""
+    lines: list[str] = []
+    for group in GROUPS:
+        members = [e for e in result if e["group"] == group]
+        known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
+        low, high = min(known.values(), default=0), max(known.values(), default=0)
+        spread = f"{low:.2f} to {high:.2f} %" if known else "undefined"
+        lines += [f"{group}: {len(members)} definitions, {len(known)} values, {spread}", ""]
+        for e in members:
+            value = f"{100 * e['value']:7.2f} %" if e["same"] else "        –"
+            lines.append(f"{value}  {e['same'] or ' '}  {e['name']}: {e['formula']}")
+            lines += [f"{'':14}{source}" for source in e["sources"]]
+        lines.append("")
+    return "\n".join([*lines, FOOTER])
+
+
+# What `embedbench score` prints: runs whose metrics do not agree with their predictions.
+
+
+def scores_text(results: Sequence[RescoredRun]) -> str:
+    """How many runs agree, and one line for each value, run or list of names that needs a look."""
+    faults = [r for r in results if r.fault is not None]
+    differ = [r for r in results if r.differs]
+    counts = f"{len(results) - len(faults) - len(differ)} agree, {len(differ)} differ"
+    runs = "1 run" if len(results) == 1 else f"{len(results)} runs"
+    lines = [f"{runs}: {counts}, {len(faults)} cannot be recomputed"]
+    lines += [f"cannot be recomputed: {r.run}: {r.fault}" for r in faults]
+    for r in differ:
+        for d in r.differs:
+            values = f"kept {_short(d.kept)}, recomputed {_short(d.recomputed)}"
+            lines.append(f"differs: {r.run}: {d.metric}: {values}")
+    for r in results:
+        parts = (
+            ("new", r.new, ""),
+            ("open", r.open, ""),
+            ("open", r.waits_for, "waits for "),
+            ("not checked", r.unchecked, ""),
+        )
+        lines += [f"{word}: {r.run}: {before}{_few(n)}" for word, n, before in parts if n]
+    for r in results:
+        lines += [f"{n}: {r.run}: {_short(value)}" for n, value in (r.outside or {}).items()]
+    lines += [f"not pinned: {r.run}" for r in results if r.fault is None and not r.pinned]
+    return "\n".join([*lines, *(f"updated: {r.run}" for r in results if r.updated)])
+
+
+def scores_rows(results: Sequence[RescoredRun]) -> list[dict[str, Any]]:
+    """One row per run: whether it agrees, and what needs a look."""
+    rows = []
+    for r in results:
+        row = {"run": r.run, "agrees": r.agrees, "pinned": r.pinned, "updated": r.updated}
+        row |= {"differs": " ".join(d.metric for d in r.differs), "fault": r.fault}
+        row |= {name: " ".join(getattr(r, name)) for name in ("new", "open", "unchecked")}
+        rows.append(row | (r.outside or {}))
+    return rows
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(plain(value))
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names in a line, the first of many."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.papers import catalogue
-from embedbench.seeds import parse_seeds
 
-from .named import data_here
-from .options import (
+from .file_arguments import data_here
+from .progress import bar
+from .shared_options import (
     Device,
     EngineName,
     EngineSet,
@@ -26,8 +27,7 @@ from .options import (
     note,
     show,
 )
-from .progress import bar
-from .tables import show_tables, with_tables
+from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, ReproduceRequest
@@ -170,7 +170,7 @@ def _present(
 
 def _verdicts(paper: Paper[Any], places: list[Path], out: Path, as_json: bool) -> None:
     """Write the page of verdicts; print how many rows have each."""
-    from embedbench.papers.evidence_page import write_page
+    from embedbench.papers.evidence import write_page
 
     page, rows = write_page(paper, places, out)
     show(rows, lambda _: "\n".join(f"{n:5} {word}" for word, n in rows.items()), as_json)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.errors import UserError
-from embedbench.terminal import terminal_width
+from embedbench.text.terminal import terminal_width
 
 from . import completion
-from .named import Expect, fixed_study
-from .options import (
+from .file_arguments import Expect, fixed_study
+from .progress import bar, live
+from .shared_options import (
     Checkpoint,
     Device,
     EngineName,
@@ -31,16 +32,15 @@ from .options import (
     finite,
     note,
 )
-from .progress import bar, live
-from .tables import show_rows, with_tables
+from .table_options import show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
-    from embedbench.runs.cell import RunSpec
-    from embedbench.runs.outcome import Outcome
+    from embedbench.runs.grid_result import Outcome
+    from embedbench.runs.prepared_run import StreamCache
+    from embedbench.runs.run_spec import RunSpec
     from embedbench.runs.study import Study
-    from embedbench.runs.study_parts import StudyPart
-    from embedbench.runs.work import StreamCache
+    from embedbench.runs.study_runs import StudyPart
 
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
@@ -136,7 +136,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
-    from .study import parse_study, save
+    from .run_options import parse_study, save
 
     study = parse_study(ctx)
     if save_config is not None:
@@ -152,7 +152,7 @@ def run(
 
 def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: bool) -> _Work:
     """Where and how the cells of a study are run."""
-    from embedbench.runs.work import StreamCache
+    from embedbench.runs.prepared_run import StreamCache
 
     pairs = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1
@@ -192,7 +192,7 @@ class _Work:
     def all_cells(self, study: Study, shard: str | None) -> list[RunSpec]:
         """The cells of a study; what tuning chooses is in their settings."""
         from embedbench.runs.study import take_shard
-        from embedbench.runs.study_parts import parts
+        from embedbench.runs.study_runs import parts
 
         every = parts(study)
         for part in every:
@@ -205,9 +205,9 @@ class _Work:
 
     def _choose(self, part: StudyPart) -> list[RunSpec]:
         """The cells of a stream, with the settings that tuning and the budget choose."""
-        from embedbench.runs.budget import budget_items
-        from embedbench.runs.tune import search
-        from embedbench.runs.tuned import chosen_items, with_log
+        from embedbench.runs.memory_budget import budget_items
+        from embedbench.runs.tuned_settings import chosen_items, with_log
+        from embedbench.runs.tuning import search
 
         tune = part.tune
         with bar("trials", self.quiet or not tune) as advance:
@@ -229,7 +229,7 @@ class _Work:
 
     def carry_out(self, cells: list[RunSpec], overwrite: bool) -> Outcome:
         """Run the cells that are not finished."""
-        from embedbench.runs.grid import run_grid
+        from embedbench.runs.grid_scheduler import run_grid
 
         with live(self.out, self.quiet):
             return run_grid(
@@ -246,8 +246,8 @@ class _Work:
 
 def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
     """Print the scores to stderr while their references are being made."""
-    from embedbench.reports.collect import collect
-    from embedbench.reports.text import table_text
+    from embedbench.reports.result_tables import collect
+    from embedbench.reports.terminal_tables import table_text
 
     if places and sys.stderr.isatty() and not quiet:
         rows = collect(out, places, lambda _: None)
@@ -257,8 +257,8 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
-    from embedbench.reports.collect import collect
-    from embedbench.runs.budget import over_budget
+    from embedbench.reports.result_tables import collect
+    from embedbench.runs.memory_budget import over_budget
 
     for cell, reason in outcome.failed:
         note(f"failed: {cell.learner} seed {cell.seed}: {reason}")

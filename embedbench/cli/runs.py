@@ -7,16 +7,70 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import usage
-from .answers import import_command
-from .options import Json, Overwrite, check_free, note, show
-from .tables import show_tables, with_tables
+from . import usage_messages
+from .shared_options import Json, Overwrite, check_free, note, show
+from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs.merge import MergeResult
+    from embedbench.runs.merge_runs import MergeResult
     from embedbench.sharing.pack import PackResult
 
-runs = usage.App(
+
+import math
+import shlex
+import sys
+
+from embedbench.engines.task import pairs
+
+# `embedbench runs import`.
+
+
+def import_command(
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Scores or answers, npz.")],
+    stream: Annotated[Path, typer.Option(metavar="DIR", help="What show --export DIR wrote.")],
+    name: Annotated[str, typer.Option(help="Name of the method in tables: avalanche-replay.")],
+    tool: Annotated[str, typer.Option(help="The tool and its version: avalanche-lib==0.6.0.")],
+    out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Settings of the method: lr=0.1, …")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Score what another tool answered on an exported stream, and keep it as a run."""
+    from embedbench.runs.import_answers import import_answers, lacks_references, parse_tool
+
+    given = pairs("--set", settings or ())
+    place = import_answers(
+        answers,
+        stream,
+        out,
+        name=name,
+        tool=parse_tool(tool),
+        settings={key: _number(value) for key, value in given.items()},
+        command=shlex.join(["embedbench", *sys.argv[1:]]),
+        overwrite=overwrite,
+    )
+    note(f"imported {name}: {place}")
+    if lacks_references(place):
+        note(
+            "Ω is open until its reference runs are there: embedbench run, with what show was "
+            f"given, --learner chance and {shlex.join(['--out', str(out)])} makes them"
+        )
+
+
+def _number(text: str) -> int | float | str:
+    """A number that a text holds, else the text."""
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            return value
+    return text
+
+
+runs = usage_messages.App(
     name="runs",
     help="Directories of runs: their state, several into one, for others, to trackers.",
 )
@@ -30,10 +84,10 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
-    from embedbench.runs.status import status as look
-    from embedbench.table_forms import records
+    from embedbench.runs.runs_status import status as look
+    from embedbench.text.table_export import records
 
-    from .status_text import status_parts
+    from .runs_status_text import status_parts
 
     now = look(root)
     data, parts = now.to_json(), status_parts(now)
@@ -87,7 +141,7 @@ def track(
     ] = False,
 ) -> None:
     """Replay finished runs to trackers; what a tracker has got before is skipped."""
-    from embedbench.reports.tracking import track as replay
+    from embedbench.reports.trackers import track as replay
 
     replays = replay(root, to, notify=note, watch=10.0 if watch else None)
     note(f"runs replayed: {replays}")

@@ -9,14 +9,27 @@ import typer
 
 from embedbench.errors import UserError
 
-from .named import fixed_study
-from .options import Json, Overwrite, Quiet, check_free, note
+from .file_arguments import fixed_study
 from .run import Files, Order, Preset, Protocol, Seed, Seeds
-from .tables import show_tables, with_tables
+from .shared_options import Json, Overwrite, Quiet, check_free, note
+from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs.work import PreparedRun
-    from embedbench.streams.summary import StreamSummary
+    from embedbench.runs.prepared_run import PreparedRun
+    from embedbench.streams.stream_summary import StreamSummary
+
+
+from typing import TYPE_CHECKING, Any
+
+from embedbench.text.table_export import records
+from embedbench.text.terminal import line, new_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from embedbench.streams.stream_summary import StreamSummary
+
 
 Export = Annotated[
     Path | None,
@@ -49,11 +62,11 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
-    from embedbench.runs.study_parts import parts
-    from embedbench.runs.work import StreamCache
+    from embedbench.runs.prepared_run import StreamCache
+    from embedbench.runs.study_runs import parts
 
-    from .stream_text import stream_parts, stream_rows
-    from .study import parse_study
+    # CODEMOD
+    from .run_options import parse_study
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
@@ -82,7 +95,7 @@ def show(
 
 
 def _summary(work: PreparedRun) -> StreamSummary:
-    from embedbench.streams.summary import StreamSummary
+    from embedbench.streams.stream_summary import StreamSummary
 
     names = _class_names(work)
     files = ", ".join(file.path.name for file in work.files)
@@ -91,14 +104,14 @@ def _summary(work: PreparedRun) -> StreamSummary:
 
 
 def _class_names(work: PreparedRun) -> list[str]:
-    from embedbench.runs.described import described_stream
+    from embedbench.runs.stream_metadata import described_stream
 
     return [name for part in described_stream(work)["classes"] for name in part]
 
 
 def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
     """Refuse a picture of several streams, of another format, or in the place of a file."""
-    from embedbench.reports.figures import check_format
+    from embedbench.reports.figure_kinds import check_format
 
     if path is None:
         return
@@ -110,10 +123,10 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
 
 def _draw(work: PreparedRun, path: Path) -> None:
     """Draw sessions, classes and samples."""
-    from embedbench.reports.figures import WIDTHS
-    from embedbench.reports.sheet import write
+    from embedbench.reports.figure_files import write
+    from embedbench.reports.figure_kinds import WIDTHS
     from embedbench.reports.stream_plot import draw_stream
-    from embedbench.streams.counts import class_counts
+    from embedbench.streams.stream_summary import class_counts
 
     train, test = class_counts(work.stream)
     sets = [s.split for s in work.stream.eval_sets]
@@ -129,7 +142,7 @@ def _place(directory: Path, seed: int, count: int) -> Path:
 
 def _check_free(directory: Path, overwrite: bool) -> None:
     """Refuse to replace the files of an exported stream."""
-    from embedbench.runs.exported import FEATURES, LISTS, STREAM
+    from embedbench.runs.export_stream import FEATURES, LISTS, STREAM
 
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; name a directory")
@@ -138,7 +151,47 @@ def _check_free(directory: Path, overwrite: bool) -> None:
 
 
 def _export(work: PreparedRun, place: Path, features: bool) -> None:
-    from embedbench.runs.exported import export
+    from embedbench.runs.export_stream import export
 
     exported = export(work, place, features=features)
     note(f"wrote {place}: stream {exported.digest[:12]}")
+
+
+# A stream for the terminal.
+
+
+NAMED = 3  # classes of a session that are named
+
+
+def stream_parts(summary: StreamSummary) -> list[Text | Table]:
+    """Title, a table of the sessions, and the digests."""
+    sessions, tests = summary.sessions, summary.tests
+    each = len(tests) == len(sessions)
+    table = new_table(
+        ["session", "introduces", "classes", "train", "val", *["test"] * each], names=2
+    )
+    for i, s in enumerate(sessions):
+        counts = [len(s.classes), s.train, s.val, *([tests[i]] if each else [])]
+        table.add_row(str(i), line(_names(s.classes)), *(f"{n:,}" for n in counts))
+    parts: list[Text | Table] = [line(summary.title, "bold"), table]
+    if not each:
+        parts.append(line(f"samples of the eval sets: {', '.join(f'{n:,}' for n in tests)}"))
+    parts += [line(f"note: {n}") for n in summary.notes]
+    digests = " · ".join(f"{name} {value[:12]}" for name, value in summary.digests.items())
+    return [*parts, line(f"digests: {digests}", "dim")]
+
+
+def stream_rows(summary: StreamSummary) -> list[dict[str, Any]]:
+    """The numbers of the table, one row per session."""
+    rows = records(summary.to_json(), "sessions")
+    each = len(summary.tests) == len(rows)
+    return [
+        {"session": i, **row, "test": summary.tests[i] if each else None}
+        for i, row in enumerate(rows)
+    ]
+
+
+def _names(classes: tuple[str, ...]) -> str:
+    if len(classes) > NAMED + 1:  # "… 1 more" is as long as the last name
+        classes = (*classes[:NAMED], f"… {len(classes) - NAMED} more")
+    return ", ".join(classes) or "–"

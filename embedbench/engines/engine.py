@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from embedbench import plugins
-from embedbench.callbacks import Notify
 from embedbench.errors import UserError, short, unknown
-from embedbench.machine import cores
+from embedbench.system.callback_types import Notify
+from embedbench.system.cpu import cores
 
 from .task import Resources, pairs
 
@@ -128,7 +128,7 @@ class Engine:
         else:
             raise UserError(f"--engine local:N takes a number of processes; got {short(self.name)}")
         if self.resources.gpus and most > 1:
-            from .cards import at_once, cards
+            from .gpu_choice import at_once, cards
 
             most = min(most, at_once(self.resources.gpus, cards()))
         return max(1, min(most, tasks))
@@ -165,7 +165,7 @@ class Engine:
             processes = self.processes(tasks)
             if processes == 1:
                 return nullcontext()
-            from .local import local_executor
+            from .local_pool import local_executor
 
             return local_executor(processes)
         if kind == "ray":

@@ -21,7 +21,7 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from .elsewhere import pack, runner, unpack
+from .remote_task import pack, runner, unpack
 from .task import LostTaskError, Resources
 
 RETRIES = 3  # of a task whose process or node ended

@@ -16,13 +16,13 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench import cache, leases
-from embedbench.callbacks import Notify
-from embedbench.disk import temporary_name
 from embedbench.errors import UserError, short, unknown
-from embedbench.machine import cores
+from embedbench.storage import cache, leases
+from embedbench.storage.atomic_write import temporary_name
+from embedbench.system.callback_types import Notify
+from embedbench.system.cpu import cores
 
-from .elsewhere import Packed, pack, runner, unpack
+from .remote_task import Packed, pack, runner, unpack
 from .task import LostTaskError, Resources, TimeUpError, ends_soon
 
 # Of --engine-set; all but the first three go to sbatch as they are.

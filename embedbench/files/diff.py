@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedbench.terminal import align_pairs
-from embedbench.typed import JsonRecord
+import numpy as np
+from numpy.typing import NDArray
 
-from . import layout
-from .differences import (
-    Cosines,
-    Neighbours,
-    SampleDifferences,
-    column_reasons,
-    neighbour_changes,
-    probe_accuracy,
-    row_cosines,
-    sample_differences,
-    shared_rows,
-)
-from .file import EmbeddingFile
+from embedbench.arrays import Ints
+from embedbench.config.json_types import JsonRecord
+from embedbench.text.terminal import align_pairs
+
+from . import hdf5_layout, open_file
+from .embedding_file import EmbeddingFile
+from .sample_list import TEST, TRAIN, Samples
 
 PROBE = "nearest class mean, test accuracy"
 
@@ -88,7 +83,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         A file cannot be opened or is damaged.
     """
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
-    keys = [*layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
+    keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
     score_a, score_b = probe_accuracy(one), probe_accuracy(two)
     rows = shared_rows(one.samples, two.samples)
@@ -149,7 +144,7 @@ def _sample_reasons(samples: SampleDifferences) -> Iterator[str]:
 def _recipe_parts(file: EmbeddingFile) -> dict[str, Any]:
     made = file.provenance
     return {
-        "backbone": layout.recipe_backbone(made),
+        "backbone": hdf5_layout.recipe_backbone(made),
         "preprocessing": made.get("preprocessing") or {},
         "dtype": (made.get("arithmetic") or {}).get("dtype"),
     }
@@ -200,3 +195,206 @@ def diff_text(diff: Diff) -> str:
         lines.append(("scores", f"{scores.what}: {values}"))
     lines += [("why" if number == 0 else "", text) for number, text in enumerate(diff.reasons)]
     return align_pairs(lines)
+
+
+# The figures behind `diff`: shared samples, cosines, neighbours, a quick probe.
+
+
+QUERIES = 500  # rows whose nearest neighbour is compared
+AMONG = 10_000  # rows among which it is searched
+
+
+@dataclass(frozen=True)
+class SampleDifferences(JsonRecord):
+    """How the samples of two files differ.
+
+    Parameters
+    ----------
+    shared, only_a, only_b : int
+        Number of samples in both files, only in a, and only in b.
+    class_differs, split_differs : int
+        Number of shared samples whose class or split differs.
+    same_order : bool
+        The shared samples come in the same order.
+    same_classes : bool
+        The lists of classes and their hierarchy agree.
+    """
+
+    shared: int
+    only_a: int
+    only_b: int
+    class_differs: int
+    split_differs: int
+    same_order: bool
+    same_classes: bool
+
+
+@dataclass(frozen=True)
+class Cosines(JsonRecord):
+    """Cosines between the two features of each shared sample.
+
+    Parameters
+    ----------
+    rows : int
+        Number of shared samples.
+    min, p1, p5, median, mean : float
+        The lowest cosine, the 1 % and 5 % quantiles, the median and the mean.
+    lowest : str
+        Id of the sample with the lowest cosine.
+    """
+
+    rows: int
+    min: float
+    p1: float
+    p5: float
+    median: float
+    mean: float
+    lowest: str
+
+
+@dataclass(frozen=True)
+class Neighbours(JsonRecord):
+    """How many of `queries` rows have another nearest neighbour among `among` rows."""
+
+    queries: int
+    among: int
+    changed: int
+
+
+def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
+    """Return the rows of the shared samples in a and in b, (M,) each, in the order of `a`."""
+    row_of = {name: row for row, name in enumerate(b.ids.tolist())}
+    pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> SampleDifferences:
+    """Compare the sample lists of two files, given the rows of the shared samples."""
+    names_a = np.array(a.classes)[a.labels[rows_a]]
+    names_b = np.array(b.classes)[b.labels[rows_b]]
+    return SampleDifferences(
+        shared=len(rows_a),
+        only_a=len(a.ids) - len(rows_a),
+        only_b=len(b.ids) - len(rows_b),
+        class_differs=int((names_a != names_b).sum()),
+        split_differs=int((a.split[rows_a] != b.split[rows_b]).sum()),
+        same_order=bool((np.diff(rows_b) > 0).all()),
+        same_classes=a.classes == b.classes and bool(np.array_equal(a.parents, b.parents)),
+    )
+
+
+def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Iterator[str]:
+    """Yield in words how the optional columns of two files differ, on the shared samples."""
+    for name in hdf5_layout.COLUMNS:
+        if (name in a.columns) != (name in b.columns):
+            yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
+        elif name in a.columns:
+            other = int((a.columns[name][rows_a] != b.columns[name][rows_b]).sum())
+            if other:
+                yield f"columns: {other} shared samples have another {name}."
+
+
+def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Cosines | None:
+    """Summarise the cosines between the two features of each shared sample.
+
+    Two rows of zeros have cosine 1; a row of zeros and any other row have cosine 0.
+    """
+    if not len(rows_a) or a.shape[1:] != b.shape[1:]:
+        return None
+    parts = []
+    for first in range(0, len(rows_a), hdf5_layout.BLOCK):
+        part = slice(first, first + hdf5_layout.BLOCK)
+        x, y = fetch(a, rows_a[part]), fetch(b, rows_b[part])  # (n, D) float64
+        same_zero = ~x.any(axis=1) & ~y.any(axis=1)
+        parts.append(np.where(same_zero, 1.0, (_unit(x) * _unit(y)).sum(axis=1)))
+    cosine = np.concatenate(parts)
+    p1, p5, median = np.percentile(cosine, [1, 5, 50]).tolist()
+    return Cosines(
+        rows=len(cosine),
+        min=float(cosine.min()),
+        p1=p1,
+        p5=p5,
+        median=median,
+        mean=float(cosine.mean()),
+        lowest=str(a.sample_ids[rows_a[int(cosine.argmin())]]),
+    )
+
+
+def neighbour_changes(
+    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
+) -> Neighbours | None:
+    """Return how many of up to 500 rows have another nearest neighbour by cosine.
+
+    Neighbours are searched among up to 10,000 evenly spaced shared rows; widths may differ.
+    """
+    if len(rows_a) < 3:
+        return None
+    among = _evenly(len(rows_a), AMONG)
+    queries = _evenly(len(among), QUERIES)
+    nearest = []
+    for file, rows in ((a, rows_a[among]), (b, rows_b[among])):
+        x = _unit(fetch(file, rows).astype(np.float32))  # (n, D)
+        likeness = x[queries] @ x.T  # (q, D) @ (D, n) -> (q, n)
+        likeness[np.arange(len(queries)), queries] = -np.inf
+        nearest.append(likeness.argmax(axis=1))
+    changed = int((nearest[0] != nearest[1]).sum())
+    return Neighbours(len(queries), len(among), changed)
+
+
+def probe_accuracy(file: EmbeddingFile) -> float | None:
+    """Return the test accuracy of a nearest-class-mean classifier on the features.
+
+    Every block is verified while it is read. None if the file has no train or no test samples.
+    """
+    labels, split = file.labels, file.split
+    known, counts = np.unique(labels[split == TRAIN], return_counts=True)
+    sums = np.zeros((len(known), file.width()))
+    for first, rows in file.blocks("features"):
+        part = slice(first, first + len(rows))
+        train = split[part] == TRAIN
+        present, place = np.unique(labels[part][train], return_inverse=True)
+        one_hot = place == np.arange(len(present))[:, None]  # (c, n)
+        at = np.searchsorted(known, present)
+        sums[at] += one_hot.astype(np.float32) @ _flat(rows[train]).astype(np.float32)
+    if not len(known) or not (split == TEST).any():
+        return None
+    means = (sums / counts[:, None]).astype(np.float32)  # (C, D)
+    offset = (means**2).sum(axis=1) / 2
+    correct = 0
+    for first, rows in file.blocks("features"):
+        part = slice(first, first + len(rows))
+        test = split[part] == TEST
+        if test.any():
+            x = _flat(rows[test]).astype(np.float32)
+            answer = known[(x @ means.T - offset).argmax(axis=1)]  # nearest in Euclidean distance
+            correct += int((answer == labels[part][test]).sum())
+    return correct / int((split == TEST).sum())
+
+
+def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
+    """Return rows of the features in the given order, (n, D) or (n, H·W·C), without verifying."""
+    order = np.argsort(rows)
+    ordered = rows[order]
+    out = np.empty((len(rows), file.width()))
+    with open_file.open_embedding_file(file.path) as stored:
+        if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
+            out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])
+        else:
+            out[order] = _flat(stored["features"][ordered])
+    return out
+
+
+def _flat(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return one row per sample; an image becomes H·W·C values."""
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+
+
+def _unit(x: NDArray[Any]) -> NDArray[Any]:
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    unit: NDArray[Any] = np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
+    return unit
+
+
+def _evenly(n: int, most: int) -> Ints:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

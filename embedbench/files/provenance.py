@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.typed import JsonRecord, parse_json
 
 
 @dataclass(frozen=True)
 class Weights(JsonRecord):
-    """What is known, or was said, of the weights of a backbone; see `embedbench.files.stated`."""
+    """What is known of the weights of a backbone, or was said (`embedbench.files.user_metadata`)."""
 
     backbone: str = ""
     licence: str = ""

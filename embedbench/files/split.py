@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short
 
-from .lists import read_lines
-from .samples import SPLITS, TEST, TRAIN
+from .sample_list import SPLITS, TEST, TRAIN
+from .sample_lists import read_lines
 from .stratify import stratify_groups
 
 TEST_FRACTION = 0.3

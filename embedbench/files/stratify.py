@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .samples import TEST, TRAIN
+from .sample_list import TEST, TRAIN
 
 ROUNDS = 20  # most passes over the groups
 LEAST = 1e-9  # gains below it are rounding

@@ -9,8 +9,8 @@ import numpy as np
 
 from embedbench.errors import DamagedFileError, UserError
 
-from . import disk, layout
-from .file import EmbeddingFile
+from . import hdf5_layout, open_file
+from .embedding_file import EmbeddingFile
 
 
 def verify(path: str | Path) -> list[str]:
@@ -44,11 +44,11 @@ def verify(path: str | Path) -> list[str]:
 def _damage_sentences(path: Path) -> list[str]:
     """Return one sentence for each run of neighbouring damaged blocks."""
     try:
-        damage = disk.damaged_rows(path)
+        damage = open_file.damaged_rows(path)
     except UserError:  # the checksums cannot be read either
         return []
     sentences = []
-    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // layout.BLOCK - e[0]))
+    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // hdf5_layout.BLOCK - e[0]))
     for (table, _), run in runs:
         blocks = [block for _, block in run]
         sentences.append(

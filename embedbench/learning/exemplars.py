@@ -15,9 +15,16 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
+from .exemplar_budget import (
+    BY_SAMPLE,
+    Memory,
+    exemplar_bytes,
+    herding,
+    label_classes,
+    session_classes,
+)
 from .learner import Footprint
-from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding, label_classes, session_classes
-from .views import JoinedView, Packing, Rows
+from .sample_views import JoinedView, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
 PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar

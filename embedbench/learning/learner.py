@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.seeds import Seeds
+from embedbench.config.seeds import Seeds
 
 if TYPE_CHECKING:
     import torch
@@ -208,13 +208,13 @@ class Learner(ABC):
         makes such values of the attributes in `state` that are modules, optimisers, random
         generators (torch's and NumPy's), and of all that has a `state_dict`.
         """
-        from .states import take_state
+        from .checkpoint_state import take_state
 
         return {name: copy.deepcopy(take_state(getattr(self, name))) for name in self.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`; call `start` with the same spec before."""
-        from .states import put_state
+        from .checkpoint_state import put_state
 
         for name in self.state:
             setattr(self, name, put_state(getattr(self, name), copy.deepcopy(state[name])))

@@ -12,8 +12,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .net import PART, in_parts
-from .views import blocks
+from .net_settings import PART, in_parts
+from .sample_views import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 

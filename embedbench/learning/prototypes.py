@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from embedbench.config.declared_settings import above, at_least, require
 from embedbench.errors import UserError, unknown
-from embedbench.fields import above, at_least, require
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
 
-from .cosine import CosineNet
-from .distill import only
-from .fit import Hooks, Loop, fit
+from .cosine_network import CosineNet
+from .distillation import only
 from .learner import NO_CHECKPOINT, Checkpoint, Context, tensor_bytes
-from .net import generator
+from .net_settings import generator
 from .optimisers import make_optimiser
-from .stop import Stop
+from .stopping import Stop
+from .training_loop import Hooks, Loop, fit
 
 SHA256 = "sha256:"  # how the text of a file's content begins
 UNSEEN = -1e30  # score of a class not seen yet: finite, below all others

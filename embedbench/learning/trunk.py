@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.networks.hub import hub_weights
+from embedbench.networks.hub_weights import hub_weights
 from embedbench.networks.resnet import RESNETS, STAGES, ResNet
-from embedbench.networks.shipped import shipped_weights
+from embedbench.networks.shipped_weights import shipped_weights
 from embedbench.networks.weights import load_weights
 
 if TYPE_CHECKING:
-    from .images import ImageTraining
+    from .image_settings import ImageTraining
 
 FLAT = ("mlp", "linear")  # take vectors, or flattened images
 

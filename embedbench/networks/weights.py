@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedbench import cache, torch_file
-from embedbench.disk import write_safely
 from embedbench.errors import UserError
+from embedbench.storage import cache, torch_file
+from embedbench.storage.atomic_write import write_safely
 
-from .metadata import METADATA, HeadMetadata, read_metadata
+from .weights_metadata import METADATA, HeadMetadata, read_metadata
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 
 
 def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:

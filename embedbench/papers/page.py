@@ -9,9 +9,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.disk import write_safely
-from embedbench.reports.page import page
-from embedbench.terminal import line, new_table, render_text
+from embedbench.reports.html_page import page
+from embedbench.storage.atomic_write import write_safely
+from embedbench.text.terminal import line, new_table, render_text
 
 from .paper import Paper
 from .published import PARTS, PaperTable

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from embedbench.callbacks import Notify, StageProgress
 from embedbench.engines.engine import HERE, Engine
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
+from embedbench.system.callback_types import Notify, StageProgress
 
 from .published import PaperTable
 from .runs import PaperRuns, select_names

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedbench.terminal import line, new_table, render_text
+from embedbench.text.terminal import line, new_table, render_text
 
 UNKNOWN = "not computed here; compare what inspect prints with other teams"
 WIDTH = 100

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from embedbench.scores.stats import Stat, format_signed
-from embedbench.typed import ABSENT, JsonRecord
+from embedbench.config.json_types import ABSENT, JsonRecord
+from embedbench.scores.mean_intervals import Stat, format_signed
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from embedbench.disk import read_text, write_safely
+from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.scores.stats import Stat
-from embedbench.typed import JsonRecord, parse_json
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.scores.mean_intervals import Stat
+from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.version import __version__
 
 from .published import DRAWN, EXACT, FIXED, PaperTable, Value

@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from embedbench.callbacks import Notify, StageProgress
+from embedbench.config.declared_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
-from embedbench.fields import make
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.layout import PIXELS
-from embedbench.reports.rows import LEFT_OUT
-from embedbench.runs import grid
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.command import start_of_command
-from embedbench.runs.registry import protocol_class
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
-from embedbench.scores import record
-from embedbench.scores.checked import Checker
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.hdf5_layout import PIXELS
+from embedbench.reports.result_rows import LEFT_OUT
+from embedbench.runs import grid_scheduler
+from embedbench.runs.class_registry import protocol_class
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.single_run_command import start_of_command
+from embedbench.scores import record_files
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
+from embedbench.scores.verified_records import Checker
+from embedbench.system.callback_types import Notify, StageProgress
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class PaperRuns:
         progress: StageProgress = lambda *_: None,
     ) -> None:
         """Run the missing cells; each failure becomes a sentence in `failed`."""
-        outcome = grid.run_grid(
+        outcome = grid_scheduler.run_grid(
             list(cells),
             self.out / "runs",
             engine=self.engine,
@@ -137,7 +137,7 @@ class PaperRuns:
         checked = []
         for cell in cells:
             place = self.workshop.place(cell, self.out / "runs")
-            if record.is_finished(place):
+            if record_files.is_finished(place):
                 try:
                     checked.append(checker.record(place))
                 except UserError as e:

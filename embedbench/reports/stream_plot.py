@@ -18,8 +18,8 @@ from matplotlib.ticker import LogLocator
 
 from embedbench.arrays import Ints
 
-from .sheet import SMALL, legend, words
-from .svg import INK, LINE
+from .figure_files import SMALL, legend, words
+from .inline_svg import INK, LINE
 
 FILLED = 0.7  # of the side of a cell
 MANY = 3000  # cells; more are drawn as an image, so that the file stays small

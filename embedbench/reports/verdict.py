@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from embedbench.scores.stats import Stat, amount, format_signed, megabytes
+from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
 
-from .answers import has_labels
-from .levels import chance, offline
-from .rows import Row
-from .study import LEAST, ComparisonStudy, order_name
+from .answer_tables import has_labels
+from .chance_and_upper_bound import chance, offline
+from .compare_learners import LEAST, ComparisonStudy, order_name
+from .result_rows import Row
 
 NAMED = 3  # learners named in a list, before "and 4 more"
 LONG = 48  # characters of the names in a list, that is fewer names where they have settings

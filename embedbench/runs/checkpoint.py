@@ -11,7 +11,8 @@ File          Written after           Holds                              Without
 
 `fit-I-N`, the N-th training in session I, goes once `sessions` holds that session. Files are
 written `seconds` apart. What none of them holds is learned again, from the same seeds. Reading them
-runs no code: `begun.json` is JSON, the others are safetensors and JSON after a checksum (`states`).
+runs no code: `begun.json` is JSON, the others are safetensors and JSON after a checksum
+(`checkpoint_state`).
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from embedbench.disk import write_safely
+from embedbench.config.json_types import JsonRecord, plain
 from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.errors import UserError
-from embedbench.learning import states
-from embedbench.typed import JsonRecord, plain
+from embedbench.learning import checkpoint_state
+from embedbench.storage.atomic_write import write_safely
 
-from .meter import SessionLog
+from .cost_meter import SessionLog
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 FORMAT = 2  # of all files
@@ -108,8 +109,8 @@ class CheckpointDirectory:
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
         nothing: dict[str, Any] = {"learner": None, "evaluator": None, "logs": []}
-        self._start = states.pack_state(
-            {**nothing, "random": states.random_states(device)}, self._mark
+        self._start = checkpoint_state.pack_state(
+            {**nothing, "random": checkpoint_state.random_states(device)}, self._mark
         )
 
     def open(self) -> bool:
@@ -161,7 +162,7 @@ class CheckpointDirectory:
             if stored["logs"]:
                 learner.load_state_dict(stored["learner"])
                 evaluator.load_state_dict(stored["evaluator"])
-            states.set_random_states(stored["random"], self.device)
+            checkpoint_state.set_random_states(stored["random"], self.device)
             logs = [SessionLog.from_json(log) for log in stored["logs"]]
             json.dumps(plain(logs))  # a record can hold them
         except Exception as error:  # whatever a learner makes of a state that is not its own
@@ -182,7 +183,7 @@ class CheckpointDirectory:
             "learner": learner.state_dict(),
             "evaluator": evaluator.state_dict(),
             "logs": [vars(log) for log in logs],
-            "random": states.random_states(self.device),
+            "random": checkpoint_state.random_states(self.device),
         }
         if not (files := self._file(SESSIONS, state)):
             return
@@ -202,8 +203,8 @@ class CheckpointDirectory:
             return 0, None
         try:
             for name, state in stored["parts"].items():
-                states.put_state(parts[name], state)
-            states.set_random_states(stored["random"], self.device)
+                checkpoint_state.put_state(parts[name], state)
+            checkpoint_state.set_random_states(stored["random"], self.device)
             done, spent = int(stored["epochs"]), float(stored["seconds"])
             log: dict[str, Any] | None = stored["log"]
         except Exception as error:  # whatever a part makes of a state that is not its own
@@ -233,8 +234,10 @@ class CheckpointDirectory:
         state = {
             "epochs": epochs,
             "log": log,
-            "parts": {name: states.take_state(p) for name, p in parts.items() if p is not None},
-            "random": states.random_states(self.device),
+            "parts": {
+                name: checkpoint_state.take_state(p) for name, p in parts.items() if p is not None
+            },
+            "random": checkpoint_state.random_states(self.device),
             "seconds": self.carried + time.perf_counter() - self._began,
         }
         return self._file(self._fit, state)
@@ -242,7 +245,7 @@ class CheckpointDirectory:
     def _file(self, name: str, state: dict[str, Any]) -> dict[str, bytes]:
         """A file to save, by name; none if its state is no data."""
         try:
-            return {name: states.pack_state(state, self._mark)}
+            return {name: checkpoint_state.pack_state(state, self._mark)}
         except UserError as error:
             self._give_up(error)
             return {}
@@ -281,8 +284,12 @@ class CheckpointDirectory:
         """What a file holds; None if there is none."""
         data = _bytes(self.directory / name)
         try:
-            return None if data is None else states.unpack_state(data, self.device, self._mark)
-        except states.DamagedStateError as error:
+            return (
+                None
+                if data is None
+                else checkpoint_state.unpack_state(data, self.device, self._mark)
+            )
+        except checkpoint_state.DamagedStateError as error:
             raise UnusableError(f"{name} is damaged") from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .toml_text import flat, read_toml, toml_to_text
+from .toml_options import flat, read_toml, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"

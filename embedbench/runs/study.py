@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
+from embedbench.config.seeds import is_number
 from embedbench.errors import UserError, short
-from embedbench.seeds import is_number
 
-from .cell import RunSpec
+from .run_spec import RunSpec
 
 Table = dict[str, str]
 Lists = dict[str, tuple[str, ...]]

@@ -14,12 +14,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from embedbench.config.seeds import is_number
 from embedbench.errors import UserError, short, unknown
-from embedbench.machine import MOST_THREADS
-from embedbench.seeds import is_number
+from embedbench.system.cpu import MOST_THREADS
 
 from .study import Study
-from .toml_text import flat, read_toml, toml_to_text, toml_to_texts, write_toml
+from .toml_options import flat, read_toml, toml_to_text, toml_to_texts, write_toml
 
 UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
 KEYS = tuple(f.name for f in fields(Study) if f.name not in UNWRITTEN)

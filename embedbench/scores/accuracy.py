@@ -9,8 +9,8 @@ import numpy as np
 
 from embedbench.arrays import Bools, Floats, Ints
 
-from .matrix import ScoreMatrix
 from .predictions import Predictions
+from .score_matrix import ScoreMatrix
 
 SCORES = ("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy")
 

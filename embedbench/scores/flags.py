@@ -8,10 +8,10 @@ import numpy as np
 
 from embedbench.arrays import Floats, Ints
 
-from .label_sets import AnyPredictions, LabelSets
-from .matrix import ScoreMatrix
+from .label_set_predictions import AnyPredictions, LabelSets
 from .predictions import Predictions
 from .run_record import UnscoredRun
+from .score_matrix import ScoreMatrix
 
 FLAGS = (
     "nan",

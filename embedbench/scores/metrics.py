@@ -16,7 +16,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 
-from .matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix
 
 FEW = 20  # training samples: a class with fewer is a few-shot class
 

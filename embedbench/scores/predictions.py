@@ -16,9 +16,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench import hdf5
 from embedbench.arrays import Bools, Ints
-from embedbench.disk import writing
+from embedbench.storage import hdf5
+from embedbench.storage.atomic_write import writing
 
 VERSION = "1.0"
 LIBVER = ("v108", "v108")

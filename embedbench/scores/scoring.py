@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .accuracy import SCORES, score_matrix
-from .label_sets import AnyPredictions, LabelSets
-from .matrix import ScoreMatrix
+from .label_set_predictions import AnyPredictions, LabelSets
+from .score_matrix import ScoreMatrix
 
 
 def score_matrices(
@@ -20,9 +20,9 @@ def score_matrices(
         (C,) training samples of each class in the whole stream, if they are known.
     """
     if isinstance(p, LabelSets):
-        from . import multilabel  # only label sets need it
+        from . import label_set_scores  # only label sets need it
 
-        result: dict[str, ScoreMatrix] = multilabel.matrices(p)
+        result: dict[str, ScoreMatrix] = label_set_scores.matrices(p)
         return result
     return {name: score_matrix(p, name, class_sizes) for name in SCORES}
 
@@ -30,8 +30,8 @@ def score_matrices(
 def main_matrix(p: AnyPredictions) -> ScoreMatrix:
     """The main base score of a run: mean-per-class accuracy, or pw-JS of label sets."""
     if isinstance(p, LabelSets):
-        from . import multilabel  # only label sets need it
+        from . import label_set_scores  # only label sets need it
 
-        result: ScoreMatrix = multilabel.score_matrix(p)
+        result: ScoreMatrix = label_set_scores.score_matrix(p)
         return result
     return score_matrix(p)

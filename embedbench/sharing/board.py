@@ -15,19 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedbench.arrays import digest
-from embedbench.reports.alike import stream_title
-from embedbench.reports.bridge import metric_value
-from embedbench.reports.comparison import Ranking, compare
-from embedbench.reports.labels import labels
-from embedbench.reports.rows import LEFT_OUT, Group
-from embedbench.reports.study import Block, ComparisonStudy, order_name
+from embedbench.reports.comparability import stream_title
+from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
+from embedbench.reports.comparison_results import Ranking, compare
+from embedbench.reports.frozen_vs_full import metric_value
+from embedbench.reports.result_rows import LEFT_OUT, Group
+from embedbench.reports.row_labels import labels
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 from embedbench.version import __version__
 
-from .board_parts import SCHEMA, STATEMENT, Board, BoardStream, Entry
-from .rebuilt import Rebuilder
-from .verify import CheckedRun, Submission, verify
+from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
+from .rebuild_stream import Rebuilder
+from .verify_pack import CheckedRun, Submission, verify
 
 METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
 LOWER = ("memory", "seconds")  # less is better

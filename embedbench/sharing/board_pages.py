@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.disk import write_safely
 from embedbench.errors import UserError
-from embedbench.reports.page import page
-from embedbench.scores.stats import amount, format_signed
+from embedbench.reports.html_page import page
+from embedbench.scores.mean_intervals import amount, format_signed
+from embedbench.storage.atomic_write import write_safely
 
 from .board import METRICS
-from .board_parts import Board, BoardStream, Entry
+from .board_types import Board, BoardStream, Entry
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
 # metric → heading, what it is, decimals, factor

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench import cache
-from embedbench.disk import writing
+from embedbench.config.json_types import ABSENT, JsonRecord, plain
 from embedbench.errors import UserError, printable, short
-from embedbench.files.file import EmbeddingFile
-from embedbench.leases import alone
-from embedbench.runs.merge import verify_predictions
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.runs.merge_runs import verify_predictions
 from embedbench.runs.study import Study
 from embedbench.runs.study_file import read_study, study_text
-from embedbench.scores import record
+from embedbench.scores import record_files
 from embedbench.scores.run_record import FileInfo, RunRecord
-from embedbench.typed import ABSENT, JsonRecord, plain
-
-from .strip import command_without_paths, text_without_paths, without_paths
+from embedbench.storage import cache
+from embedbench.storage.atomic_write import writing
+from embedbench.storage.leases import alone
 
 SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"
@@ -123,7 +121,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     info.check("the pack")
     members = {INFO: _text(info.to_json())}
     left_out, cards, packed = [], _Cards(root), {}
-    for run in record.find(root, references=True):
+    for run in record_files.find(root, references=True):
         place = run.relative_to(root)
         if place == Path():
             raise UserError(f"{root} is a single run; give the directory of all runs")
@@ -131,7 +129,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
             if not is_place(place.parts):
                 raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
             verify_predictions(run)
-            cards.add(record.load(run))
+            cards.add(record_files.load(run))
         except UserError as e:
             left_out.append(str(e))
             continue
@@ -161,12 +159,12 @@ def is_place(parts: Sequence[str]) -> bool:
 
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the predictions of a run, and its record without paths."""
-    made = record.load(run)
-    predictions = (run / record.PREDICTIONS).read_bytes()
+    made = record_files.load(run)
+    predictions = (run / record_files.PREDICTIONS).read_bytes()
     if hashlib.sha256(predictions).hexdigest() != made.predictions_sha256:
         raise UserError(f"{run} changed while it was packed; run the command again")
-    yield record.PREDICTIONS, predictions
-    yield record.RECORD, _text(without_paths(made.to_json()))
+    yield record_files.PREDICTIONS, predictions
+    yield record_files.RECORD, _text(without_paths(made.to_json()))
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -259,3 +257,79 @@ def _study(path: Path) -> str:
 
 def _last(path: str) -> str:
     return command_without_paths(shlex.quote(path)).strip("'")
+
+
+# Records without the paths of the machine that they were made on.
+#
+# A path of a file tells who made a run and where, and nothing that another machine can use: its
+# last part stays. Names of classes are never changed.
+
+
+KEPT = ("classes",)  # keys of a record whose texts may look like paths, such as /m/09x0r
+
+_ABSOLUTE = re.compile(r"file:/|[/~\\]|[A-Za-z]:[/\\]|\.\.?[/\\]")
+_INSIDE = re.compile(r"(?<![\w.:/\\~-])(?:file:/+|~[\w.-]*/|/|[A-Za-z]:[/\\])[^\s'\"<>|:;,()]+")
+_SCHEME = re.compile(r"(?!file:)[A-Za-z][\w+.-]+:")  # https://…, hf://…, known:NAME
+_KEY = re.compile(r"(--)?[\w.:-]+")
+
+
+def without_paths(record: dict[str, Any]) -> dict[str, Any]:
+    """The JSON values of a record, or of a card, without directories.
+
+    Every file named in `command` keeps its name alone, and so does every absolute path anywhere
+    else. URLs stay.
+    """
+    result: dict[str, Any] = {}
+    for key, value in record.items():
+        if key == "command" and isinstance(value, str):
+            result[key] = command_without_paths(value)
+        else:
+            result[key] = value if key in KEPT else _walked(value)
+    return result
+
+
+def command_without_paths(command: str) -> str:
+    """A command line whose files have lost their directories; empty if it is none.
+
+    >>> command_without_paths("embedbench run /home/a/x.h5 --out ../runs --set a.order=o/b.json")
+    'embedbench run x.h5 --out runs --set a.order=b.json'
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    return shlex.join([_word(word) for word in words])
+
+
+def text_without_paths(text: str) -> str:
+    """A text whose absolute paths have lost their directories.
+
+    >>> text_without_paths("/home/a b/x.h5"), text_without_paths("read from /home/a/x.h5: 3 rows")
+    ('x.h5', 'read from x.h5: 3 rows')
+    """
+    if _ABSOLUTE.match(text) and "\n" not in text:
+        return _last_name(text)
+    return _INSIDE.sub(lambda match: _last_name(match[0]), text)
+
+
+def _walked(value: Any) -> Any:
+    if isinstance(value, str):
+        return text_without_paths(value)
+    if isinstance(value, dict):
+        return {text_without_paths(k): _walked(v) for k, v in value.items()}
+    return [_walked(v) for v in value] if isinstance(value, list) else value
+
+
+def _word(word: str) -> str:
+    """One word of a command: a file, or `key=value` with one value or several."""
+    key, equals, value = word.partition("=")
+    if equals and _KEY.fullmatch(key):
+        return key + equals + ",".join(map(_last_name, value.split(",")))
+    return _last_name(word)
+
+
+def _last_name(path: str) -> str:
+    """The last part of a path, as far as it has one; a URL as it is."""
+    if _SCHEME.match(path) and not re.match(r"[A-Za-z]:[/\\]", path):
+        return path
+    return re.split(r"[/\\]+", path.rstrip("/\\"))[-1] or path

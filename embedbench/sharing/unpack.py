@@ -17,12 +17,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from embedbench.archives import member_problem, open_archive
-from embedbench.disk import write_safely
+from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError, short
-from embedbench.runs.merge import MergeResult, merge
-from embedbench.scores.record import LARGEST, PREDICTIONS, RECORD
-from embedbench.typed import parse_json
+from embedbench.runs.merge_runs import MergeResult, merge
+from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.safe_zips import member_problem, open_archive
 
 from .pack import FILES, INFO, RUNS, SCHEMA, STUDY, PackInfo, is_place
 
@@ -84,7 +84,7 @@ def unpack(path: Path) -> Iterator[UnpackedPack]:
 
 
 def merge_packs(roots: Sequence[Path], out: Path) -> MergeResult:
-    """Merge directories of runs and packs, see `embedbench.runs.merge.merge`."""
+    """Merge directories of runs and packs, see `embedbench.runs.merge_runs.merge`."""
     with ExitStack() as stack:
         packs = {root: stack.enter_context(unpack(root)) for root in roots if root.is_file()}
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.disk import read_text
+from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST
-from embedbench.typed import JsonRecord, parse_json
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST
+from embedbench.storage.atomic_write import read_text
 
 ORDERS = ("natural", "random", "size")
 _PAPER = "Masana et al. (2020)"
@@ -89,7 +89,7 @@ class _File(JsonRecord):
 
 @dataclass(frozen=True)
 class _OrderFile(JsonRecord):
-    """An order file; `embedbench.streams.orders.make_order` has more keys."""
+    """An order file; `embedbench.streams.class_order_kinds.make_order` has more keys."""
 
     order: tuple[str | int, ...]
     kind: str = ""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from embedbench.disk import read_text
+from embedbench.config.declared_settings import at_least, identity, later, require, within
 from embedbench.errors import unknown
-from embedbench.fields import at_least, identity, later, require, within
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.storage.atomic_write import read_text
 
 from .class_order import ORDERS, _order_file
 from .stream import Stream

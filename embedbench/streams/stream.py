@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Bools, Ints, Labels, digest
-from embedbench.files.file import FINAL, EmbeddingFile
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
 
 from .digests import CoveredSet, eval_digest, mask, pack_labels
-from .merging import merge, view_columns
-from .table import Scaling
+from .merged_views import merge, view_columns
+from .resident_table import Scaling
 from .view import View, rows_of, table_of
 
 

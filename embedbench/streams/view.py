@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
 
-from .table import Table, table_from
+from .resident_table import Table, table_from
 
 if TYPE_CHECKING:
     import torch

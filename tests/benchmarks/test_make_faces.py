@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))

@@ -22,25 +22,33 @@ from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import suite
 from embedbench.checks.demand import CheckFailed, NotApplicable, applies_where, demand
+from embedbench.checks.learner_check_tools import (
+    SEEDS,
+    LearnerCheck,
+    ask,
+    held_bytes,
+    run,
+    same,
+    small,
+)
 from embedbench.checks.learner_contract import same_seed_same_predictions, state_round_trips
 from embedbench.checks.learner_peeking import eval_labels_do_not_matter
-from embedbench.checks.metrics import METRIC_CHECKS, MetricCheck
+from embedbench.checks.metric_contract import METRIC_CHECKS, MetricCheck
 from embedbench.checks.protocol_contract import ProtocolCheck
 from embedbench.checks.small_streams import blobs, multilabel_blobs, on_table
 from embedbench.checks.suite import check_learner
-from embedbench.checks.tools import SEEDS, LearnerCheck, ask, held_bytes, run, same, small
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
-from embedbench.machine import limit_threads
-from embedbench.runs import registry, runner
-from embedbench.runs.registry import ALIASES
+from embedbench.runs import class_registry, stream_runner
+from embedbench.runs.class_registry import ALIASES
 from embedbench.scores.metrics import all_metrics
-from embedbench.seeds import Seeds
-from embedbench.streams.table import Table
+from embedbench.streams.resident_table import Table
 from embedbench.streams.view import table_of
+from embedbench.system.cpu import limit_threads
 
 LEARNER_CHECKS = suite.learner_checks()
-LEARNERS = [name for name in registry.learner_names() if name not in ALIASES]
+LEARNERS = [name for name in class_registry.learner_names() if name not in ALIASES]
 # Which check asks nothing of which learner or protocol, by the check; a new one adds its name.
 EXEMPT: dict[str, list[str]] = json.loads(Path(__file__).with_name("exempt.json").read_text())
 
@@ -61,18 +69,22 @@ def _applies(check: Callable[[Any], None], subject: type) -> bool:
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner(name: str, check: LearnerCheck) -> None:
-    assert _applies(check, registry.learner_class(name)) == (name not in EXEMPT[check.__name__])
+    assert _applies(check, class_registry.learner_class(name)) == (
+        name not in EXEMPT[check.__name__]
+    )
 
 
 @pytest.mark.parametrize("check", suite.protocol_checks(), ids=_name)
-@pytest.mark.parametrize("name", registry.protocol_names())
+@pytest.mark.parametrize("name", class_registry.protocol_names())
 def test_protocol(name: str, check: ProtocolCheck) -> None:
-    assert _applies(check, registry.protocol_class(name)) == (name not in EXEMPT[check.__name__])
+    assert _applies(check, class_registry.protocol_class(name)) == (
+        name not in EXEMPT[check.__name__]
+    )
 
 
 def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
     checks = {c.__name__: LEARNERS for c in LEARNER_CHECKS}
-    checks |= {c.__name__: registry.protocol_names() for c in suite.protocol_checks()}
+    checks |= {c.__name__: class_registry.protocol_names() for c in suite.protocol_checks()}
     assert set(EXEMPT) == set(checks)
     assert not [n for check, names in EXEMPT.items() for n in names if n not in checks[check]]
 
@@ -116,7 +128,7 @@ def test_every_check_of_learners_catches_something() -> None:
 
 @pytest.mark.parametrize("hole", ["_check_samples", "_check"])
 def test_bad_input_is_seen_to_slip_through(hole: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, hole, lambda *_: None)
+    monkeypatch.setattr(stream_runner, hole, lambda *_: None)
     assert set(_failures(check_learner(Good))) == {"bad input is refused"}
 
 
@@ -142,25 +154,25 @@ def test_what_a_refusal_says(what: str, sentence: str) -> None:
     }[what]
     bad = replace(stream, sessions=(*stream.sessions[:-1], replace(last, **wrong)))
     with pytest.raises(UserError) as error:
-        runner.run_stream(bad, Good(), Seeds.of(0))
+        stream_runner.run_stream(bad, Good(), Seeds.of(0))
     assert sentence in str(error.value)
 
 
 def test_several_labels_are_refused_for_a_learner_of_one() -> None:
     with pytest.raises(UserError, match="one label a sample"):
-        runner.run_stream(multilabel_blobs(Tags()), Good(), Seeds.of(0))
+        stream_runner.run_stream(multilabel_blobs(Tags()), Good(), Seeds.of(0))
 
 
 def test_ids_are_told_where_needed_and_allowed_only() -> None:
     hidden = blobs(Tags())
     with pytest.raises(UserError, match="know at test which session a sample is from"):
-        runner.run_stream(hidden, NeedsId(), Seeds.of(0))
+        stream_runner.run_stream(hidden, NeedsId(), Seeds.of(0))
     allowed = replace(hidden, can_reveal=True)
-    told, _ = runner.run_stream(allowed, NeedsId(), Seeds.of(0))
-    revealed, _ = runner.run_stream(hidden.revealed(), NeedsId(), Seeds.of(0))
+    told, _ = stream_runner.run_stream(allowed, NeedsId(), Seeds.of(0))
+    revealed, _ = stream_runner.run_stream(hidden.revealed(), NeedsId(), Seeds.of(0))
     assert same(vars(told), vars(revealed))
     with mock.patch.object(Good, "scores", autospec=True, side_effect=Good.scores) as asked:
-        runner.run_stream(allowed, Good(), Seeds.of(0))
+        stream_runner.run_stream(allowed, Good(), Seeds.of(0))
     assert {call.kwargs["session_id"] for call in asked.call_args_list} == {None}
 
 
@@ -207,7 +219,7 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    same_seed_same_predictions(registry.learner_class("mlp"))
+    same_seed_same_predictions(class_registry.learner_class("mlp"))
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.rand(3), expected)
 
@@ -228,10 +240,10 @@ def test_same_is_to_the_last_bit() -> None:
     assert not same([1, 2], [1])
 
 
-@pytest.mark.parametrize("name", [n for n in registry.our_learners() if n not in ALIASES])
+@pytest.mark.parametrize("name", [n for n in class_registry.our_learners() if n not in ALIASES])
 def test_the_answers_of_all_but_the_seedless_depend_on_the_initial_weights(name: str) -> None:
     """What the flag `equal-answers` of boards rests on."""
-    cls = registry.learner_class(name)
+    cls = class_registry.learner_class(name)
     stream, scores = blobs(cls.tags), []
     with limit_threads(1):
         for init in (0, 1):

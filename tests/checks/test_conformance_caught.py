@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedbench.checks import metrics, suite
+from embedbench.checks import metric_contract, suite
 from embedbench.checks.demand import CheckFailed
-from embedbench.checks.metrics import METRIC_CHECKS
+from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.small_streams import on_table
-from embedbench.fields import later
+from embedbench.config.declared_settings import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
-from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import Table
 from embedbench.streams.view import rows_of, table_of
 
 
@@ -393,13 +393,13 @@ def test_a_faulty_metric_is_caught(metric: Callable[..., float], checks: set[str
 def test_a_metric_that_looks_at_the_order_of_samples_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scores = metrics.scores_of
+    scores = metric_contract.scores_of
 
     def first_sample_counts(p: Predictions, name: str) -> ScoreMatrix:
         right = scores(p, name)
         return replace(right, pooled=right.pooled * 0 + (p.answer[:, 0] == p.y[0]))
 
-    monkeypatch.setattr(metrics, "scores_of", first_sample_counts)
+    monkeypatch.setattr(metric_contract, "scores_of", first_sample_counts)
     metric = all_metrics()["final_accuracy"]
     with pytest.raises(CheckFailed, match="for any order of the samples"):
-        metrics.order_of_samples_does_not_matter(metric)
+        metric_contract.order_of_samples_does_not_matter(metric)

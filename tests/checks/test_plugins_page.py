@@ -16,9 +16,9 @@ from PIL import Image
 
 from embedbench.api import build_stream, run
 from embedbench.checks import suite
-from embedbench.cli import app, listing
+from embedbench.cli import app, list_entries
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def test_it_is_listed_with_its_package(mine: Path) -> None:
         ("trackers", "lines", "A text file with a line for each session, and one for each run."),
     ):
         row = {"name": name, "summary": summary, "package": "embedbench-mine 0.3"}
-        assert row in listing.entries(kind)
+        assert row in list_entries.entries(kind)
     assert "mine" not in sys.modules  # a list runs nothing
 
 

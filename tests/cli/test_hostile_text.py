@@ -15,11 +15,11 @@ import pytest
 from rich.console import Console
 
 from embedbench.cli import app
-from embedbench.cli.options import note
 from embedbench.cli.progress import bar
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.scores import record
+from embedbench.cli.shared_options import note
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.scores import record_files
 
 EVIL = "[/]\x1b]0;title\x07\x1b[2J\x9b31m[link=x]<script>$\\frac{$\u202e\x85name"
 SEEN = "[/]]0;title[2J31m[link=x]<script>$\\frac{$ name"
@@ -61,7 +61,7 @@ def test_commands_print_no_control_characters(call: Callable[..., str], place: P
     quick = ["--device", "cpu", "--jobs", "1", "--set", "offline.mlp.stop.epochs=1"]
     text = call("run", "a.h5", *run, *quick)
     assert not CONTROL.search(text)
-    for found in record.find(place / "runs"):
+    for found in record_files.find(place / "runs"):
         data = json.loads((found / "record.json").read_text("utf-8"))
         data |= {"learner": f"{EVIL}{data['learner']}", "flags": [EVIL], "notes": [EVIL]}
         (found / "record.json").write_text(json.dumps(data), "utf-8")

@@ -13,10 +13,10 @@ import pytest
 from commands import caller
 
 from embedbench.cli import completion
-from embedbench.cli.listed_settings import listed_settings
-from embedbench.declared import REQUIRED, flatten_settings, list_settings
-from embedbench.fields import above, at_least, make, require, within
-from embedbench.runs import registry
+from embedbench.cli.list_settings import listed_settings
+from embedbench.config.declared_settings import above, at_least, make, require, within
+from embedbench.config.settings_schema import REQUIRED, flatten_settings, list_settings
+from embedbench.runs import class_registry
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -55,12 +55,16 @@ def test_a_preset_with_what_it_sets(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
-@pytest.mark.parametrize("name", [*registry.our_learners(), *registry.our_protocols()])
+@pytest.mark.parametrize("name", [*class_registry.our_learners(), *class_registry.our_protocols()])
 def test_set_takes_every_setting_that_is_listed(name: str) -> None:
     """With its default nothing changes, and each has a meaning."""
-    kind = "learners" if name in registry.our_learners() else "protocols"
-    cls = registry.learner_class(name) if kind == "learners" else registry.protocol_class(name)
-    start = make(cls, registry.alias_settings(name), name=name)
+    kind = "learners" if name in class_registry.our_learners() else "protocols"
+    cls = (
+        class_registry.learner_class(name)
+        if kind == "learners"
+        else class_registry.protocol_class(name)
+    )
+    start = make(cls, class_registry.alias_settings(name), name=name)
     rows = by_name(kind, name)
     given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
     written = {k: v for k, v in given.items() if "," not in v}

@@ -12,7 +12,7 @@ import pytest
 from commands import caller, start
 from image_files import embedding_file
 
-from embedbench.scores import record
+from embedbench.scores import record_files
 
 Call = Callable[..., tuple[int, str, str]]
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
@@ -45,10 +45,12 @@ def test_three_shards_in_three_processes_fill_one_directory(call: Call, tmp_path
     assert call(*words("whole", "--seeds", "0-1"))[0] == 0
 
     def names(root: str) -> list[Path]:
-        return [p.relative_to(root) for p in record.find(Path(root), references=True)]
+        return [p.relative_to(root) for p in record_files.find(Path(root), references=True)]
 
     assert names("runs") == names("whole")
-    assert {record.load(p).reference.source for p in record.find(Path("runs"))} == {"runs"}
+    assert {record_files.load(p).reference.source for p in record_files.find(Path("runs"))} == {
+        "runs"
+    }
     assert not list(Path("runs").rglob(".*"))
 
 
@@ -69,7 +71,7 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
     assert call("runs", "status", "all")[:2] == (0, "4 finished\n")
     code, out, _ = call("runs", "status", "all", "--json")
     assert json.loads(out)["finished"] == 4
-    (run, *_) = record.find(Path("part-1"))
+    (run, *_) = record_files.find(Path("part-1"))
     (run / "predictions.h5").write_bytes(b"")
     code, out, err = call("runs", "merge", "part-1", "--out", "other", "--json")
     assert (code, json.loads(out)["copied"]) == (1, 2)
@@ -95,7 +97,9 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     )
     assert call(*given, "--out", "by-words", "--quiet")[0] == 0
     assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
-    names = [[p.relative_to(r) for p in record.find(Path(r))] for r in ("by-words", "by-file")]
+    names = [
+        [p.relative_to(r) for p in record_files.find(Path(r))] for r in ("by-words", "by-file")
+    ]
     assert names[0] == names[1]
     assert len(names[0]) == 6  # with the chance runs
     code, out, _ = call("list", "presets")

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from embedbench.checks import suite
 from embedbench.cli import completion
 from embedbench.cli.app import app
-from embedbench.cli.listing import entries
+from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, unknown
-from embedbench.reports.collect import collect
+from embedbench.reports.result_tables import collect
 from embedbench.streams.class_order import NAMED, ORDERS
-from embedbench.streams.orders import CONFUSION, KINDS, PUBLISHED
+from embedbench.streams.class_order_kinds import CONFUSION, KINDS, PUBLISHED
 
 METRIC = "learning_accuracy"
 
@@ -162,7 +162,7 @@ def test_learners_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     study = tmp_path / "study.toml"
     words = ["run", "emoji.h5", "--protocol", "incremental-class", "--save-config", study]
-    monkeypatch.setattr("embedbench.runs.study_parts.StudyPart.cells", lambda *_, **__: [])
+    monkeypatch.setattr("embedbench.runs.study_runs.StudyPart.cells", lambda *_, **__: [])
     done = asked(*words, "--learner", "ncm", "--learner", "slda,chance")
     assert done.exit_code == 0, done.exception
     assert read_study(study).learners == ("ncm", "slda", "chance")

@@ -12,8 +12,8 @@ import typer
 from commands import caller
 
 from embedbench.cli.app import app
-from embedbench.cli.options import note
-from embedbench.cli.usage import GROUPS, HEADINGS
+from embedbench.cli.shared_options import note
+from embedbench.cli.usage_messages import GROUPS, HEADINGS
 
 Call = Callable[..., tuple[int, str, str]]
 

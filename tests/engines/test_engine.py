@@ -18,15 +18,15 @@ import pytest
 from commands import caller
 from image_files import embedding_file
 
-from embedbench import leases
-from embedbench.cli.options import chosen_device, chosen_engine
-from embedbench.engines import cards, engine, slurm
-from embedbench.engines.cards import at_once, choose_card, enough_memory
-from embedbench.engines.elsewhere import pack, runner
+from embedbench.cli.shared_options import chosen_device, chosen_engine
+from embedbench.engines import engine, gpu_choice, slurm
 from embedbench.engines.engine import Engine
-from embedbench.engines.local import local_executor
+from embedbench.engines.gpu_choice import at_once, choose_card, enough_memory
+from embedbench.engines.local_pool import local_executor
+from embedbench.engines.remote_task import pack, runner
 from embedbench.engines.task import LostTaskError, Resources, TimeUpError, ends_soon, pairs
 from embedbench.errors import UserError
+from embedbench.storage import leases
 
 
 def test_resources_are_cores_shares_and_bytes() -> None:
@@ -291,7 +291,7 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 8)
-    monkeypatch.setattr(cards, "cards", lambda: 2)
+    monkeypatch.setattr(gpu_choice, "cards", lambda: 2)
     assert [Engine("local").processes(n) for n in (1, 5, 20)] == [1, 5, 8]
     assert Engine("local", Resources(cpus=3)).processes(20) == 2
     assert Engine("local:12").processes(20) == 12
@@ -299,7 +299,7 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Engine("local", Resources(gpus=1)).processes(20) == 2
     assert Engine("local").at_most(3).name == "local:3"
     assert Engine("local:12").at_most(3).name == "local:12"
-    monkeypatch.setattr(cards, "cards", lambda: 0)
+    monkeypatch.setattr(gpu_choice, "cards", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
 

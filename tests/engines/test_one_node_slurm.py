@@ -23,16 +23,16 @@ from slow_learner import PAUSE
 from small_grid import answers, check_same, expected, small_grid
 from tiny_images import images
 
-from embedbench import cache
 from embedbench.engines import slurm
 from embedbench.engines.engine import Engine
 from embedbench.extract.pipeline import extract
-from embedbench.runs.cell import RunSpec
 from embedbench.runs.checkpoint import saves_at
-from embedbench.runs.grid import Outcome, run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.status import status
-from embedbench.scores import record
+from embedbench.runs.grid_scheduler import Outcome, run_grid
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.runs_status import status
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
+from embedbench.storage import cache
 
 pytest.importorskip("submitit")
 pytestmark = [
@@ -98,7 +98,7 @@ class Running:
         """The same bytes are there, by runs that went on so often, and nothing beside them."""
         outcome = self._outcome.result(timeout=400)
         check_same(outcome, self.cells, self.out, good)
-        assert min(record.load(place).resumed for place in outcome.places) >= resumed
+        assert min(record_files.load(place).resumed for place in outcome.places) >= resumed
         assert not list((cache.directory() / "slurm").iterdir())
         self._pool.shutdown()
 
@@ -198,7 +198,7 @@ def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
     assert len(first) == 2
     outcome = run_grid(cells, out, engine=Engine.parse("slurm"))
     check_same(outcome, cells, out, good)
-    assert {record.load(place).resumed for place in outcome.places} == {0}
+    assert {record_files.load(place).resumed for place in outcome.places} == {0}
     assert kept <= {path.name for path in folder.iterdir()}  # while its jobs were at work
     wait(lambda: not jobs())
     slurm.clean(folder)

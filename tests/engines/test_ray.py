@@ -21,8 +21,8 @@ from small_grid import answers, check_same, expected, small_grid, words
 from embedbench.engines.engine import Engine
 from embedbench.engines.task import LostTaskError, Resources
 from embedbench.errors import UserError
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.grid import run_grid
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_spec import RunSpec
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.long

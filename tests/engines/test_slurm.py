@@ -10,10 +10,10 @@ import pytest
 from engine_tasks import die, write_late
 from small_grid import check_same, expected, small_grid
 
-from embedbench import cache
 from embedbench.engines.engine import Engine
 from embedbench.engines.task import LostTaskError
-from embedbench.runs.grid import run_grid
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.storage import cache
 
 pytest.importorskip("submitit")
 pytestmark = pytest.mark.long

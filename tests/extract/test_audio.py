@@ -17,13 +17,13 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract.audio import LogMel
+from embedbench.extract.log_mel import LogMel
 from embedbench.extract.pipeline import extract
-from embedbench.extract.sounds import read_sound, read_wav
+from embedbench.extract.sound_files import read_sound, read_wav
 from embedbench.extract.sources import open_source
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.partial import Partial
-from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.resumable_file import Partial
+from embedbench.files.sample_list import TEST, TRAIN
 
 
 def wav(rate: int, sound: NDArray[Any]) -> bytes:

@@ -10,14 +10,13 @@ import pytest
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract.columns import ColumnRules, by_domain
+from embedbench.extract.path_columns import ColumnRules, by_domain
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.stated import UserMetadata
-from embedbench.networks.pretraining import pretrained_on
-from embedbench.networks.timm_models import known_weights
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.user_metadata import UserMetadata
+from embedbench.networks.timm_models import known_weights, pretrained_on
 
 IDS = (
     "art/cat/v1_003.png",

@@ -16,10 +16,10 @@ from PIL import Image
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract import decoders
+from embedbench.extract import torchvision_decoder
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.backbones import open_backbone
-from embedbench.extract.decode import decode
+from embedbench.extract.decode_batches import decode
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source, open_image
 from embedbench.files.diff import diff
@@ -68,7 +68,7 @@ LEFT = {
 def test_pixels_are_those_of_pillow(kind: str) -> None:
     """Alpha is dropped by both; a JPEG may differ by a little with another library behind it."""
     image = open_image(TAKEN[kind])
-    got = decoders.by_torchvision(image, TAKEN[kind], CPU)
+    got = torchvision_decoder.by_torchvision(image, TAKEN[kind], CPU)
     assert got is not image
     assert got.mode == ("L" if image.mode in ("L", "LA") else "RGB")
     expected = np.asarray(image.convert(got.mode)).astype(int)
@@ -79,7 +79,7 @@ def test_pixels_are_those_of_pillow(kind: str) -> None:
 @pytest.mark.parametrize("kind", LEFT)
 def test_the_others_are_left_to_pillow(kind: str) -> None:
     image = open_image(LEFT[kind])
-    assert decoders.by_torchvision(image, LEFT[kind], CPU) is image
+    assert torchvision_decoder.by_torchvision(image, LEFT[kind], CPU) is image
 
 
 def test_colours_of_16_bits_are_left_to_pillow() -> None:
@@ -95,7 +95,7 @@ def test_colours_of_16_bits_are_left_to_pillow() -> None:
     )
     image = open_image(content)
     assert image.mode == "RGB"
-    assert decoders.by_torchvision(image, content, CPU) is image
+    assert torchvision_decoder.by_torchvision(image, content, CPU) is image
 
 
 def _source(content: bytes) -> Source:
@@ -157,11 +157,11 @@ def test_a_card_is_not_asked_for_a_jpeg_without_its_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(torchvision.io, "decode_jpeg", on_card)
     content, card = TAKEN["progressive JPEG"], torch.device("cuda")
     with pytest.raises(UserError, match="truncated"):
-        decoders.by_torchvision(open_image(content), content[:-2], card)
+        torchvision_decoder.by_torchvision(open_image(content), content[:-2], card)
     assert not asked
-    decoders.by_torchvision(open_image(content), content, card)
+    torchvision_decoder.by_torchvision(open_image(content), content, card)
     assert asked == [card]
-    decoders.by_torchvision(open_image(TAKEN["colour PNG"]), TAKEN["colour PNG"], card)
+    torchvision_decoder.by_torchvision(open_image(TAKEN["colour PNG"]), TAKEN["colour PNG"], card)
     assert len(asked) == 1  # a PNG is decoded by the processor
 
 
@@ -172,7 +172,7 @@ def test_the_recipe_names_the_decoder_unless_it_is_pillow(tmp_path: Path) -> Non
     other = extract(source, tmp_path / "b.h5", decoder="torchvision", **options)
     assert "decoder" not in plain.provenance["preprocessing"]
     assert other.provenance["preprocessing"]["decoder"] == "torchvision.io"
-    assert decoders.decoder_recipe("torchvision", torch.device("cuda")) == {
+    assert torchvision_decoder.decoder_recipe("torchvision", torch.device("cuda")) == {
         "decoder": "torchvision.io, JPEG by nvJPEG"
     }
     assert other.digests["recipe"] != plain.digests["recipe"]

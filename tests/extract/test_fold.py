@@ -7,7 +7,7 @@ import timm
 import torch
 from torch import nn
 
-from embedbench.extract.fold import fold_batchnorm
+from embedbench.extract.timm_backbone import fold_batchnorm
 
 
 def scramble(model: nn.Module, seed: int) -> nn.Module:

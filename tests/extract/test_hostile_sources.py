@@ -19,13 +19,13 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from embedbench.cli import app
-from embedbench.disk import open_regular
 from embedbench.errors import UserError
-from embedbench.extract import decode, pipeline, sounds, source  # noqa: F401  slow to import
-from embedbench.extract.images import Images, Pixels
+from embedbench.extract import decode_batches, pipeline, sound_files, source  # noqa: F401  slow to import
+from embedbench.extract.pixel_backbone import Images, Pixels
 from embedbench.extract.source import Content
 from embedbench.extract.sources import open_source
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.storage.atomic_write import open_regular
 
 SECONDS = 10  # no source takes longer
 
@@ -55,7 +55,7 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "READS", 1000)
     monkeypatch.setattr(source, "HEADER", 50_000)
     monkeypatch.setattr(source, "SCANS", 0.005)
-    monkeypatch.setattr(sounds, "READS", 1000)
+    monkeypatch.setattr(sound_files, "READS", 1000)
 
 
 @pytest.fixture
@@ -264,14 +264,16 @@ def test_a_member_is_not_unpacked_beyond_its_size(
 
 
 def test_sounds_are_scaled_in_pieces_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    rate, whole = sounds.read_wav(hostile.sound(100))
-    monkeypatch.setattr(sounds, "PIECE", 1000)
-    assert np.array_equal(sounds.read_wav(hostile.sound(100))[1], whole)
+    rate, whole = sound_files.read_wav(hostile.sound(100))
+    monkeypatch.setattr(sound_files, "PIECE", 1000)
+    assert np.array_equal(sound_files.read_wav(hostile.sound(100))[1], whole)
     stereo = hostile.riff(
         (b"fmt ", hostile.form(2, align=4)), (b"data", np.arange(64000, dtype="<i2").tobytes())
     )
-    assert len(sounds.read_wav(stereo, 1)[1]) == rate
-    assert np.array_equal(sounds.read_wav(stereo)[1][:rate], sounds.read_wav(stereo, 1)[1])
+    assert len(sound_files.read_wav(stereo, 1)[1]) == rate
+    assert np.array_equal(
+        sound_files.read_wav(stereo)[1][:rate], sound_files.read_wav(stereo, 1)[1]
+    )
 
 
 def test_images_that_are_kept_whole_are_small(tmp_path: Path) -> None:
@@ -300,9 +302,9 @@ class Counting(Images):
 def test_large_images_wait_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
-    monkeypatch.setattr(decode, "LARGE", 6 * 5 - 1 if large else 6 * 5)
+    monkeypatch.setattr(decode_batches, "LARGE", 6 * 5 - 1 if large else 6 * 5)
     opened = open_source(str(hostile.good(tmp_path / "in")))
-    counting = Counting(decode.first_image(opened), 2)
+    counting = Counting(decode_batches.first_image(opened), 2)
     batches = [range(i, i + 1) for i in range(3)] * 5
-    assert len(list(decode.compute_batches(opened, batches, counting, workers=3))) == 15
+    assert len(list(decode_batches.compute_batches(opened, batches, counting, workers=3))) == 15
     assert (counting.most == 1) is large

@@ -13,7 +13,7 @@ import torch
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.backbones import check_kind, open_backbone
-from embedbench.extract.outside import is_outside
+from embedbench.extract.plugin_backbones import is_outside
 from embedbench.extract.source import Source
 from embedbench.extract.sources import absolute, open_source
 

@@ -30,10 +30,10 @@ from embedbench.errors import UserError
 from embedbench.extract import backbone
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sources import open_source
-from embedbench.files.exchange import import_file
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.partial import Partial
-from embedbench.files.samples import TEST
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.import_export import import_file
+from embedbench.files.resumable_file import Partial
+from embedbench.files.sample_list import TEST
 
 SIZE = 64  # of the test models' input; their own 160 only costs time
 

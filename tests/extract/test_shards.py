@@ -19,16 +19,16 @@ import pytest
 from commands import quick_workers
 from tiny_images import TINY, images, weights
 
-from embedbench import leases
-from embedbench.engines import local
+from embedbench.engines import local_pool
 from embedbench.engines.task import Resources
 from embedbench.errors import UserError
-from embedbench.extract import shards, work
-from embedbench.extract.job import Job
+from embedbench.extract import engine_shards, extraction_worker
+from embedbench.extract.extraction_spec import Job
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sources import open_source
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.partial import Partial
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.resumable_file import Partial
+from embedbench.storage import leases
 
 BLOCK = 16  # samples, here and in the workers
 PIXELS: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}
@@ -47,7 +47,7 @@ class Small(Executor):
 
 def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *args: Any) -> Any:
     Partial.BLOCK = BLOCK
-    if change is not None and function is shards.fill:
+    if change is not None and function is engine_shards.fill:
         return change(function, *args)
     return function(*args)
 
@@ -61,14 +61,14 @@ class TwoWorkers:
 
     @contextmanager
     def executor(self, tasks: int, notify: Callable[[str], None]) -> Iterator[Executor]:
-        with quick_workers(), local.local_executor(2) as executor:
+        with quick_workers(), local_pool.local_executor(2) as executor:
             yield Small(executor, self.change)
 
 
 @pytest.fixture(autouse=True)
 def _blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partial, "BLOCK", BLOCK)
-    monkeypatch.setattr(shards, "LOOK", 0.05)
+    monkeypatch.setattr(engine_shards, "LOOK", 0.05)
 
 
 def made(file: EmbeddingFile) -> dict[str, Any]:
@@ -163,7 +163,9 @@ def test_a_task_that_fails_once(tmp_path: Path) -> None:
     assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
 
 
-def _fails_once(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+def _fails_once(
+    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
+) -> None:
     once = shard.target.path.parent / "once"
     if 1 in blocks and not once.exists():
         once.touch()
@@ -177,7 +179,7 @@ def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
 
 
-def _dies(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+def _dies(fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]) -> None:
     if 1 in blocks:
         os.kill(os.getpid(), signal.SIGKILL)
     fill(shard, blocks)
@@ -197,11 +199,13 @@ def test_two_kinds_of_device(tmp_path: Path) -> None:
     assert "device_names" not in whole.provenance["arithmetic"]
 
 
-def _elsewhere(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+def _elsewhere(
+    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
+) -> None:
     """Block 1 is computed by an older processor."""
     if 1 not in blocks:
         return fill(shard, blocks)
-    with mock.patch.object(work, "_device", return_value="cpu OLD"):
+    with mock.patch.object(extraction_worker, "_device", return_value="cpu OLD"):
         return fill(shard, blocks)
 
 
@@ -211,7 +215,9 @@ def test_a_machine_that_does_not_share_the_directory(tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_without), **PIXELS)
 
 
-def _without(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+def _without(
+    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
+) -> None:
     path = shard.target.path
     (path.parent / "elsewhere").mkdir(exist_ok=True)
     elsewhere = replace(shard.target, path=path.parent / "elsewhere" / path.name)
@@ -264,11 +270,11 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(tmp_path: Path) -> None:
 
 def test_a_process_opens_source_and_model_once(tmp_path: Path) -> None:
     job = replace(ALONE, source=str(images(tmp_path / "in", 4)))
-    first = shards._work(job)
-    assert shards._work(replace(job)) is first
-    other = shards._work(replace(job, size=9))
+    first = engine_shards._work(job)
+    assert engine_shards._work(replace(job)) is first
+    other = engine_shards._work(replace(job, size=9))
     assert other is not first
-    assert list(shards._opened.values()) == [other]  # one model fits a card, not two
+    assert list(engine_shards._opened.values()) == [other]  # one model fits a card, not two
 
 
 def test_paths_of_a_job_hold_in_other_directories(
@@ -296,7 +302,7 @@ def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.M
     assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
 
 
-def _left(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+def _left(fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]) -> None:
     """Block 1 is at first held by a machine that does nothing any more."""
     once = shard.target.path.parent / "once"
     if 1 in blocks and not once.exists():

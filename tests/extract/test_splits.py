@@ -16,10 +16,10 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
+from embedbench.extract.source_split import across, choose_split, pairs_text
 from embedbench.extract.sources import open_source
-from embedbench.extract.splits import across, choose_split, pairs_text
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN
 from embedbench.files.split import groups
 
 VENDORS = ("noto", "twemoji", "other")

@@ -16,16 +16,16 @@ from tfrecord_files import bytes_feature, clip, entries, part, write_records
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.files.exchange import import_file
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.formats.audioset import dequantise
-from embedbench.files.formats.audioset_classes import (
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.formats.audioset import (
     Ontology,
     choose_classes,
     count_clips,
+    dequantise,
     read_ontology,
 )
-from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.import_export import import_file
+from embedbench.files.sample_list import TEST, TRAIN
 
 ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]
 

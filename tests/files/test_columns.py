@@ -54,17 +54,17 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import layout
-from embedbench.files.columns import read_list
+from embedbench.files import hdf5_layout
 from embedbench.files.diff import diff
-from embedbench.files.exchange import export_file, import_file
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.import_export import export_file, import_file
 from embedbench.files.inspect import Card, card, card_text
-from embedbench.files.partial import Partial
-from embedbench.files.pretrained import classes_seen
-from embedbench.files.stated import UserMetadata
+from embedbench.files.optional_columns import read_list
+from embedbench.files.pretraining_overlap import classes_seen
+from embedbench.files.resumable_file import Partial
+from embedbench.files.user_metadata import UserMetadata
 from embedbench.files.verify import verify
-from embedbench.files.writer import write_file
+from embedbench.files.write_file import write_file
 
 N = 30
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "checksums of none": (lambda f: f.pop("columns/time"), "'checksums/columns/time', which is n"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (
-        lambda f: layout.set_attribute(f, "format_version", "1.0"),
+        lambda f: hdf5_layout.set_attribute(f, "format_version", "1.0"),
         "of format 1.0, which has no columns",
     ),
     "many bytes": (long_texts, "columns/domain has 9,000,000 bytes; expected at most 8,388,608"),
@@ -216,11 +216,11 @@ def test_a_file_that_breaks_the_format_is_refused(tmp_path: Path, case: str) -> 
         change(f)
         for name in ("time", "domain"):  # whoever forges the values forges the checksums
             if isinstance(table := f.get(f"columns/{name}"), h5py.Dataset) and len(table) == N:
-                sums = np.frombuffer(layout.block_digest(table[()]), np.uint8).reshape(1, 32)
+                sums = np.frombuffer(hdf5_layout.block_digest(table[()]), np.uint8).reshape(1, 32)
                 if f"checksums/columns/{name}" in f:
                     f[f"checksums/columns/{name}"][()] = sums
         if "columns" in f["digests"].attrs:
-            layout.set_attribute(f["checksums"], "metadata", layout.metadata_digest(f))
+            hdf5_layout.set_attribute(f["checksums"], "metadata", hdf5_layout.metadata_digest(f))
     with pytest.raises(UserError, match=sentence):
         EmbeddingFile.open(path)
 

@@ -16,12 +16,12 @@ import pytest
 from file_helpers import PROVENANCE, flip, make_features, make_samples, span
 from numpy.typing import NDArray
 
-from embedbench import cache
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import copies
-from embedbench.files.copies import expect, map_copy, mapped_table, read
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
+from embedbench.files import mmap_cache
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.mmap_cache import expect, map_copy, mapped_table, read
+from embedbench.files.write_file import write_file
+from embedbench.storage import cache
 
 F32 = np.dtype("<f4")
 ROWS = make_features(700, 1100)  # 4,400 bytes a row: no row begins where a page does
@@ -137,7 +137,7 @@ def test_what_a_killed_process_left_is_removed() -> None:
 TWO = """
 import sys, time
 import numpy as np
-from embedbench.files.copies import mapped
+from embedbench.files.mmap_cache import mapped
 def blocks():
     print("makes", flush=True)
     for k in range(4):
@@ -157,7 +157,7 @@ def test_two_processes_make_one_copy() -> None:
 def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")(1000)
     with monkeypatch.context() as patch:
-        patch.setattr(copies.shutil, "disk_usage", lambda _: usage)
+        patch.setattr(mmap_cache.shutil, "disk_usage", lambda _: usage)
         with pytest.raises(UserError, match=r"a copy of it needs 0\.0 GB in .*EMBEDBENCH_CACHE"):
             Source().map()
 
@@ -181,8 +181,8 @@ def test_a_cache_that_cannot_be_made_is_one_sentence(own_cache: Path) -> None:
 def test_read_and_expect_take_any_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     rows = Source().map()
-    monkeypatch.setattr(copies, "_reads_disk", lambda: True)
-    monkeypatch.setattr(copies, "_advise", lambda _, __, *where: asked.append(where))
+    monkeypatch.setattr(mmap_cache, "_reads_disk", lambda: True)
+    monkeypatch.setattr(mmap_cache, "_advise", lambda _, __, *where: asked.append(where))
     draw = np.random.default_rng(seed)
     wanted = draw.permutation(700)[: draw.integers(0, 60)]
     for chosen in (wanted, np.arange(699, 700), np.arange(0)):
@@ -190,7 +190,7 @@ def test_read_and_expect_take_any_rows(seed: int, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(read(rows, chosen), ROWS[chosen])
         there = np.zeros(rows.nbytes, np.bool_)
         for first, length in asked:
-            assert first % copies.PAGE == 0
+            assert first % mmap_cache.PAGE == 0
             assert 0 < length <= rows.nbytes - first
             there[first : first + length] = True
         assert there.reshape(700, -1)[chosen].all()  # every byte that is read was asked for

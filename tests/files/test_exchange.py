@@ -12,11 +12,11 @@ import pytest
 from file_helpers import PROVENANCE, flip, make_features, make_samples, span
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files.exchange import export_file, import_file
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats.idx import pixels, read_idx
-from embedbench.files.samples import TEST
-from embedbench.files.writer import write_file
+from embedbench.files.import_export import export_file, import_file
+from embedbench.files.sample_list import TEST
+from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 
 

@@ -14,11 +14,11 @@ from file_helpers import PROVENANCE, flip, foreign_write, make_features, make_sa
 
 from embedbench.errors import UserError
 from embedbench.files.diff import Diff, diff, diff_text
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card, PerClass, card, card_text
-from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.verify import verify
-from embedbench.files.writer import write_file
+from embedbench.files.write_file import write_file
 
 
 def write(path: Path, samples: Samples, features: Any, **provenance: Any) -> Path:

@@ -32,12 +32,12 @@ from embedbench.cli import app
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.diff import diff
-from embedbench.files.exchange import export_file, import_file
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.import_export import export_file, import_file
 from embedbench.files.inspect import card
-from embedbench.files.partial import Partial
+from embedbench.files.resumable_file import Partial
 from embedbench.files.verify import verify
-from embedbench.files.writer import write_file
+from embedbench.files.write_file import write_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0-pixels.h5"
 

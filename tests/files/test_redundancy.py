@@ -15,23 +15,21 @@ from trunk_runs import run
 
 from embedbench.errors import UserError
 from embedbench.files import redundancy
-from embedbench.files.discretise import (
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.redundancy import (
     DiscretisedFeatures,
     _log2_3k_2,
+    class_su,
     discretise,
+    fcbf,
     frequency_cuts,
     mdlp_cuts,
-)
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.redundancy import (
-    class_su,
-    fcbf,
     su_between,
     su_matrix,
     symmetric_uncertainty,
 )
-from embedbench.files.samples import TEST, TRAIN, VAL, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.write_file import write_file
 
 
 def coded(values: Any) -> DiscretisedFeatures:
@@ -385,7 +383,7 @@ def test_the_command_line(
 
 
 def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
-    from embedbench.reports.maps import save_map
+    from embedbench.reports.heatmap import save_map
 
     matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
     save_map(matrix, tmp_path / "blocks.png", "feature", "SU")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.files.split import hash_split, make_split, split_rule
 from embedbench.files.stratify import describe_lopsided, stratify_groups
 

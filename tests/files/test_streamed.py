@@ -12,9 +12,9 @@ import pytest
 from file_helpers import make_features
 
 from embedbench.errors import UserError
-from embedbench.files.exchange import import_file
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats.numpy_files import StreamedArray, load_npy, load_npz
+from embedbench.files.import_export import import_file
 
 N = 2500
 Y = np.arange(N) % 3
@@ -69,7 +69,7 @@ def test_a_damaged_member_is_one_sentence(tmp_path: Path) -> None:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from embedbench.files.exchange import import_file
+from embedbench.files.import_export import import_file
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 src = Path(sys.argv[1])

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from file_helpers import JOB, PROVENANCE, blocks, contents, flip, make_features, make_samples
 
-from embedbench.disk import write_safely
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.layout import canonical_json
-from embedbench.files.partial import Partial
-from embedbench.files.target import check_target, text_digest
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.hdf5_layout import canonical_json
+from embedbench.files.output_path import check_target, text_digest
+from embedbench.files.resumable_file import Partial
+from embedbench.files.write_file import write_file
+from embedbench.storage.atomic_write import write_safely
 
 
 def whole(path: Path, n: int = 2500) -> EmbeddingFile:
@@ -273,7 +273,7 @@ def test_a_directory_that_another_process_clears_up_is_made_again(
             cleared.append(check_target(path, overwrite=False))
         write_safely(name, text)
 
-    monkeypatch.setattr("embedbench.files.partial.write_safely", write)
+    monkeypatch.setattr("embedbench.files.resumable_file.write_safely", write)
     Partial(path, JOB).write(0, blocks()[0])
     assert Partial(path, JOB).done() == {0}
     assert [file.name for file in tmp_path.iterdir()] == [".a.h5.partial"]
@@ -296,7 +296,7 @@ def test_what_finished_work_left_behind_is_removed(
     for number, part in enumerate(blocks()):
         work.write(number, part)
     with monkeypatch.context() as patch:
-        patch.setattr("embedbench.files.partial.drop", lambda _: None)
+        patch.setattr("embedbench.files.resumable_file.drop", lambda _: None)
         work.finish(make_samples(), PROVENANCE)
     assert work.directory.exists()
     with pytest.raises(UserError, match="exists"):
@@ -323,7 +323,7 @@ WORKER = textwrap.dedent(
     import sys, time
     from pathlib import Path
     from file_helpers import JOB, PROVENANCE, blocks, make_samples
-    from embedbench.files.partial import Partial
+    from embedbench.files.resumable_file import Partial
 
     work = Partial(Path(sys.argv[1]), JOB)
     done = work.done()

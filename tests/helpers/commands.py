@@ -16,13 +16,13 @@ import h5py
 import pytest
 from numpy.typing import NDArray
 
-from embedbench.engines import local
+from embedbench.engines import local_pool
 
 # They are forked from a server that has imported what `run` and `extract` need, and run nothing.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        *("embedbench.cli.app", "embedbench.runs.execute", "embedbench.models.mlp"),
+        *("embedbench.cli.app", "embedbench.runs.run_one", "embedbench.models.mlp"),
         *("torch._dynamo", "embedbench.extract.pipeline"),
     ]
 )
@@ -30,7 +30,7 @@ CONTEXT.set_forkserver_preload(
 
 def quick_workers() -> AbstractContextManager[object]:
     """While it lasts, a local engine's workers start at once, too."""
-    return mock.patch.object(local, "get_context", return_value=CONTEXT)
+    return mock.patch.object(local_pool, "get_context", return_value=CONTEXT)
 
 
 def start(words: list[str], told: Path) -> ForkServerProcess:

@@ -54,13 +54,13 @@ class Member:
 
 def _command(words: list[str], log: Path, printed: Path) -> None:
     from embedbench.cli.app import main
-    from embedbench.runs import execute
+    from embedbench.runs import run_one
 
     with printed.open("w") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
     note = log.open("a", buffering=1)
-    taught, fsync = execute.train_and_predict, os.fsync
+    taught, fsync = run_one.train_and_predict, os.fsync
 
     def teach(work: Any, *rest: Any) -> Any:
         print(json.dumps(["taught", str(work.place)]), file=note)
@@ -71,7 +71,7 @@ def _command(words: list[str], log: Path, printed: Path) -> None:
         state = os.fstat(handle)
         print(json.dumps(["synced", state.st_ino, state.st_size]), file=note)
 
-    execute.train_and_predict, os.fsync = teach, sync  # type: ignore[assignment]
+    run_one.train_and_predict, os.fsync = teach, sync  # type: ignore[assignment]
     sys.argv = ["embedbench", *words]
     main()
 

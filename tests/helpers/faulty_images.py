@@ -9,8 +9,8 @@ from faults import caught_by
 from honest_learners import Looks
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Tags
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

@@ -10,8 +10,8 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

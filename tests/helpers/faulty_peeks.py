@@ -15,8 +15,8 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 
 NOISE, LABELS = "rows outside sessions do not matter", "eval labels do not matter"

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.checks.demand import CheckFailed
-from embedbench.learning.fit import train
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.training_loop import train
 from embedbench.models.mlp import MLP
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from toy import blobs
 
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, rows_of
 
 

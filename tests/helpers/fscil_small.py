@@ -10,9 +10,9 @@ from report_records import scored
 from embedbench.arrays import Floats
 from embedbench.papers.fscil.runs import FSCILRuns
 from embedbench.papers.published import PaperTable
-from embedbench.scores.few_shot import curves_from_accuracies
+from embedbench.scores.few_shot_scores import curves_from_accuracies
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 
 def made(seed: int, R: Floats, sizes: list[int]) -> RunRecord:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 UNSEEN = -1e9

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.file import FINAL, EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, VAL, Samples
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 
 HIGH, WIDE = 3, 4
 N_CLASSES, PER_CLASS = 6, 14  # leaves; the first three below one node

@@ -9,10 +9,10 @@ import numpy as np
 from toy import context
 
 from embedbench.arrays import Bools
+from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Learner
-from embedbench.seeds import Seeds
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, rows_of
 
 # Two superclasses over three and two subclasses, and a class without a superclass.

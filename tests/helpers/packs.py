@@ -12,10 +12,10 @@ from typing import Any
 
 from image_files import embedding_file
 
-from embedbench.runs.command import start_of_command
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.single_run_command import start_of_command
+from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
@@ -93,21 +93,23 @@ def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
     with unpack(path) as made:
         shutil.copytree(made.runs, folder)
     changed: set[str] = set()
-    for place in record.find(folder, references=True)[::-1]:  # references first
+    for place in record_files.find(folder, references=True)[::-1]:  # references first
         name = place.relative_to(folder).as_posix()
-        kept = record.load(place)
+        kept = record_files.load(place)
         forgery = next((f for part, f in forgeries.items() if part in name), None)
         if forgery is None and not changed & {*kept.reference.runs}:
             continue
         forgery = forgery or Forgery()
-        values, predictions = kept.to_json(), record.read_predictions(place)
+        values, predictions = kept.to_json(), record_files.read_predictions(place)
         forgery.said(values)
         changed.add(name := forgery.moved(name))
         assert isinstance(predictions, Predictions)
         (folder / name).mkdir(parents=True, exist_ok=True)
         forgery.answers(predictions).save(folder / name / "predictions.h5")
-        again = replace(record.RunRecord.from_json(values), predictions_sha256=None)
-        again = replace(again, predictions_sha256=record.predictions_sha256(folder / name, again))
-        record.save(record.evaluate(again, folder / name, folder), folder / name)
+        again = replace(record_files.RunRecord.from_json(values), predictions_sha256=None)
+        again = replace(
+            again, predictions_sha256=record_files.predictions_sha256(folder / name, again)
+        )
+        record_files.save(record_files.evaluate(again, folder / name, folder), folder / name)
     pack(folder, out, by="Forger")
     return out

@@ -11,10 +11,10 @@ import numpy as np
 from report_records import unscored
 from toy import random_predictions
 
-from embedbench import cache
-from embedbench.scores import record
+from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
+from embedbench.storage import cache
 
 STREAM = "stream-1"
 OFFLINE, CHANCE = "references/offline-1/seed-0", f"{STREAM}/chance-1/seed-0"
@@ -29,8 +29,8 @@ def write_run(root: Path, name: str, p: Predictions, **changes: Any) -> RunRecor
     pin = cache.sha256(place / "predictions.h5")
     made = unscored(int(p.session[-1]) + 1, predictions_sha256=pin, **changes)
     made = replace(made, n_candidates=None)
-    record.save(record.evaluate(made, place, root), place)
-    return record.load(place)
+    record_files.save(record_files.evaluate(made, place, root), place)
+    return record_files.load(place)
 
 
 def answers(seed: int) -> Predictions:

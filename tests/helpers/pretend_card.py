@@ -29,7 +29,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from embedbench.learning import states
+from embedbench.learning import checkpoint_state
 
 CARD = torch.device("cuda", 0)
 STAND_IN = torch.device("lazy", 0)  # what C++ takes the card for
@@ -314,7 +314,7 @@ def _set_random(state: torch.Tensor, device: Any = None) -> None:
     _Card.random = state.clone()
 
 
-_MODULE_APPLY, _STATES_NODE = nn.Module._apply, states._Writer.node
+_MODULE_APPLY, _STATES_NODE = nn.Module._apply, checkpoint_state._Writer.node
 _DRIVER: dict[str, Any] = {  # of torch.cuda
     "is_available": lambda: True,
     "is_bf16_supported": lambda *_: True,
@@ -346,7 +346,7 @@ def pretended_card() -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", return_value=None))
         stack.enter_context(mock.patch.object(torch, "Generator", Generator))
         stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
-        stack.enter_context(mock.patch.object(states._Writer, "node", _node))
+        stack.enter_context(mock.patch.object(checkpoint_state._Writer, "node", _node))
         stack.enter_context(mock.patch.object(torch._C, "_InferenceMode", _without_grad))
         stack.enter_context(_Operations())
         stack.enter_context(_Calls())

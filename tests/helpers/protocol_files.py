@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, VAL, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.write_file import write_file
 
 WIDTH = 4
 

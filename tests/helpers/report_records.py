@@ -10,10 +10,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from embedbench.scores import record
-from embedbench.scores.checked import remember
+from embedbench.config.json_types import plain
+from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord, UnscoredRun
-from embedbench.typed import plain
+from embedbench.scores.verified_records import remember
 
 STUB = b"no predictions"
 HEX = {"recipe": "a" * 64, "train": "b" * 64, "eval": "c" * 64, "features": "d" * 64}
@@ -41,7 +41,7 @@ def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any
         "log": {"steps": 100 + seed, "stopped": "patience"},
     }
     made = {
-        "schema": record.SCHEMA,
+        "schema": record_files.SCHEMA,
         "protocol": "incremental-class",
         "protocol_params": {"base": 2},
         "learner": learner,
@@ -126,5 +126,5 @@ def put(made: RunRecord, place: Path) -> None:
     """Put one record at a place, with a stub of its predictions, as if it had been checked."""
     place.mkdir(parents=True)
     (place / "predictions.h5").write_bytes(STUB)
-    record.save(made, place)
+    record_files.save(made, place)
     remember(place, place)

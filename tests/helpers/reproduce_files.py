@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from toy import blobs
 
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
 
 
 def blob_file(

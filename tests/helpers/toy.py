@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from embedbench.learning.learner import Context
 from embedbench.scores.predictions import Predictions
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View
 
 Array = NDArray[Any]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedbench import leases
+from embedbench.storage import leases
 
 SECONDS = 10  # of the processor, or six times as many by the clock, count as a hang
 MEMORY = 1 << 30  # bytes over the normal that count as too much
@@ -31,9 +31,9 @@ PRELOADED = (
     "embedbench.extract.pipeline",
     "embedbench.models.mlp",
     "embedbench.models.ncm",
-    "embedbench.reports.html",
-    "embedbench.runs.execute",
-    "embedbench.runs.grid",
+    "embedbench.reports.html_report",
+    "embedbench.runs.run_one",
+    "embedbench.runs.grid_scheduler",
     "torch._dynamo",
 )
 
@@ -215,7 +215,7 @@ def said(file: str) -> str:
     """SHA-256 of all that an embedding file says, read through the package."""
     import hashlib
 
-    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.embedding_file import EmbeddingFile
 
     opened = EmbeddingFile.open(Path(file))
     layers = sorted(opened.layers)
@@ -235,7 +235,7 @@ def answered(file: str) -> str:
     import hashlib
     from dataclasses import fields
 
-    from embedbench.scores.label_sets import load_any
+    from embedbench.scores.label_set_predictions import load_any
 
     loaded = load_any(Path(file))
     sha = hashlib.sha256()

@@ -10,7 +10,7 @@ from file_helpers import PROVENANCE, make_features, make_samples
 from hostile import Record, cases, drawn, judge
 from victim import Outcome, Server
 
-from embedbench.files.writer import write_file
+from embedbench.files.write_file import write_file
 
 WORDS = (
     "",

@@ -17,8 +17,8 @@ from hostile import Record, cases, drawn, judge
 from hostile_json import TEXTS, hostile
 from victim import Outcome, Server
 
-from embedbench.files.writer import write_file
-from embedbench.leases import Lease
+from embedbench.files.write_file import write_file
+from embedbench.storage.leases import Lease
 
 RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet", "--seeds", "0-1")
 LEARNERS = ("--learner", "ncm,mlp", "--set", "mlp.units=8", "--checkpoint", "0", "--jobs", "1")

@@ -16,7 +16,7 @@ from hostile import Record, cases, drawn, judge
 from hostile_hdf5 import mutate
 from victim import Outcome, Server
 
-from embedbench.files.writer import write_file
+from embedbench.files.write_file import write_file
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -15,8 +15,8 @@ from file_helpers import PROVENANCE, make_features, make_samples
 from hostile import Record, cases, drawn
 from tiny_images import images
 
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.write_file import write_file
 
 LEARNERS = ("mlp,ncm", "mlp,si")
 

@@ -13,15 +13,15 @@ import report_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from embedbench.config.declared_settings import make
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
 from embedbench.models.ewc import EWC
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.settings import parse_settings
-from embedbench.scores.record import load
+from embedbench.runs.set_options import parse_settings
+from embedbench.scores.record_files import load
 from embedbench.scores.run_record import RunRecord
-from embedbench.seeds import parse_seeds
-from embedbench.typed import plain
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from embedbench.learning.augment import (
+from embedbench.learning.augmentation import (
     AUGMENTS,
     CROP_AREA,
     CROP_RATIO,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from toy import class_stream
 
-from embedbench.checks.tools import state_bytes
-from embedbench.learning.memory import Memory
-from embedbench.learning.stop import Stop
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.stopping import Stop
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.stream_runner import run_stream
 
 BRIEF: dict[str, Any] = {"units": 8, "stop": Stop(rule="epochs", epochs=1)}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {

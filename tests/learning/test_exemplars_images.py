@@ -12,22 +12,22 @@ import torch
 from image_files import pixel_file
 
 from embedbench.checks.small_streams import as_images, blobs
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.exemplar_budget import Memory, exemplar_bytes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.memory import Memory, exemplar_bytes
-from embedbench.learning.views import JoinedView, Packing, Rows
+from embedbench.learning.sample_views import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
-from embedbench.runs.budget import exemplars_within
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.seeds import Seeds
+from embedbench.runs.memory_budget import exemplars_within
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.streams.resident_table import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.table import PixelTable, standardise_images
 from embedbench.streams.view import View, table_of
 
 SHAPE = (3, 4, 5)

@@ -14,15 +14,13 @@ import pytest
 import torch
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.fit import Hooks, Loop, fit
-from embedbench.learning.log import Log
-from embedbench.learning.nadam import NAdam
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.optimisers import NAdam, make_optimiser
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 NAN = math.nan
@@ -59,7 +57,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[We
             looked.append(copy.deepcopy(net.state_dict()))
             return next(left)
 
-        monkeypatch.setattr("embedbench.learning.fit.validation_value", look)
+        monkeypatch.setattr("embedbench.learning.training_loop.validation_value", look)
         return looked
 
     return script

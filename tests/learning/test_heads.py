@@ -15,8 +15,9 @@ from torch import Tensor
 
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
-from embedbench.files.file import EmbeddingFile
-from embedbench.learning.heads import (
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning.image_settings import ImageTraining
+from embedbench.learning.pretrained_net import (
     AnyNet,
     deep_objective,
     get_trunk,
@@ -24,8 +25,7 @@ from embedbench.learning.heads import (
     new_net,
     taught_digest,
 )
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.pretrain import Pretraining, pretrain
+from embedbench.learning.pretraining import Pretraining, pretrain
 from embedbench.learning.trunk import image_trunk
 from embedbench.networks.weights import HEAD, load_head, save_weights
 from embedbench.protocols.fscil import FSCIL

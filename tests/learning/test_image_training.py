@@ -20,27 +20,27 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from trunk_runs import lively, run, x_of
 
+from embedbench.checks.learner_check_tools import going_on
 from embedbench.checks.small_streams import EVERY_CLASS, as_images, blobs
-from embedbench.checks.tools import going_on
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning import augment
+from embedbench.learning import augmentation
 from embedbench.learning import trunk as _trunk
-from embedbench.learning.images import ImageTraining
+from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net import eval_features, trunk_and_head
+from embedbench.learning.net_settings import eval_features, trunk_and_head
 from embedbench.learning.optimisers import trainable_parameters
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import ResNet
-from embedbench.runs.registry import learner_class, learner_names
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.study_parts import trunk_items
-from embedbench.runs.work import StreamCache
+from embedbench.runs.class_registry import learner_class, learner_names
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.runs.study_runs import trunk_items
 from embedbench.scores.predictions import Predictions
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream, StreamSpec
 
 SPEC = StreamSpec((3, 8, 8), 4)
@@ -279,7 +279,7 @@ def test_what_stands_still_is_in_evaluation_mode() -> None:
 @pytest.fixture
 def shifted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Tensor]]:
     """ "crop-flip" adds 100; what goes through a trunk, and whether that is in training."""
-    monkeypatch.setitem(augment.AUGMENTS, "crop-flip", lambda x, _: x + 100)
+    monkeypatch.setitem(augmentation.AUGMENTS, "crop-flip", lambda x, _: x + 100)
     seen: list[tuple[bool, Tensor]] = []
     forward: Callable[[Trunk, Tensor], Tensor] = Trunk.forward
 
@@ -328,7 +328,7 @@ def test_augmentation_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch, name
         drawn.append(torch.rand(2, generator=generator))
         return x
 
-    monkeypatch.setitem(augment.AUGMENTS, "crop-flip", same)
+    monkeypatch.setitem(augmentation.AUGMENTS, "crop-flip", same)
     plain, viewed = taught(name), taught(name, augment="crop-flip")
     assert torch.equal(scores(plain), scores(viewed))
     assert len({tuple(d.tolist()) for d in drawn}) == len(drawn) > 1  # sessions and steps differ

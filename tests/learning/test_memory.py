@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, session
 
+from embedbench.config.declared_settings import make
 from embedbench.errors import UserError
-from embedbench.fields import make
+from embedbench.learning.exemplar_budget import Memory, exemplar_bytes, herding
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.memory import Memory, exemplar_bytes, herding
 from embedbench.streams.stream import Session, StreamSpec
 
 SPEC = StreamSpec((3,), 5)

@@ -13,18 +13,17 @@ import torch
 from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.fit import Hooks, Loop, fit
-from embedbench.learning.log import Log
 from embedbench.learning.loss import pw_js, set_loss
-from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.seeds import Seeds
 from embedbench.streams.view import rows_of
 
 STREAM = hierarchy_stream()

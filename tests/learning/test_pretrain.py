@@ -18,19 +18,19 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
-from embedbench.files.file import EmbeddingFile
-from embedbench.learning import pretrain as _pretrain
-from embedbench.learning.heads import new_net
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.pretrain import Pretraining, base_session, pretrain
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning import pretraining as _pretrain
+from embedbench.learning.image_settings import ImageTraining
+from embedbench.learning.pretrained_net import new_net
+from embedbench.learning.pretraining import Pretraining, base_session, pretrain
 from embedbench.learning.trunk import image_trunk
-from embedbench.networks.metadata import read_metadata
 from embedbench.networks.timm_models import timm
 from embedbench.networks.weights import load_weights, save_weights
+from embedbench.networks.weights_metadata import read_metadata
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -102,7 +102,7 @@ def test_a_small_one_is_as_deep() -> None:
 
 
 def test_they_are_listed_and_known_as_trunks() -> None:
-    from embedbench.cli.listing import entries
+    from embedbench.cli.list_entries import entries
 
     assert {"vit_fscil_patch3_36", "resnet50"} <= {e["name"] for e in entries("backbones")}
     Pretraining("timm:vit_fscil_patch8_96")

@@ -20,8 +20,7 @@ from safetensors.torch import save
 from torch import nn
 
 from embedbench.errors import UserError
-from embedbench.learning.optimisers import OPTIMISERS
-from embedbench.learning.states import (
+from embedbench.learning.checkpoint_state import (
     DTYPES,
     DamagedStateError,
     _checksum,
@@ -30,6 +29,7 @@ from embedbench.learning.states import (
     take_state,
     unpack_state,
 )
+from embedbench.learning.optimisers import OPTIMISERS
 
 
 def back(state: dict[str, Any], device: str = "cpu") -> dict[str, Any]:

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d
 from trunk_runs import lively, run, x_of
 
+from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.checks.small_streams import EVERY_CLASS, as_images, blobs
-from embedbench.checks.tools import state_bytes
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.cosine import CosineNet, cosine_net
+from embedbench.learning.cosine_network import CosineNet, cosine_net
 from embedbench.learning.learner import Tags
-from embedbench.learning.net import (
+from embedbench.learning.net_settings import (
     PART,
     Net,
     eval_features,
@@ -28,16 +29,15 @@ from embedbench.learning.net import (
     predict,
     trunk_and_head,
 )
-from embedbench.learning.per_sample import gradients, is_mlp
-from embedbench.learning.stop import Stop
+from embedbench.learning.per_sample_gradients import gradients, is_mlp
+from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import Trunk
-from embedbench.models._fisher import fisher_diagonal
+from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import STAGES, ResNet
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
 SPEC = StreamSpec((3, 8, 8), 4)
@@ -177,7 +177,7 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
     whole, phi = predict(net, x), eval_features(net, x)
     sizes: list[int] = []
     net.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
-    monkeypatch.setattr("embedbench.learning.net.PART", 4)
+    monkeypatch.setattr("embedbench.learning.net_settings.PART", 4)
     torch.testing.assert_close(predict(net, x), whole)
     torch.testing.assert_close(eval_features(net, x), phi)
     assert sizes == [4, 4, 1]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from toy import blobs
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.models.acil import ACIL
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

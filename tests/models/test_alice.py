@@ -14,13 +14,13 @@ from few_shot import few_shot_stream
 from numpy.typing import NDArray
 from toy import blobs, context, session
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.alice import ALICE
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream, StreamSpec
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]

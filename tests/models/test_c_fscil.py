@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from toy import blobs, context
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import table_of
 

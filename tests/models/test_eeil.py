@@ -10,12 +10,12 @@ import pytest
 import torch
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import generator
-from embedbench.learning.stop import Stop
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import generator
+from embedbench.learning.stopping import Stop
 from embedbench.models.eeil import BALANCED, EEIL
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.config.seeds import Seeds
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.er import ER
 from embedbench.models.er_ace import ERACE
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 6}

@@ -15,15 +15,14 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.states import pack_state, unpack_state
-from embedbench.learning.stop import Stop
-from embedbench.models import _fisher, ewc
-from embedbench.models._fisher import fisher_diagonal
-from embedbench.models.ewc import EWC
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
+from embedbench.models import ewc
+from embedbench.models.ewc import EWC, fisher_diagonal
 from embedbench.models.mlp import MLP
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {
@@ -146,7 +145,7 @@ def test_fisher_does_not_depend_on_how_it_is_batched(
 ) -> None:
     net, x, y = small_net(seed, layers=1)
     whole = fisher_diagonal(net, x, y, kind, generator(seed, 0))
-    monkeypatch.setattr(_fisher, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
+    monkeypatch.setattr(ewc, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
     assert close(fisher_diagonal(net, x, y, kind, generator(seed, 0)), whole, rtol=1e-5)
 
 

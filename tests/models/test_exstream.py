@@ -15,23 +15,23 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.checks.learner_contract import same_seed_same_predictions, state_round_trips
-from embedbench.checks.learner_promises import (
+from embedbench.checks.learner_contract import (
     footprint_counts_the_state,
     no_sample_is_kept_in_secret,
+    same_seed_same_predictions,
+    state_round_trips,
 )
 from embedbench.checks.learner_sessions import learns_blobs
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.memory import Capacity
-from embedbench.learning.net import mlp_net
-from embedbench.models._clusters import KINDS, Clusters
-from embedbench.models.exstream import ExStream, pass_batches
-from embedbench.runs.budget import budget_items
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
-from embedbench.seeds import Seeds
+from embedbench.learning.exemplar_budget import Capacity
+from embedbench.learning.net_settings import mlp_net
+from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
+from embedbench.runs.memory_budget import budget_items
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
 SEEDS = Seeds.of(0)

@@ -11,12 +11,11 @@ import torch
 import toy
 from torch.nn.functional import elu, log_softmax
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.stop import Stop
-from embedbench.models._fearnet import MPFC, Codes, recall
-from embedbench.models.fearnet import FearNet
-from embedbench.seeds import Seeds
+from embedbench.learning.stopping import Stop
+from embedbench.models.fearnet import MPFC, Codes, FearNet, recall
 from embedbench.streams.stream import Stream, StreamSpec
 
 SEEDS = Seeds.of(0)

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.fecam import FeCAM
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

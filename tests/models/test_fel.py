@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.fel import FEL, expansion
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 24, "fel_units": 20, "k_pos": 3, "k_neg": 2, "batch_size": 8}

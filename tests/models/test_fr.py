@@ -13,23 +13,23 @@ import torch
 from few_shot import few_shot_stream
 from torch import Tensor
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
 from embedbench.learning.learner import Context
 from embedbench.learning.prototypes import Classifier
 from embedbench.models._gaussians import draw, factor, most_alike
-from embedbench.models._rectify import (
+from embedbench.models.fr import (
+    FR,
     class_relation,
     cosine_constraint,
     instance_relation,
     novel_entropy,
 )
-from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.runs.presets import preset
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 from embedbench.streams.view import rows_of, table_of
 
@@ -456,7 +456,7 @@ def test_what_intermediate_layers_tell_is_used(seed: int) -> None:
 
 def _final_only(stream: Any) -> Any:
     """The stream as a learner that needs no layers sees it."""
-    from embedbench.streams.table import Table
+    from embedbench.streams.resident_table import Table
     from embedbench.streams.view import View
 
     def cut(part: Any) -> Any:

@@ -10,11 +10,10 @@ import torch
 from fr_reference import Batch, Block, Module, five, gacc
 from torch import Tensor
 
-from embedbench.models._rectify import Rectifier
-from embedbench.models.fr import FR, TERMS
+from embedbench.config.seeds import Seeds
+from embedbench.models.fr import FR, TERMS, Rectifier
 from embedbench.papers.published import load_published
-from embedbench.scores.few_shot import curves_from_accuracies, summary
-from embedbench.seeds import Seeds
+from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
 from embedbench.streams.stream import StreamSpec
 
 LAYERS, WIDTH, HIDDEN, N_BASE, CLASSES, N = 3, 12, 20, 5, 8, 30

@@ -12,15 +12,15 @@ import torch
 from plain_som import PlainSom
 from toy import Array, class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.store import Store
+from embedbench.learning.sample_store import Store
 from embedbench.models._rehearsal import Rehearsal
 from embedbench.models._som import Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
-from embedbench.seeds import Seeds
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, rows_of
 
 SOM = Som(side=4, iterations=400, som_iterations=150, hold=50, lr=0.02, theta=0.3)

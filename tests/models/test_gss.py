@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream, context
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import Net, mlp_net
-from embedbench.learning.per_sample import is_mlp
-from embedbench.models._gradients import most_alike
-from embedbench.models.gss import FIRST, GSS, select
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import Net, mlp_net
+from embedbench.learning.per_sample_gradients import is_mlp
+from embedbench.models.gss import FIRST, GSS, most_alike, select
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 3}

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from toy import class_stream, context, session
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
 SEEDS = Seeds.of(0)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from toy import class_stream, context, session
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.memory import Memory
-from embedbench.learning.stop import Stop
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.stopping import Stop
 from embedbench.models.il2m import IL2M, class_means
 from embedbench.models.mlp import MLP
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 SEEDS = Seeds.of(0)

@@ -10,17 +10,17 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.cli import listing
+from embedbench.cli import list_entries
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs import registry
-from embedbench.runs.runner import run_stream
+from embedbench.runs import class_registry
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {
@@ -135,10 +135,10 @@ def test_the_loss_sees_the_classes_of_all_sessions() -> None:
 
 
 def test_other_names_are_the_same_learners() -> None:
-    assert registry.learner_class("incremental-joint") is Joint
-    assert registry.learner_class("incremental_joint") is Joint
-    assert registry.learner_class("finetune") is MLP
-    said = {e["name"]: e["summary"] for e in listing.entries("learners")}
+    assert class_registry.learner_class("incremental-joint") is Joint
+    assert class_registry.learner_class("incremental_joint") is Joint
+    assert class_registry.learner_class("finetune") is MLP
+    said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["finetune"] == "another name of mlp"
     assert said["incremental-joint"] == "another name of joint"
 

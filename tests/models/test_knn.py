@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from toy import blobs
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.memory import Memory
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.models import knn
 from embedbench.models.knn import KNN
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

@@ -11,13 +11,13 @@ import pytest
 import torch
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.distill import distillation, only
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.distillation import distillation, only
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.lwf import LwF
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models import mas
 from embedbench.models.mas import MAS, sensitivity
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import class_stream, context
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.mir import MIR, growth
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 8, "lr": 0.1, "weight_decay": 0.01, "batch_size": 3}

@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from toy import class_stream, context
 
-from embedbench.checks.tools import state_bytes
-from embedbench.learning.cosine import CosineNet
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
+from embedbench.learning.cosine_network import CosineNet
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.learner import Learner
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.models.joint import Joint
 from embedbench.models.lucir import LUCIR
-from embedbench.seeds import Seeds
 
 STREAM = hierarchy_stream()
 FEW: dict[str, Any] = {

@@ -8,16 +8,16 @@ import torch
 from sklearn.neighbors import NearestCentroid
 from toy import blobs, class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
-from embedbench.runs.runner import run_stream
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 # --- NCM ---

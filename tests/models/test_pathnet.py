@@ -16,14 +16,20 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator
+from embedbench.learning.net_settings import generator
 from embedbench.models import pathnet
-from embedbench.models._paths import Contest, path_scores, with_ones
-from embedbench.models.pathnet import PathNet, mutate_genes, path_masks
+from embedbench.models.pathnet import (
+    Contest,
+    PathNet,
+    mutate_genes,
+    path_masks,
+    path_scores,
+    with_ones,
+)
 from embedbench.protocols.permutation import Permutation
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {

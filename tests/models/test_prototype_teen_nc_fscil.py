@@ -12,16 +12,16 @@ from few_shot import few_shot_stream
 from numpy.typing import NDArray
 from toy import blobs, context, session
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.learning.prototypes import UNSEEN, Classifier
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

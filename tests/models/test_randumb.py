@@ -12,11 +12,11 @@ from sklearn.covariance import OAS
 from sklearn.kernel_approximation import RBFSampler
 from toy import blobs
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.randumb import RanDumb
-from embedbench.runs import registry
-from embedbench.seeds import Seeds
+from embedbench.runs import class_registry
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]
@@ -173,8 +173,8 @@ def test_where_nothing_varies_the_nearest_mean_answers() -> None:
 
 
 def test_the_alias_klda() -> None:
-    assert registry.learner_class("klda") is RanDumb
-    assert registry.alias_settings("klda")["features"] == 5000
+    assert class_registry.learner_class("klda") is RanDumb
+    assert class_registry.alias_settings("klda")["features"] == 5000
 
 
 @pytest.mark.parametrize(

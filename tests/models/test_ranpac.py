@@ -11,10 +11,10 @@ import torch
 from sklearn.linear_model import Ridge
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator
+from embedbench.learning.net_settings import generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 

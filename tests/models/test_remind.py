@@ -12,12 +12,11 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.checks.suite import check_learner
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
-from embedbench.models._quantise import CENTROIDS, ProductQuantiser
-from embedbench.models.remind import REMIND
-from embedbench.seeds import Seeds
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.net_settings import mlp_net
+from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 
 SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12}

@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.checks.tools import state_bytes
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.learner import Learner
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp
@@ -32,8 +33,7 @@ from embedbench.models.gss import GSS
 from embedbench.models.icarl import ICaRL
 from embedbench.models.il2m import IL2M
 from embedbench.models.mir import MIR
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from embedbench.config.declared_settings import identity, make
 from embedbench.errors import UserError
-from embedbench.fields import identity, make
 from embedbench.learning.learner import Learner, learns_sessions
-from embedbench.learning.network import NetLearner
+from embedbench.learning.net_learner import NetLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI
-from embedbench.runs.registry import ALIASES, alias_settings, learner_class, learner_names
+from embedbench.runs.class_registry import ALIASES, alias_settings, learner_class, learner_names
 
 # SHA-256 of the JSON of the settings that a run has without --set, as a record's place is made
 # from it: another value here makes finished runs run again. Learners that join later may be left

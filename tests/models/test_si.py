@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.si import SI
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {

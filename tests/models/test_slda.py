@@ -12,11 +12,11 @@ from sklearn.covariance import OAS
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from toy import blobs
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import slda
 from embedbench.models.slda import SLDA
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

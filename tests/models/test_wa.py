@@ -10,12 +10,12 @@ import pytest
 import torch
 from toy import class_stream, context
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.memory import Memory
-from embedbench.learning.stop import Stop
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.stopping import Stop
 from embedbench.models import wa
 from embedbench.models.wa import WA, align
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}

@@ -14,24 +14,24 @@ import torch
 from protocol_files import make_file
 from torch import Tensor
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
+from embedbench.learning.net_settings import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.grid import run_grid
+from embedbench.runs.class_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.presets import preset
-from embedbench.runs.registry import ALIASES, learner_class, learner_names
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
-from embedbench.seeds import Seeds
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
 
 SEEDS = Seeds.of(0)
@@ -289,7 +289,7 @@ def test_records_hold_the_setting(tmp_path: Path) -> None:
         cells = plan([file], "incremental-class", ["ncm"], [0], settings=parsed, device="cpu")
         outcome = run_grid(cells, tmp_path / "runs")
         assert not outcome.failed
-        assert record.load(outcome.places[0]).protocol_params["loss"] == expected
+        assert record_files.load(outcome.places[0]).protocol_params["loss"] == expected
     assert len({p.parent.parent for p in (tmp_path / "runs").glob("*/ncm-*/seed-0")}) == 2
 
 

@@ -33,9 +33,9 @@ from embedbench.papers.fscil.weights import of_losses, weights
 from embedbench.papers.page import table_text
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import PaperTable, load_published
-from embedbench.reports.plots import Curve, curve_plot
-from embedbench.reports.styles import assign_styles
-from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_from_accuracies
+from embedbench.reports.learner_colours import assign_styles
+from embedbench.reports.svg_charts import Curve, curve_plot
+from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
 
 MISPRINTS = load_published("fscil")["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}

@@ -13,22 +13,21 @@ from report_records import scored
 
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
-from embedbench.papers.kemker2018 import s10
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
+from embedbench.papers.kemker2018 import supplement
 from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
 from embedbench.papers.kemker2018.paper import PAPER
 from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, KemkerRuns
-from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
-from embedbench.papers.kemker2018.s7 import Digits, drifting
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, PaperCapacity, megabytes, summary
+from embedbench.papers.kemker2018.supplement import CHOICES, Digits, drifting, s1_cells, table_s1
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5, table_s6
 from embedbench.papers.page import save, table_text
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import Value, load_published
-from embedbench.scores import record
-from embedbench.scores.stats import Stat
+from embedbench.scores import record_files
+from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.view import rows_of
 
 MISPRINTS = load_published("kemker2018")["misprints"]
@@ -204,8 +203,8 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
     costs: dict[str, list[float]] = {}
-    for place in record.find(out / "runs"):
-        made = record.load(place)
+    for place in record_files.find(out / "runs"):
+        made = record_files.load(place)
         if made.learner == "mlp":
             took = made.seconds.learn + made.seconds.evaluate
             costs.setdefault(made.protocol, []).append(took / 60)
@@ -288,7 +287,7 @@ def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
 def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(s10.CAPACITIES, "mlp", ("units", (3, 5)))
+    monkeypatch.setitem(supplement.CAPACITIES, "mlp", ("units", (3, 5)))
     file = _file(tmp_path / "birds.h5", 6, 4, n=40)
     asked = ReproduceRequest(
         tmp_path,

@@ -14,6 +14,7 @@ import torch
 from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
+from embedbench.config.seeds import Seeds
 from embedbench.models.er import ER
 from embedbench.papers.new_metrics.paper import PAPER
 from embedbench.papers.new_metrics.tables import (
@@ -27,7 +28,6 @@ from embedbench.papers.new_metrics.tables import (
 )
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import PaperTable, load_published
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 TABLES = load_published("new-metrics")["tables"]

@@ -21,7 +21,7 @@ from embedbench.papers.page import save, table_text
 from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.papers.results import ResultTable
 from embedbench.papers.runs import PaperRuns, select_names
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 ALIASES = {
     "kemker2018": (),
@@ -34,7 +34,7 @@ SIXTH = """
 from embedbench.papers.paper import Paper
 from embedbench.papers.published import PaperTable, Value
 from embedbench.papers.runs import Runs
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 
 def table1():

@@ -21,17 +21,17 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import read_idx
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
 from embedbench.papers import catalogue
 from embedbench.papers.class_orderings.runs import find_data
 from embedbench.papers.iirc import plan as iirc_plan
-from embedbench.papers.kemker2018 import s10
+from embedbench.papers.kemker2018 import supplement
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.plan import RATES, DataSet, Plan, PlannedWork, PreparedFile, plan_text
-from embedbench.protocols._fscil_lists import LISTS, read_list
 from embedbench.protocols._hierarchy import hierarchy_text
-from embedbench.streams.orders import make_order
+from embedbench.protocols.fscil import LISTS, read_list
+from embedbench.streams.class_order_kinds import make_order
 
 PAPERS = ("kemker2018", "masana2020", "abdelsalam2021", "tang2024", "michel2023")
 CIFAR = json.loads(
@@ -130,13 +130,13 @@ def test_runs_of_iirc(tmp_path: Path, images: Path) -> None:
 
 def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(runs: Any, learner: str, name: str) -> dict[str, Any]:
-        setting, values = s10.CAPACITIES[learner]
+        setting, values = supplement.CAPACITIES[learner]
         return {
             "learner": learner,
             "chosen": {setting: str(values[-1])},
         }  # never Table 2's capacity
 
-    monkeypatch.setattr(s10, "capacity", chosen)
+    monkeypatch.setattr(supplement, "capacity", chosen)
     given = []
     for name, width, classes in (("mnist", 784, 10), ("cub", 2048, 200), ("audioset", 1280, 100)):
         samples = Samples(
@@ -150,9 +150,11 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         write_file(path, samples, np.ones((2 * classes, width), np.float32), {})
         given.append(f"{name}={path}")
     assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == counted("kemker2018", 2)
-    trials = sum(len(values) for _, values in s10.CAPACITIES.values())
+    trials = sum(len(values) for _, values in supplement.CAPACITIES.values())
     data = {
-        row["data"] for row in s10.load_published("kemker2018")["tables"]["S10"] if "data" in row
+        row["data"]
+        for row in supplement.load_published("kemker2018")["tables"]["S10"]
+        if "data" in row
     }
     (search,) = [w for w in catalogue.plan("kemker2018").work if "search" in w.what]
     assert search.runs == trials * len(data)

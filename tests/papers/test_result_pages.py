@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.papers.catalogue import names, paper
-from embedbench.papers.evidence_page import page_text
+from embedbench.papers.evidence import page_text
 from embedbench.papers.published import load_published
 from embedbench.papers.results import read_results
 from embedbench.papers.verdicts import ORDER

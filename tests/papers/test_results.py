@@ -12,13 +12,12 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.evidence import Line, compare, counts, tables_without_print
-from embedbench.papers.evidence_page import page_text, text
+from embedbench.papers.evidence import Line, compare, counts, page_text, tables_without_print, text
 from embedbench.papers.paper import Paper
 from embedbench.papers.published import COLUMNS, EXACT, PaperTable, Value
 from embedbench.papers.results import Results, read_results
 from embedbench.papers.runs import PaperRuns
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 THREE = (0.49, 0.5, 0.51)
 

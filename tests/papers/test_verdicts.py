@@ -17,7 +17,7 @@ from embedbench.papers.verdicts import (
     of_value,
     printed_number,
 )
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 
 def around(mean: float, half: float) -> Stat:

@@ -10,7 +10,7 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols.domain_incremental import DomainIncremental
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of

@@ -10,8 +10,8 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.protocols._fscil_lists import LISTS, SHOT, read_list
-from embedbench.protocols.fscil import FSCIL
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.protocols.fscil import FSCIL, LISTS, SHOT, read_list
 from embedbench.streams.view import rows_of
 
 

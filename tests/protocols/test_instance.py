@@ -11,7 +11,7 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols.instance import Instance
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of

@@ -11,10 +11,10 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.protocols import _mixtures
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.protocols import mixture
 from embedbench.protocols.mixture import SETTINGS, Mixture
-from embedbench.streams.building import dealt
+from embedbench.streams.protocol_tools import dealt
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -64,7 +64,7 @@ def test_i_blurry_is_the_authors_rule(seed: int, n: int, m: int) -> None:
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(20), 25))
     order = np.random.default_rng(100 + seed).permutation(20)
     expected = clib(labels.tolist(), order.tolist(), 5, n, m, np.random.default_rng(seed))
-    parts = _mixtures.i_blurry(
+    parts = mixture.i_blurry(
         np.arange(500), labels, order, 5, (n / 100, m / 100), np.random.default_rng(seed)
     )
     assert [p.tolist() for p in parts] == expected
@@ -77,7 +77,7 @@ def test_i_blurry_has_the_counts_of_the_published_splits() -> None:
     published files); about 100 of every blurry class are in each of the other tasks.
     """
     labels = np.repeat(np.arange(10), 5000)
-    parts = _mixtures.i_blurry(
+    parts = mixture.i_blurry(
         np.arange(50_000), labels, np.arange(10), 5, (0.5, 0.1), np.random.default_rng(0)
     )
     counts = table(parts, labels, 10)
@@ -92,14 +92,14 @@ def test_i_blurry_where_nothing_divides() -> None:
     """Seven classes, 3 disjoint and 4 blurry, in 4 sessions: no sample is lost, none empty."""
     labels = np.repeat(np.arange(7), 11)
     for seed in SEEDS:
-        parts = _mixtures.i_blurry(
+        parts = mixture.i_blurry(
             np.arange(77), labels, np.arange(7), 4, (0.5, 0.3), np.random.default_rng(seed)
         )
         assert sorted(np.concatenate(parts).tolist()) == list(range(77))
         counts = table(parts, labels, 7)
         assert [np.flatnonzero(counts[:, c]).tolist() for c in range(3)] == [[0], [1], [2]]
         assert [int(counts[k, 3 + k]) >= 8 for k in range(4)] == [True] * 4  # 11 - ⌊3.3⌋
-    disjoint = _mixtures.i_blurry(
+    disjoint = mixture.i_blurry(
         np.arange(77), labels, np.arange(7), 4, (1.0, 0.3), np.random.default_rng(0)
     )
     assert [sorted({*labels[p].tolist()}) for p in disjoint] == [[0, 1], [2, 3], [4, 5], [6]]
@@ -109,7 +109,7 @@ def test_si_blurry_draws_how_much_is_shared() -> None:
     labels = np.repeat(np.arange(10), 40)
     sizes = set()
     for seed in SEEDS:
-        parts = _mixtures.si_blurry(
+        parts = mixture.si_blurry(
             np.arange(400), labels, np.arange(10), 4, (0.5, 0.1), np.random.default_rng(seed)
         )
         assert sorted(np.concatenate(parts).tolist()) == list(range(400))
@@ -126,7 +126,7 @@ def test_si_blurry_draws_how_much_is_shared() -> None:
 
 def test_si_blurry_that_cannot_fill_its_sessions() -> None:
     with pytest.raises(UserError, match=r"use fewer protocol\.sessions"):
-        _mixtures.si_blurry(
+        mixture.si_blurry(
             np.arange(4), np.arange(4), np.arange(4), 9, (1.0, 0.0), np.random.default_rng(0)
         )
 
@@ -136,13 +136,13 @@ def test_repetition_fills_slots(seed: int) -> None:
     """Six classes, 4 sessions of 3 slots: 12 slots, two a class, with 5 of its 10 samples each."""
     labels = np.repeat(np.arange(6), 10)
     rng = np.random.default_rng(seed)
-    parts = _mixtures.repetition(np.arange(60), labels, np.arange(6), 4, 3, rng)
+    parts = mixture.repetition(np.arange(60), labels, np.arange(6), 4, 3, rng)
     assert sorted(np.concatenate(parts).tolist()) == list(range(60))
     counts = table(parts, labels, 6)
     assert counts.sum(axis=1).tolist() == [15] * 4
     assert {*counts.ravel().tolist()} <= {0, 5, 10}  # 10: both slots in one session
     assert (counts[-1] <= 5).all()  # filled first, with different classes
-    five = _mixtures.repetition(np.arange(60), labels, np.arange(6), 5, 4, rng)  # 20 slots
+    five = mixture.repetition(np.arange(60), labels, np.arange(6), 5, 4, rng)  # 20 slots
     by_class = [len({k for k in range(5) if c in labels[five[k]]}) for c in range(6)]
     assert all(n <= 4 for n in by_class)  # three slots, four for two classes
     assert table(five, labels, 6).sum(axis=0).tolist() == [10] * 6
@@ -151,9 +151,9 @@ def test_repetition_fills_slots(seed: int) -> None:
 def test_repetition_with_all_or_one_slot() -> None:
     """K = C is a stream of mixed sessions; T K = C is class-incremental."""
     labels, rng = np.repeat(np.arange(4), 6), np.random.default_rng(0)
-    mixed = _mixtures.repetition(np.arange(24), labels, np.arange(4), 3, 4, rng)
+    mixed = mixture.repetition(np.arange(24), labels, np.arange(4), 3, 4, rng)
     assert table(mixed, labels, 4).tolist() == [[2] * 4] * 3
-    single = _mixtures.repetition(np.arange(24), labels, np.arange(4), 4, 1, rng)
+    single = mixture.repetition(np.arange(24), labels, np.arange(4), 4, 1, rng)
     assert sorted(table(single, labels, 4).tolist()) == sorted((6 * np.eye(4)).tolist())
 
 
@@ -162,9 +162,9 @@ def test_long_tails_by_hand() -> None:
     labels, order = np.repeat(np.arange(5), 100), np.array([3, 1, 4, 0, 2])
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        parts = _mixtures.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=False)
+        parts = mixture.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=False)
         assert table(parts, labels, 5).tolist() == [[0, 50, 0, 100, 25], [12, 0, 6, 0, 0]]
-        mixed = _mixtures.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=True)
+        mixed = mixture.long_tailed(np.arange(500), labels, order, 2, 1 / 16, rng, shuffled=True)
         counts = table(mixed, labels, 5)
         assert sorted(counts.sum(axis=0).tolist()) == [6, 12, 25, 50, 100]
         assert [sorted({*labels[p].tolist()}) for p in mixed] == [[1, 3, 4], [0, 2]]
@@ -173,9 +173,9 @@ def test_long_tails_by_hand() -> None:
 def test_a_long_tail_takes_what_is_there() -> None:
     labels = np.array([0] * 8 + [1] * 3 + [2] * 2)
     rng = np.random.default_rng(0)
-    parts = _mixtures.long_tailed(np.arange(13), labels, np.arange(3), 3, 0.01, rng, shuffled=False)
+    parts = mixture.long_tailed(np.arange(13), labels, np.arange(3), 3, 0.01, rng, shuffled=False)
     assert [len(p) for p in parts] == [8, 1, 1]  # 8, .8, .08; at least one
-    even = _mixtures.long_tailed(np.arange(13), labels, np.arange(3), 3, 1.0, rng, shuffled=False)
+    even = mixture.long_tailed(np.arange(13), labels, np.arange(3), 3, 1.0, rng, shuffled=False)
     assert [len(p) for p in even] == [8, 3, 2]
 
 

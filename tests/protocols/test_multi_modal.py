@@ -16,27 +16,27 @@ from report_records import unscored
 from toy import predictions
 
 from embedbench.api import build_stream, run, score
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Context, Footprint, Learner
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
-from embedbench.reports.rows import Group
-from embedbench.runs.grid import run_grid
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import reference_key
-from embedbench.scores import record
+from embedbench.reports.result_rows import Group
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import reference_key
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.checked import rescore
-from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.run_record import RunRecord
-from embedbench.seeds import Seeds
+from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.scores.verified_records import rescore
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
-from embedbench.typed import plain
 
 NAN = math.nan
 
@@ -281,9 +281,9 @@ def test_chance_is_among_the_classes_an_answer_is_chosen_from(tmp_path: Path) ->
     within = [answers[1], answers[1]]
     predictions(groups, answers, groups, within=within).save(tmp_path / "predictions.h5")
     made = unscored(2)
-    assert "not-learned" not in record.evaluate(made, tmp_path, tmp_path).flags
+    assert "not-learned" not in record_files.evaluate(made, tmp_path, tmp_path).flags
     made = unscored(2, n_candidates=[360, 40])
-    assert "not-learned" in record.evaluate(made, tmp_path, tmp_path).flags
+    assert "not-learned" in record_files.evaluate(made, tmp_path, tmp_path).flags
 
 
 # --- whole runs ---
@@ -315,7 +315,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 def test_both_orders_share_one_reference_a_file(runs: tuple[Path, list[str]]) -> None:
     root, files = runs
-    references = [record.load(p.parent) for p in root.glob("references/*/*/record.json")]
+    references = [record_files.load(p.parent) for p in root.glob("references/*/*/record.json")]
     assert len(references) == 4  # two files, two runs each
     names = sorted(f.name for r in references for f in r.files)
     assert names == sorted([Path(f).name for f in files] * 2)
@@ -324,8 +324,8 @@ def test_both_orders_share_one_reference_a_file(runs: tuple[Path, list[str]]) ->
         assert (len(r.n_classes), r.n_classes[0]) == (1, len(r.classes[0]))
         assert r.seeds.init in {Seeds.of(0).init, Seeds.of(1).init}
         ideals.setdefault(r.files[0].name, []).append(r.R[0][0])
-    for place in record.find(root):
-        kept = record.load(place)
+    for place in record_files.find(root):
+        kept = record_files.load(place)
         expected = [np.mean(ideals[f.name]) for f in kept.files]
         assert kept.reference.ideal["class_accuracy"] == pytest.approx(expected)
         assert plain(kept.reference.ideal["within_accuracy"]) == [None, None]
@@ -333,10 +333,10 @@ def test_both_orders_share_one_reference_a_file(runs: tuple[Path, list[str]]) ->
 
 def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
     root, _ = runs
-    places = record.find(root)
+    places = record_files.find(root)
     assert len(places) == 2 * 3  # mlp, ncm, chance
     for place in places:
-        kept = record.load(place)
+        kept = record_files.load(place)
         (a, b), R = kept.reference.ideal["class_accuracy"], kept.R
         metrics = kept.metrics
         assert metrics["omega_base"] == pytest.approx(R[1][0] / a)
@@ -347,7 +347,7 @@ def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
 
 def test_the_standalone_script_reproduces_them(runs: tuple[Path, list[str]]) -> None:
     script = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
-    place = next(p for p in record.find(runs[0]) if "mlp" in str(p))
+    place = next(p for p in record_files.find(runs[0]) if "mlp" in str(p))
     command = [sys.executable, "-I", str(script), str(place)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -357,7 +357,7 @@ def test_the_standalone_script_reproduces_them(runs: tuple[Path, list[str]]) -> 
     (place.parent / "changed" / "predictions.h5").write_bytes(
         (place / "predictions.h5").read_bytes()
     )
-    record.save(RunRecord.from_json(kept), place.parent / "changed")
+    record_files.save(RunRecord.from_json(kept), place.parent / "changed")
     command[-1] = str(place.parent / "changed")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (place.parent / "changed" / "record.json").unlink()
@@ -365,7 +365,7 @@ def test_the_standalone_script_reproduces_them(runs: tuple[Path, list[str]]) -> 
 
 
 def test_a_table_shows_every_alpha_ideal(runs: tuple[Path, list[str]]) -> None:
-    kept = [record.load(p) for p in record.find(runs[0]) if "mlp" in str(p)][:1]
+    kept = [record_files.load(p) for p in record_files.find(runs[0]) if "mlp" in str(p)][:1]
     group = Group("place", tuple(kept))
     ideals = kept[0].reference.ideal["class_accuracy"]
     assert group.ideals == pytest.approx(ideals)
@@ -381,7 +381,7 @@ def test_the_offline_learner_asked_for_runs_on_every_file(
     cells = plan(files, "multi-modal", ["offline"], [0], settings=settings, device="cpu")
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
-    shown = [[f.name for f in record.load(p).files] for p in outcome.places]
+    shown = [[f.name for f in record_files.load(p).files] for p in outcome.places]
     assert shown == [[Path(f).name] for f in files]
 
 

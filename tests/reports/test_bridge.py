@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.bridge import Bridge, Ideals, bridge
-from embedbench.reports.bridge_text import bridge_parts
-from embedbench.reports.collect import collect
-from embedbench.reports.rows import Row
-from embedbench.terminal import render_text
+from embedbench.reports.frozen_vs_full import Bridge, Ideals, bridge
+from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.result_rows import Row
+from embedbench.reports.result_tables import collect
+from embedbench.text.terminal import render_text
 
 
 def rows_of(*roots: Path) -> list[Row]:

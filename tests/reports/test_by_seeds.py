@@ -18,17 +18,17 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.reports.by_seeds import KINDS, Spread, by_seeds
-from embedbench.reports.collect import collect, variations
-from embedbench.reports.study_text import by_seeds_parts
-from embedbench.reports.text import table_text
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
+from embedbench.reports.comparison_text import by_seeds_parts
+from embedbench.reports.result_tables import collect, variations
+from embedbench.reports.seed_effects import KINDS, Spread, by_seeds
+from embedbench.reports.terminal_tables import table_text
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
-from embedbench.seeds import Seeds
-from embedbench.terminal import render_text
+from embedbench.text.terminal import render_text
 
 # --- cells ---
 
@@ -249,7 +249,7 @@ def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
     done = embedbench(*told)
     assert done.exit_code == 0, done.output
     assert "4 runs repeat others" in done.stdout
-    kept = [record.load(p) for p in record.find(tmp_path / "runs")]
+    kept = [record_files.load(p) for p in record_files.find(tmp_path / "runs")]
     kept = [r for r in kept if r.learner == "er"]
     assert len(kept) == 1 + 2 * 2
     assert len({r.digests.train for r in kept}) == 3  # only another order is another stream

@@ -11,13 +11,13 @@ import pytest
 from report_records import HEX, keep, make, put, typed
 
 from embedbench.errors import UserError
-from embedbench.reports.alike import check_average, check_comparable
-from embedbench.reports.collect import collect, to_json
-from embedbench.reports.html import write_html
-from embedbench.reports.rows import FLAGS
-from embedbench.reports.text import table_text
+from embedbench.reports.comparability import check_average, check_comparable
+from embedbench.reports.html_report import write_html
+from embedbench.reports.result_rows import FLAGS
+from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.terminal_tables import table_text
+from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat, outliers
 
 # --- numbers -------------------------------------------------------------------------------------
 

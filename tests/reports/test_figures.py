@@ -16,14 +16,14 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import lines, panels
-from embedbench.reports.collect import collect
-from embedbench.reports.figures import FORMATS, KINDS, WIDTHS, check_figure, save_figure
-from embedbench.reports.rows import Row
-from embedbench.reports.sheet import PAPER, fit, words
-from embedbench.reports.styles import LEARNERS
-from embedbench.reports.svg import COLOURS, SOFT
-from embedbench.scores.stats import Stat
+from embedbench.reports import curve_figures, matrix_figures
+from embedbench.reports.figure_files import PAPER, fit, words
+from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
+from embedbench.reports.inline_svg import COLOURS, SOFT
+from embedbench.reports.learner_colours import LEARNERS
+from embedbench.reports.result_rows import Row
+from embedbench.reports.result_tables import collect
+from embedbench.scores.mean_intervals import Stat
 
 COLUMN = WIDTHS["column"]
 
@@ -69,7 +69,7 @@ def texts(figure: Figure) -> set[str]:
 
 
 def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
-    figure = drawn(lines.curves, rows, COLUMN)
+    figure = drawn(curve_figures.curves, rows, COLUMN)
     (axes,) = figure.axes
     curves = {line.get_color(): line for line in axes.lines}
     learners = [row for row in rows if row.learns]
@@ -87,7 +87,7 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
 def test_five_runs_have_a_band(tmp_path: Path) -> None:
     keep(tmp_path, *(make("mlp", seed=seed, final=0.5 + 0.01 * seed) for seed in range(5)))
     (row,) = collect(tmp_path)
-    (axes,) = drawn(lines.curves, [row], COLUMN).axes
+    (axes,) = drawn(curve_figures.curves, [row], COLUMN).axes
     (band,) = [c.get_paths()[0].vertices[:, 1] for c in axes.collections]
     stat = Stat.of(100 * run.pooled[2] for run in row.used)
     assert np.isclose(band, stat.mean - stat.half).any()
@@ -100,7 +100,7 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     nowhere["metrics"][FINAL] = nowhere["pooled"][2] = float("nan")
     keep(tmp_path, make("mlp", final=0.5), make("ewc", final=0.7), nowhere)
     rows = collect(tmp_path)
-    figure = drawn(lines.trade_off, rows, COLUMN, FINAL)
+    figure = drawn(curve_figures.trade_off, rows, COLUMN, FINAL)
     assert {"mlp", "ewc", "Pareto front"} <= texts(figure)
     assert "er" not in texts(figure)
 
@@ -111,7 +111,7 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
     learner = make("mlp", final=0.05)
     learner["pooled"] = [0.9, 0.4, 0.05]
     keep(tmp_path, learner, guess)
-    figure = drawn(lines.curves, collect(tmp_path), COLUMN)
+    figure = drawn(curve_figures.curves, collect(tmp_path), COLUMN)
     (axes,) = figure.axes
     (dotted,) = [line for line in axes.lines if line.get_color() == SOFT]
     np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
@@ -120,7 +120,10 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("width", WIDTHS.values())
 def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: float) -> None:
-    figures = drawn(lines.curves, rows, width), drawn(lines.trade_off, rows, width, FINAL)
+    figures = (
+        drawn(curve_figures.curves, rows, width),
+        drawn(curve_figures.trade_off, rows, width, FINAL),
+    )
     for figure in figures:
         box = figure.legends[0].get_window_extent()
         assert box.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
@@ -160,7 +163,10 @@ def test_a_learner_that_forgets_all_is_drawn_on_an_axis_from_zero(tmp_path: Path
     idle["pooled"] = [0.9, 0.45, 0.0]
     keep(tmp_path, idle, make("ewc", final=0.7))
     rows = collect(tmp_path)
-    for figure in (drawn(lines.curves, rows, COLUMN), drawn(lines.trade_off, rows, COLUMN, FINAL)):
+    for figure in (
+        drawn(curve_figures.curves, rows, COLUMN),
+        drawn(curve_figures.trade_off, rows, COLUMN, FINAL),
+    ):
         low, high = figure.axes[0].get_ylim()
         assert low == 0
         assert high > 70
@@ -171,7 +177,7 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     """The longest score, where the legend of many learners takes most room."""
     for name in ("mlp", "ewc", "icarl", "slda", "er", "ncm", "lwf"):
         keep(tmp_path, make(name))
-    figure = drawn(lines.curves, collect(tmp_path), width)
+    figure = drawn(curve_figures.curves, collect(tmp_path), width)
     assert figure.axes[0].get_ylabel().replace("\n", " ") == "mean per-class accuracy (%)"
     for label in (figure.axes[0].yaxis.label, figure.axes[0].xaxis.label):
         box = label.get_window_extent()
@@ -180,7 +186,7 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
 
 
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
-    figure = drawn(lines.trade_off, rows, COLUMN, FINAL)
+    figure = drawn(curve_figures.trade_off, rows, COLUMN, FINAL)
     marks = [
         {line.get_color(): (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines
          if len(line.get_xdata()) == 1}
@@ -217,13 +223,13 @@ def test_the_pareto_front_is_what_nothing_beats(seed: int) -> None:
             for j in range(20)
         )  # fmt: skip
 
-    front = lines.pareto(costs.tolist(), scores.tolist())
+    front = curve_figures.pareto(costs.tolist(), scores.tolist())
     assert set(front) == {i for i in range(20) if not beaten(i) and i not in (3, 7)}
     assert [costs[i] for i in front] == sorted(costs[i] for i in front)
 
 
 def test_maps_are_the_mean_r(rows: list[Row]) -> None:
-    figure = drawn(panels.matrix, rows, COLUMN)
+    figure = drawn(matrix_figures.matrix, rows, COLUMN)
     images = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.get_title()}
     assert list(images) == [row.label for row in rows if row.learns]
     for row in rows[:3]:
@@ -239,7 +245,7 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
     nan["metrics"]["omega_base"] = None
     keep(tmp_path, nan)
     rows = collect(tmp_path)
-    figure = drawn(panels.omega, rows, COLUMN)
+    figure = drawn(matrix_figures.omega, rows, COLUMN)
     assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
     base, learners = figure.axes[0], [row for row in rows if row.learns]
     defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
@@ -254,7 +260,7 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
 
 
 def test_ranks_and_ties(rows: list[Row]) -> None:
-    figure = drawn(panels.ranks, rows, COLUMN, FINAL)
+    figure = drawn(matrix_figures.ranks, rows, COLUMN, FINAL)
     (axes,) = figure.axes
     marks = {x.get_color(): x.get_xdata()[0] for x in axes.lines if len(x.get_xdata()) == 1}
     expected = {"icarl": 1, "mlp": 2, "ewc": 3}
@@ -267,7 +273,7 @@ def test_ranks_and_ties(rows: list[Row]) -> None:
 def test_a_bar_joins_what_cannot_be_told_apart(tmp_path: Path) -> None:
     for name, scores in (("ewc", (0.5, 0.52, 0.5)), ("si", (0.52, 0.5, 0.5)), ("er", (0.9,) * 3)):
         keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
-    (axes,) = drawn(panels.ranks, collect(tmp_path), COLUMN, FINAL).axes
+    (axes,) = drawn(matrix_figures.ranks, collect(tmp_path), COLUMN, FINAL).axes
     (bar,) = [line for line in axes.lines if line.get_linewidth() > 2]
     low, high = np.asarray(bar.get_xdata(), dtype=float)
     assert 2.4 < low < 2.5 < high < 2.6  # ranks 2 and 3, 3 and 2, twice 2.5
@@ -386,7 +392,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
 
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
-    figure = drawn(lines.curves, collect(tmp_path), COLUMN)
+    figure = drawn(curve_figures.curves, collect(tmp_path), COLUMN)
     assert texts(figure) == {"ewc", "offline (90.0)"}  # chance is below the axes
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="flagged nan or diverged"):

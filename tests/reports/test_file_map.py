@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
-from embedbench.reports.figures import MAP_CLASSES as CLASSES
-from embedbench.reports.file_map import POINTS, components, draw_file, groups, sample_rows
-from embedbench.reports.sheet import PAPER
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
+from embedbench.reports.embedding_map import POINTS, components, draw_file, groups, sample_rows
+from embedbench.reports.figure_files import PAPER
+from embedbench.reports.figure_kinds import MAP_CLASSES as CLASSES
 
 
 def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> EmbeddingFile:

@@ -13,8 +13,8 @@ from pinned_runs import MLP, STREAM, answers, edit, write_run, write_runs
 
 import embedbench
 from embedbench.errors import UserError
-from embedbench.reports.loading import load_runs
-from embedbench.scores import record
+from embedbench.reports.load_results import load_runs
+from embedbench.scores import record_files
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def mine(tmp_path: Path) -> Path:
 def test_a_row_has_settings_metrics_costs_and_digests(root: Path) -> None:
     runs = embedbench.load_runs(root)
     assert [r.name for r in runs] == [f"{STREAM}/chance-1/seed-0", MLP, f"{STREAM}/mlp-1/seed-1"]
-    row, made = runs[1].row(), record.load(root / MLP)
+    row, made = runs[1].row(), record_files.load(root / MLP)
     assert {k: v for k, v in row.items() if k in made.metrics} == pytest.approx(
         made.metrics, nan_ok=True
     )
@@ -98,7 +98,7 @@ def test_predictions_are_compared_with_the_record_when_they_are_read(mine: Path)
 
 
 def test_class_sizes_of_another_number_are_one_sentence(mine: Path) -> None:
-    total = sum(record.load(mine / MLP).n_train)
+    total = sum(record_files.load(mine / MLP).n_train)
     edit(mine / MLP, "n_train_by_class", value=[total])
     (run,) = (r for r in load_runs(mine) if r.name == MLP)
     with pytest.raises(UserError, match="8 classes, n_train_by_class 1"):
@@ -167,7 +167,7 @@ def test_as_a_data_frame(root: Path) -> None:
     assert isinstance(frame, pandas.DataFrame)
     assert frame.shape[0] == 3
     means = frame[frame.learns].groupby("learner")["final_accuracy"].mean()
-    both = [record.load(root / MLP).metrics["final_accuracy"]] * 2
+    both = [record_files.load(root / MLP).metrics["final_accuracy"]] * 2
     assert means["mlp"] == pytest.approx(np.mean(both))
 
 

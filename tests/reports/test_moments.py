@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from report_records import keep, make
 
-from embedbench.reports.collect import collect
-from embedbench.reports.html import render
-from embedbench.reports.moments import _aligned, by_samples
-from embedbench.reports.rows import Group, Row
+from embedbench.reports.html_figures import _aligned, by_samples
+from embedbench.reports.html_report import render
+from embedbench.reports.result_rows import Group, Row
+from embedbench.reports.result_tables import collect
 from embedbench.scores.run_record import Moments, RunRecord
 
 ENDS = {"samples_seen": [300, 400, 500], "pooled": [0.9, 0.75, 0.8]}

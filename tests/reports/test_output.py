@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from report_records import keep, make
 
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect, to_json
-from embedbench.reports.html import render, write_html
-from embedbench.reports.text import print_report, table_text
-from embedbench.scores import record
-from embedbench.scores.stats import amount, format_signed
-from embedbench.typed import plain
+from embedbench.reports.html_report import render, write_html
+from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.terminal_tables import print_report, table_text
+from embedbench.scores import record_files
+from embedbench.scores.mean_intervals import amount, format_signed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -343,12 +343,12 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0), make(seed=1))
     code = (
         "import sys; from pathlib import Path\n"
-        "from embedbench.reports.collect import collect\n"
-        "from embedbench.reports.text import print_report\n"
+        "from embedbench.reports.result_tables import collect\n"
+        "from embedbench.reports.terminal_tables import print_report\n"
         "rows = collect(Path(sys.argv[1]))\n"
         "print_report(rows, as_json=False)\n"
         "assert not {'torch', 'matplotlib', 'jinja2'} & set(sys.modules)\n"
-        "from embedbench.reports.html import write_html\n"
+        "from embedbench.reports.html_report import write_html\n"
         "write_html(rows, Path(sys.argv[1]) / 'page.html', 'runs')\n"
         "assert not {'torch', 'matplotlib.pyplot'} & set(sys.modules)\n"
     )
@@ -359,10 +359,10 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
 
 
 def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
-    from embedbench.files.samples import TEST, TRAIN, Samples
-    from embedbench.files.writer import write_file
-    from embedbench.runs.grid import run_grid
-    from embedbench.runs.settings import parse_settings, plan
+    from embedbench.files.sample_list import TEST, TRAIN, Samples
+    from embedbench.files.write_file import write_file
+    from embedbench.runs.grid_scheduler import run_grid
+    from embedbench.runs.set_options import parse_settings, plan
 
     y = np.repeat(np.arange(4), 12)
     x = (np.eye(4)[y] + np.random.default_rng(0).normal(scale=0.1, size=(48, 4))).astype("f4")
@@ -381,7 +381,7 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     assert chance.learner == "chance"
     write_html(collect(tmp_path / "runs"), tmp_path / "page.html", "runs")
     documented = set(re.findall(r"`([\w.\[\]]+)`", (DOCS / "record.md").read_text("utf-8")))
-    made = record.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
+    made = record_files.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
     data = made.to_json()
     parts = [data, *(data[k] for k in ("seeds", "digests", "reference", "environment"))]
     assert {k for part in parts for k in part} <= documented

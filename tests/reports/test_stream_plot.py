@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from embedbench.arrays import Ints
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.sheet import PAPER, write
+from embedbench.reports.figure_files import PAPER, write
 from embedbench.reports.stream_plot import draw_stream
-from embedbench.streams.counts import class_counts
+from embedbench.streams.stream_summary import class_counts
 
 NAMES = ("a", "b", "c")
 TRAIN = np.array([[100, 0, 25], [0, 49, 36]])

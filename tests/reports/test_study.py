@@ -17,18 +17,18 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect, to_json
-from embedbench.reports.comparison import Comparison, by_order, compare
-from embedbench.reports.html import render
-from embedbench.reports.panels import ranks
-from embedbench.reports.rows import Row
-from embedbench.reports.study import ComparisonStudy, order_name, studies
-from embedbench.reports.study_text import by_order_parts, comparison_parts, letter, study_rows
-from embedbench.reports.svg import INK
-from embedbench.reports.text import table_text
+from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
+from embedbench.reports.comparison_results import Comparison, by_order, compare
+from embedbench.reports.comparison_text import by_order_parts, comparison_parts, letter, study_rows
+from embedbench.reports.html_report import render
+from embedbench.reports.inline_svg import INK
+from embedbench.reports.matrix_figures import ranks
+from embedbench.reports.result_rows import Row
+from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict import verdict
-from embedbench.scores.ranking import PairedDifference, holm, tie_groups
-from embedbench.terminal import render_text
+from embedbench.scores.learner_ranking import PairedDifference, holm, tie_groups
+from embedbench.text.terminal import render_text
 
 # --- numbers ---
 

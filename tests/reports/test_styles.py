@@ -15,11 +15,11 @@ from report_records import keep, make
 from embedbench.arrays import Floats
 from embedbench.papers.fscil import figures as fscil
 from embedbench.papers.iirc import figures as iirc
-from embedbench.papers.kemker2018 import figures as kemker
+from embedbench.papers.kemker2018 import tables as kemker
 from embedbench.papers.new_metrics import tables as michel
-from embedbench.reports.collect import collect
-from embedbench.reports.html import render
-from embedbench.reports.styles import (
+from embedbench.reports.html_report import render
+from embedbench.reports.inline_svg import COLOURS, DARK_COLOURS
+from embedbench.reports.learner_colours import (
     FREE,
     GLYPHS,
     HUES,
@@ -33,8 +33,8 @@ from embedbench.reports.styles import (
     hue,
     marker,
 )
-from embedbench.reports.svg import COLOURS, DARK_COLOURS
-from embedbench.runs.registry import ALIASES, our_learners
+from embedbench.reports.result_tables import collect
+from embedbench.runs.class_registry import ALIASES, our_learners
 
 
 def alone(name: str) -> int:

@@ -7,8 +7,8 @@ import re
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.reports.styles import HUES
-from embedbench.reports.svg import BLANK, COLOURS, INK, LINE, SOFT, STYLE, colour, svg
+from embedbench.reports.inline_svg import BLANK, COLOURS, INK, LINE, SOFT, STYLE, colour, svg
+from embedbench.reports.learner_colours import HUES
 
 
 def drawn(label: str = "accuracy & <time>") -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
 
-from embedbench import leases
 from embedbench.errors import UserError
-from embedbench.reports import tracking
-from embedbench.reports.run_data import Run
-from embedbench.scores import record
+from embedbench.reports import trackers
+from embedbench.reports.loaded_run import Run
+from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
+from embedbench.storage import leases
 
 OTHER = f"{STREAM}/mlp-1/seed-1"
 
@@ -70,7 +70,7 @@ def root(tmp_path: Path) -> Path:
 
 def replay(root: Path, *names: str, **more: Any) -> tuple[int, list[str]]:
     told: list[str] = []
-    return tracking.track(root, names, notify=told.append, **more), told
+    return trackers.track(root, names, notify=told.append, **more), told
 
 
 def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
@@ -93,7 +93,7 @@ def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
 
 def test_a_run_is_a_start_its_sessions_and_an_end(root: Path) -> None:
     replay(root, "outside_tracker:Notes:a")
-    calls, made = Notes.calls["a"], record.load(root / MLP)
+    calls, made = Notes.calls["a"], record_files.load(root / MLP)
     at = calls.index(("started", MLP))
     sessions = calls[at + 1 : at + 1 + len(made.n_train)]
     assert [c[:3] for c in sessions] == [("session", MLP, i) for i in range(len(made.n_train))]
@@ -117,7 +117,7 @@ def test_runs_wait_for_their_references(tmp_path: Path) -> None:
         if len(waited) == 2:
             write_references(root)
             for place in (MLP, OTHER):
-                assert record.fill_reference(root / place, root)
+                assert record_files.fill_reference(root / place, root)
         elif len(waited) == 4:
             raise KeyboardInterrupt
 
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_a_sentence(root: Path) -> None:
         assert sentence in str(caught.value)
         assert not (root / ".tracked.json").exists()
     assert Notes.calls["x"][-1] == ("close",)
-    held = leases.take(root / tracking.LEASE)
+    held = leases.take(root / trackers.LEASE)
     assert held is not None
     with held, pytest.raises(UserError, match="another process tracks the runs"):
         replay(root, "outside_tracker:Notes:a")
@@ -165,7 +165,7 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
 
     assert replay(root, "tensorboard:tb") == (3, [])
     assert replay(root, f"tensorboard:{Path.cwd()}/tb") == (0, [])  # the same directory
-    made = record.load(root / MLP)
+    made = record_files.load(root / MLP)
     events = EventAccumulator(str(Path("tb") / MLP)).Reload()
     pooled = events.Scalars("scores/class_accuracy")
     assert [e.step for e in pooled] == list(range(len(made.n_train)))
@@ -216,7 +216,7 @@ def test_wandbs_files_as_it_reads_them(
         names[run.display_name] = (run, items)
     assert set(names) == {CHANCE, MLP, OTHER}
     run, history = names[MLP]
-    made = record.load(root / MLP)
+    made = record_files.load(root / MLP)
     assert (run.project, run.entity, run.run_group) == ("project", "team", f"{STREAM}/mlp-1")
     config = {item.key: json.loads(item.value_json) for item in run.config.update}
     assert (config["learner"], config["learner.units"]) == ("mlp", 400)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_records import make, typed
 
-from embedbench.reports.rows import Group, Row
+from embedbench.reports.result_rows import Group, Row
 from embedbench.reports.verdict import verdict
 from embedbench.scores.run_record import Costs, RunRecord
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from embedbench import api
-from embedbench.cli import listing
+from embedbench.cli import list_entries
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
-from embedbench.runs import registry
+from embedbench.runs import class_registry
 from embedbench.runs.presets import preset
-from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.set_options import parse_settings, plan
 
 
 def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
@@ -26,11 +26,11 @@ def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
 
 
 def test_a_name_brings_its_settings() -> None:
-    assert registry.learner_class("er-infinite") is ER
+    assert class_registry.learner_class("er-infinite") is ER
     assert params("er-infinite")["memory"]["select"] == "all"
     assert params("er")["memory"]["select"] == "reservoir"
     for name, head in (("icarl-cnn", "linear"), ("icarl-norm", "cosine")):
-        assert registry.learner_class(name) is ICaRL
+        assert class_registry.learner_class(name) is ICaRL
         assert (params(name)["answer"], params(name)["head"]) == ("logits", head)
     assert (params("icarl")["answer"], params("icarl")["head"]) == ("means", "linear")
 
@@ -61,7 +61,7 @@ def test_from_python_and_in_the_list() -> None:
     assert isinstance(learner, ICaRL)
     assert (learner.units, learner.head) == (7, "cosine")
     assert api.make_learner("icarl_norm") == api.make_learner("icarl-norm")
-    said = {e["name"]: e["summary"] for e in listing.entries("learners")}
+    said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["er-infinite"] == "er with memory.select=all"
     assert said["icarl-norm"] == "icarl with answer=logits, head=cosine"
     assert said["fel-2012"] == "fel with value=sign"

@@ -11,14 +11,14 @@ from unittest import mock
 import pytest
 from small_grid import answers, check_same, expected, small_grid
 
-from embedbench import cache
 from embedbench.engines.engine import Engine
-from embedbench.runs import away
-from embedbench.runs.grid import run_grid
-from embedbench.runs.publish import run_at
-from embedbench.runs.share import SharedResult, Task
-from embedbench.runs.work import StreamCache
-from embedbench.scores import record
+from embedbench.runs import remote_runs
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_dirs import run_at
+from embedbench.runs.shared_runs import SharedResult, Task
+from embedbench.scores import record_files
+from embedbench.storage import cache
 
 
 class Far(Executor):
@@ -83,9 +83,9 @@ def test_workers_give_the_same_bytes(
     cells = small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
-    publishes = away._publish
+    publishes = remote_runs._publish
     monkeypatch.setattr(
-        away, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
+        remote_runs, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
     )
     monkeypatch.setattr(Engine, "kind", engine)
     monkeypatch.setattr(Engine, "is_local", False)
@@ -94,9 +94,9 @@ def test_workers_give_the_same_bytes(
     check_same(outcome, cells, root, good)
     assert sent == ([] if engine == "far" else ["predictions.h5", "record.json"] * len(good))
     for place in outcome.places:  # references lie with the driver
-        there = record.load(place)
+        there = record_files.load(place)
         assert there.reference.source != "missing"
-        twin = record.load(tmp_path / "good" / place.relative_to(root))
+        twin = record_files.load(tmp_path / "good" / place.relative_to(root))
         assert there.metrics == pytest.approx(twin.metrics, nan_ok=True)
     marks = {place: (place / "predictions.h5").stat().st_mtime_ns for place in outcome.places}
     again = run_grid(cells, root, engine=Engine(f"tests:{engine}"), overwrite=True)
@@ -125,10 +125,10 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     place = StreamCache().place(cell, tmp_path / "runs")
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
-    monkeypatch.setattr(away.leases, "POLL", 0.0)
-    task, reply = Task(cell, place, tmp_path / "runs"), away.Reply(SharedResult.MADE, ())
+    monkeypatch.setattr(remote_runs.leases, "POLL", 0.0)
+    task, reply = Task(cell, place, tmp_path / "runs"), remote_runs.Reply(SharedResult.MADE, ())
     assert not place.parent.exists()
-    assert away.Away(tmp_path / "runs", 1, print).take(task, reply) is SharedResult.MADE
+    assert remote_runs.Away(tmp_path / "runs", 1, print).take(task, reply) is SharedResult.MADE
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
@@ -139,15 +139,17 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     monkeypatch.setattr(Engine, "is_local", False)
     (cell, *_) = cells = small_grid(tmp_path, [0])
     file = Path(cell.files[0])
-    monkeypatch.setattr(away.os, "access", lambda *_: False)  # type: ignore[attr-defined]
+    monkeypatch.setattr(remote_runs.os, "access", lambda *_: False)  # type: ignore[attr-defined]
     outcome = run_grid(cells, tmp_path / "a", engine=Engine("tests:far"))
     assert len(outcome.failed) == 4
     assert outcome.bad_input
     assert f"{file} cannot be read on " in outcome.failed[0][1]
     monkeypatch.undo()
 
-    task = away.Task(cell, StreamCache().place(cell, tmp_path / "b"), tmp_path / "b")
+    task = remote_runs.Task(cell, StreamCache().place(cell, tmp_path / "b"), tmp_path / "b")
     moved = replace(task, place=task.place.with_name("seed-7"))
-    with pytest.raises(away.UserError, match=r"the file on .* is not the one that the run was"):
-        away.run_away(moved, 1, "mark", StreamCache())
+    with pytest.raises(
+        remote_runs.UserError, match=r"the file on .* is not the one that the run was"
+    ):
+        remote_runs.run_away(moved, 1, "mark", StreamCache())
     assert not answers(tmp_path)

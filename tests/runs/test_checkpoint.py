@@ -23,31 +23,31 @@ from pickled import Hostile
 from torch import Tensor, nn
 from toy import class_stream
 
-from embedbench.checks.learner_resume import CutOffError, Saboteur
-from embedbench.checks.tools import SEEDS, same
+from embedbench.checks.learner_check_tools import SEEDS, same
+from embedbench.checks.learner_contract import CutOffError, Saboteur
+from embedbench.config.json_types import plain
 from embedbench.engines.task import TimeUpError, ends_soon
-from embedbench.learning.fit import Loop, fit
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
-from embedbench.learning.net import generator
+from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import Classifier
-from embedbench.learning.states import pack_state, unpack_state
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
-from embedbench.runs import execute
-from embedbench.runs.cell import RunSpec
+from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
-from embedbench.runs.execute import run_cell
-from embedbench.runs.grid import run_grid
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import prepare
-from embedbench.scores import record
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import prepare
+from embedbench.runs.run_one import run_cell
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
-from embedbench.typed import plain
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -168,7 +168,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("embedbench.runs.checkpoint.time", clock)
-    monkeypatch.setattr("embedbench.runs.meter.time", clock)
+    monkeypatch.setattr("embedbench.runs.cost_meter.time", clock)
     return clock
 
 
@@ -394,9 +394,9 @@ def vector_cell(folder: Path) -> RunSpec:
 def cut_off(cell: RunSpec, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
     work = prepare(cell, root)
-    checkpoint = Saboteur(work.partial, after=5, decided=execute.checkpoint_key(work), threads=2)
+    checkpoint = Saboteur(work.partial, after=5, decided=run_one.checkpoint_key(work), threads=2)
     with pytest.raises(CutOffError):
-        execute.train_and_predict(work, checkpoint)
+        run_one.train_and_predict(work, checkpoint)
     assert names(work.partial) == ["begun.json", "fit-1-0", "sessions"]
     return work.partial
 
@@ -404,14 +404,14 @@ def cut_off(cell: RunSpec, root: Path) -> Path:
 def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
     cell, told = vector_cell(tmp_path), []
     partial = cut_off(cell, tmp_path / "a")
-    assert record.find(tmp_path / "a") == []  # no run yet
+    assert record_files.find(tmp_path / "a") == []  # no run yet
     place = run_cell(cell, tmp_path / "a", 1, told.append)
     assert told == [
         "mlp seed 0 was cut off and goes on from its checkpoint with --threads 2, "
         "1 of 2 sessions done"
     ]
     assert not partial.exists()
-    ours = record.load(place)
+    ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (1, 2)
     whole = run_cell(cell, tmp_path / "b", 2)
     assert same(stored(place), stored(whole))
@@ -427,7 +427,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
         assert sentence == (
             f"mlp seed 0 begins anew, its checkpoint cannot be used: {name} is damaged"
         )
-        ours = record.load(place)
+        ours = record_files.load(place)
         assert (ours.resumed, ours.environment["threads"]) == (0, 1)
         assert same(stored(place), stored(run_cell(cell, tmp_path / f"b{name}", 1)))
         told.clear()
@@ -436,7 +436,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = json.dumps(execute.checkpoint_key(prepare(cell, tmp_path)), sort_keys=True).encode()
+    decided = json.dumps(run_one.checkpoint_key(prepare(cell, tmp_path)), sort_keys=True).encode()
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
@@ -532,7 +532,7 @@ def test_overwrite_begins_anew(tmp_path: Path) -> None:
     partial = cut_off(cell, tmp_path / "a")
     (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).places
     assert told == []
-    assert record.load(place).resumed == 0
+    assert record_files.load(place).resumed == 0
     assert not partial.exists()
 
 
@@ -576,7 +576,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     assert not partial.exists()
     (whole,) = run_grid(image_cells(file), tmp_path / "b").places
     assert same(stored(place), stored(whole))
-    ours, theirs = record.load(place), record.load(whole)
+    ours, theirs = record_files.load(place), record_files.load(whole)
     assert (ours.resumed, theirs.resumed) == (2, 0)
     assert plain(ours.metrics) == plain(theirs.metrics)
     assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]

@@ -1,7 +1,7 @@
 """Golden places and digests: what a finished run is found by must not change, ever.
 
 The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and `Work`. A
-setting that is added later changes none of them, see `embedbench.fields.later`.
+setting that is added later changes none of them, see `embedbench.config.declared_settings.later`.
 
 `offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`PERFECT`);
 with the setting `FORMER` it is the first one. Protocols have had `scale_least` and fscil `novel`
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from commands import start, stored
 
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import parse_seeds
 from embedbench.engines.engine import Engine
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.reports.collect import collect, to_json
-from embedbench.reports.text import table_text
-from embedbench.runs import share
-from embedbench.runs.execute import run_cell
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
-from embedbench.seeds import parse_seeds
-from embedbench.typed import plain
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.terminal_tables import table_text
+from embedbench.runs import shared_runs
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_one import run_cell
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
+from embedbench.scores.verified_records import rescore
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 
@@ -70,7 +70,7 @@ def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
     here, there = run("one", "local:1"), run("two", "local:2")
     assert not here.failed
     assert not there.failed
-    total = len(record.find(tmp_path / "one", references=True))
+    total = len(record_files.find(tmp_path / "one", references=True))
     assert total > 4  # before each cell here, after each cell elsewhere, and at the end
     assert counts["one"] == [(True, n, total) for n in range(total)] + [(False, total, total)]
     assert counts["two"] == [(True, n + 1, total) for n in range(total)] + [(False, total, total)]
@@ -79,7 +79,7 @@ def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
         assert a.relative_to(tmp_path / "one") == b.relative_to(tmp_path / "two")
         for name, values in stored(a).items():
             np.testing.assert_array_equal(values, stored(b)[name])
-        assert plain(record.load(a).metrics) == plain(record.load(b).metrics)
+        assert plain(record_files.load(a).metrics) == plain(record_files.load(b).metrics)
 
 
 def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
@@ -95,7 +95,7 @@ def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
 
 def test_cells_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, tmp_path):
     def threads(outcome):
-        return [record.load(place).environment["threads"] for place in outcome.places]
+        return [record_files.load(place).environment["threads"] for place in outcome.places]
 
     told = []
     chosen = cells(blobs, "ncm", items=["references=0"])
@@ -126,7 +126,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
         ("broken:Broken", "ZeroDivisionError: on purpose")
     ]
     assert not outcome.bad_input
-    assert [record.load(p).learner for p in outcome.places] == ["ncm"]
+    assert [record_files.load(p).learner for p in outcome.places] == ["ncm"]
 
 
 def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
@@ -135,7 +135,7 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     learners = "honest_learners:NeedsId,ncm"
     outcome = run_grid(cells(blobs, learners, protocol="permutation"), tmp_path)
     for place in outcome.places:
-        kept = record.load(place)
+        kept = record_files.load(place)
         found[kept.learner] = kept
     told, other = found["honest_learners:NeedsId"], found["ncm"]
     assert told.digests == other.digests
@@ -150,8 +150,8 @@ def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
     items = ["protocol.order=random", "protocol.scale=none"]
     outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
     assert len(list((tmp_path / "references").glob("*/seed-*"))) == 1
-    trains = {record.load(p).digests.train for p in outcome.places}
-    ideals = {record.load(p).reference.ideal["accuracy"] for p in outcome.places}
+    trains = {record_files.load(p).digests.train for p in outcome.places}
+    ideals = {record_files.load(p).reference.ideal["accuracy"] for p in outcome.places}
     assert (len(trains), len(ideals)) == (3, 1)
 
 
@@ -182,10 +182,10 @@ def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     shutil.rmtree(place)
     (cell,) = cells(blobs, "ncm")
     assert run_cell(cell, tmp_path, 1) == place
-    assert record.load(place).reference.source == "missing"
+    assert record_files.load(place).reference.source == "missing"
     shutil.move(tmp_path / "away", tmp_path / "references")
     run_grid([cell], tmp_path)
-    filled, before = record.load(place), json.loads(whole)
+    filled, before = record_files.load(place), json.loads(whole)
     assert plain(filled.metrics) == before["metrics"]
     assert plain(filled.reference) == before["reference"]
 
@@ -194,17 +194,17 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     blobs, tmp_path, monkeypatch
 ):
     """Whatever ends the grid in the middle, no run waits for a reference that is finished."""
-    execute, log = share.execute, []
+    execute, log = shared_runs.execute, []
 
     def ideals():
-        places = record.find(tmp_path)
-        return [(record.load(p).reference.ideal is not None) for p in places]
+        places = record_files.find(tmp_path)
+        return [(record_files.load(p).reference.ideal is not None) for p in places]
 
     def noted(work, *args):
         log.append((work.cell.learner.name, work.cell.seed, ideals()))
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", noted)
+    monkeypatch.setattr(shared_runs, "execute", noted)
     items = ["protocol.order=random", "protocol.scale=standard"]  # a reference per order
     given = cells(blobs, "ncm", "0-1", items)
     learned = []
@@ -212,20 +212,20 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     assert [entry[0] for entry in log] == ["chance", "chance", "ncm", "ncm", "offline", "offline"]
     assert log[-1][2].count(True) == 1  # the first offline run has filled in the run of its order
     assert learned == [(outcome.places, [False] * 4)]  # once, before the offline references
-    assert all(record.load(p).reference.source == "runs" for p in outcome.places)
+    assert all(record_files.load(p).reference.source == "runs" for p in outcome.places)
 
 
 def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     blobs, tmp_path, monkeypatch
 ):
-    execute, learned = share.execute, []
+    execute, learned = shared_runs.execute, []
 
     def fails(work, *args):
         if work.cell.is_offline:
             raise MemoryError("on purpose")
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", fails)
+    monkeypatch.setattr(shared_runs, "execute", fails)
     outcome = run_grid(cells(blobs, "ncm"), tmp_path, learned=learned.append)
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
     assert learned == [outcome.places]
@@ -308,7 +308,7 @@ def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
         now = records(tmp_path / "a")
         assert now >= finished
         for place in now:
-            record.load(place)
+            record_files.load(place)
         finished = now
     process = start(words, tmp_path / "told")
     process.join()
@@ -319,4 +319,4 @@ def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
     for place in whole.places:
         twin = tmp_path / "a" / place.relative_to(tmp_path / "b")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
-        assert plain(record.load(place).metrics) == plain(record.load(twin).metrics)
+        assert plain(record_files.load(place).metrics) == plain(record_files.load(twin).metrics)

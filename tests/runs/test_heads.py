@@ -20,22 +20,22 @@ from typer.testing import CliRunner
 
 from embedbench.api import build_stream
 from embedbench.cli.app import app
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.learning.heads import taught_digest
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Context
+from embedbench.learning.pretrained_net import taught_digest
 from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
-from embedbench.runs.heads import pretrained_head
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.pretrained_classifier import pretrained_head
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
-from embedbench.seeds import Seeds
 
 WIDTH, BASE = 5, 4
 NAMES = ("cat", "dog", "elk", "fox", "gnu", "hen")

@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 from toy import class_stream
 
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import LARGEST, Seeds, parse_seeds
 from embedbench.errors import UserError
-from embedbench.fields import make
-from embedbench.learning.pretrain import Pretraining
-from embedbench.runs import registry
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.seeds import LARGEST, Seeds, parse_seeds
+from embedbench.learning.pretraining import Pretraining
+from embedbench.runs import class_registry
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
 
 CLASSES: dict[str, type] = {
-    **{n: registry.learner_class(n) for n in registry.learner_names() if n not in registry.ALIASES},
-    **{n: registry.protocol_class(n) for n in registry.protocol_names()},
+    **{
+        n: class_registry.learner_class(n)
+        for n in class_registry.learner_names()
+        if n not in class_registry.ALIASES
+    },
+    **{n: class_registry.protocol_class(n) for n in class_registry.protocol_names()},
 }
 NOT_SIZES = ("nan", "inf", "-inf", "1e300", "-1e300", str(10**30), "9" * 5000)
 

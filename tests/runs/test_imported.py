@@ -14,19 +14,18 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.api import make_learner
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
-from embedbench.runs.answers import read_answers
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.exported import LISTS, STREAM, export, load
-from embedbench.runs.grid import run_grid
-from embedbench.runs.imported import import_answers, parse_tool
-from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
+from embedbench.runs.export_stream import LISTS, STREAM, export, load
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.import_answers import import_answers, parse_tool, read_answers
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.typed import plain
+from embedbench.scores.verified_records import rescore
 
 TOOL = parse_tool("avalanche-lib==0.6.0")
 SMALL = [
@@ -95,10 +94,12 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     stream = exported(tmp_path, protocol)
     answers = write(tmp_path / "answers.npz", stream, **arrays)
     place = import_answers(answers, stream, root, name="theirs", tool=TOOL)
-    mine, theirs = record.load(outcome.places[0]), record.load(place)
+    mine, theirs = record_files.load(outcome.places[0]), record_files.load(place)
     assert place.parent.parent == outcome.places[0].parent.parent
     assert place.name == outcome.places[0].name
-    assert same(record.read_predictions(outcome.places[0]), record.read_predictions(place))
+    assert same(
+        record_files.read_predictions(outcome.places[0]), record_files.read_predictions(place)
+    )
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)
     assert not np.isnan(theirs.metrics["omega_all"])
@@ -150,7 +151,7 @@ def test_answers_alone_leave_within_session_scores_undefined(tmp_path: Path) -> 
     arrays = {f"answers_after_{i}": a for i, a in enumerate(p.answer)}
     answers = write(tmp_path / "a.npz", stream, **arrays)
     place = import_answers(answers, stream, tmp_path / "r", name="theirs", tool=TOOL)
-    made = record.load(place)
+    made = record_files.load(place)
     assert np.isnan(made.by_score["within_accuracy"].pooled).all()
     assert np.isnan(made.by_score["within_class_accuracy"].metrics["final_accuracy"])
     right = p.answer[-1] == p.y
@@ -254,7 +255,7 @@ def test_a_sample_without_an_answer_is_flagged(tmp_path: Path) -> None:
     arrays["answers_after_0"][:] = stream.sessions[0].introduces[0]
     path = write(tmp_path / "a.npz", directory, **arrays)
     place = import_answers(path, directory, tmp_path / "r", name="theirs", tool=TOOL)
-    assert "nan" in record.load(place).flags
+    assert "nan" in record_files.load(place).flags
 
 
 def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None:
@@ -357,7 +358,7 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(tmp_path: Path, case: 
     scores = {f"scores_after_{i}": np.zeros((n, c)) for i in range(len(load(stream)[0].sessions))}
     answers = write(tmp_path / "a.npz", stream, **scores)
     good = import_answers(answers, stream, tmp_path / "good", name="theirs", tool=TOOL)
-    for path in (stream / STREAM, good / record.RECORD):
+    for path in (stream / STREAM, good / record_files.RECORD):
         data = json.loads(path.read_text())
         data["reference"] |= REFERENCE.get(case, {})
         if "candidates" in case:
@@ -371,7 +372,7 @@ def test_lists_and_paths_of_a_stream_file_that_do_not_fit(tmp_path: Path, case: 
     assert not [p for p in (tmp_path / "r").rglob("*") if p.is_file()]
     if case != "long place":
         with pytest.raises(UserError):
-            record.evaluate(record.load(good), good, tmp_path / "good")
+            record_files.evaluate(record_files.load(good), good, tmp_path / "good")
 
 
 @pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
@@ -385,6 +386,6 @@ def test_records_of_ours_cannot_hide_their_bytes(tmp_path: Path) -> None:
     stream = exported(tmp_path, "incremental-class")
     arrays, _ = scores_of(cells_of(tmp_path, "incremental-class")[0])
     answers = write(tmp_path / "a.npz", stream, **arrays)
-    made = record.load(import_answers(answers, stream, tmp_path / "r", name="x", tool=TOOL))
+    made = record_files.load(import_answers(answers, stream, tmp_path / "r", name="x", tool=TOOL))
     with pytest.raises(UserError, match="each of footprint"):
-        record.RunRecord.from_json(replace(made, imported=None).to_json())
+        record_files.RunRecord.from_json(replace(made, imported=None).to_json())

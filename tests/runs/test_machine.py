@@ -13,7 +13,7 @@ import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
-from embedbench.machine import LIMITS, keep_freed_memory, limit_threads
+from embedbench.system.cpu import LIMITS, keep_freed_memory, limit_threads
 
 MB = 2**18  # float32
 

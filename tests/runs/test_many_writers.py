@@ -19,17 +19,18 @@ import pytest
 from commands import start, stored
 from image_files import embedding_file
 
-from embedbench import leases, machine
 from embedbench.cli.app import main
-from embedbench.runs import grid, publish, share
-from embedbench.runs.cell import RunSpec
+from embedbench.runs import grid_scheduler, run_dirs, shared_runs
 from embedbench.runs.checkpoint import CheckpointDirectory
-from embedbench.runs.grid import run_grid
-from embedbench.runs.meter import SessionLog
-from embedbench.runs.publish import checkpoint_path
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
-from embedbench.scores import record
+from embedbench.runs.cost_meter import SessionLog
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_dirs import checkpoint_path
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
+from embedbench.storage import leases
+from embedbench.system import cpu
 
 FILES = ("record.json", "predictions.h5")
 
@@ -63,13 +64,13 @@ def test_a_run_gets_to_its_place(tmp_path: Path, there: str) -> None:
         (place / ".predictions.h5.x.tmp").write_text("half")
     if there == "record only":
         (place / "record.json").write_text("old")
-    assert publish.publish(made, place, tmp_path)
+    assert run_dirs.publish(made, place, tmp_path)
     assert (names(place.parent), names(place)) == (["seed-0"], sorted(FILES))
 
 
 def test_who_comes_second_discards(tmp_path: Path) -> None:
     place = run_in(tmp_path / "seed-0", "first")
-    assert not publish.publish(run_in(tmp_path / ".made"), place, tmp_path)
+    assert not run_dirs.publish(run_in(tmp_path / ".made"), place, tmp_path)
     assert (names(tmp_path), text_in(place)) == (["seed-0"], "first")
 
 
@@ -79,7 +80,7 @@ def test_a_run_that_arrives_while_wreckage_is_removed_is_kept(
     """Between the look at the wreckage and its removal another process puts its run there."""
     place = tmp_path / "seed-0"
     (place / "half").mkdir(parents=True)
-    looks = record.is_finished
+    looks = record_files.is_finished
 
     def late(at: Path) -> bool:
         answer = looks(at)
@@ -88,8 +89,8 @@ def test_a_run_that_arrives_while_wreckage_is_removed_is_kept(
             run_in(place, "first")
         return answer
 
-    monkeypatch.setattr(record, "is_finished", late)
-    assert not publish.publish(run_in(tmp_path / ".made"), place, tmp_path)
+    monkeypatch.setattr(record_files, "is_finished", late)
+    assert not run_dirs.publish(run_in(tmp_path / ".made"), place, tmp_path)
     assert (names(tmp_path), text_in(place)) == (["seed-0"], "first")
 
 
@@ -99,8 +100,8 @@ def test_a_run_and_its_directories_are_synced_before_and_after_the_rename(
     place, made = tmp_path / "a" / "b" / "seed-0", tmp_path / "a" / "b" / ".made"
     run_in(made)
     synced: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(publish, "sync_path", lambda p: synced.append((p, place.exists())))
-    publish.publish(made, place, tmp_path)
+    monkeypatch.setattr(run_dirs, "sync_path", lambda p: synced.append((p, place.exists())))
+    run_dirs.publish(made, place, tmp_path)
     after = [(p, True) for p in (place.parent, place.parent.parent, tmp_path)]
     assert synced == [(made, False), *after]
 
@@ -115,22 +116,22 @@ def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
     for name in (*litter, *others):
         run_in(tmp_path / name, "old")
     (tmp_path / "..seed-1.lease.ab.tmp").write_text("")
-    publish.tidy_if_free(place, tmp_path)
+    run_dirs.tidy_if_free(place, tmp_path)
     assert (names(tmp_path), text_in(place)) == (sorted([*others, "seed-1"]), "new")
 
 
 def test_a_run_that_was_put_aside_comes_back_if_nothing_replaced_it(tmp_path: Path) -> None:
     place = run_in(tmp_path / "seed-0", "old")
-    aside = publish.set_aside(place)
+    aside = run_dirs.set_aside(place)
     assert re.fullmatch(r"\.seed-0\..+\.old", aside.name)
-    publish.tidy(place, tmp_path)
+    run_dirs.tidy(place, tmp_path)
     assert (names(tmp_path), text_in(place)) == (["seed-0"], "old")
 
 
 def test_runs_at_work_are_in_no_report(tmp_path: Path) -> None:
     run_in(tmp_path / "a" / "seed-0")
     run_in(tmp_path / "a" / ".seed-1.north-1-ab.tmp")
-    assert record.find(tmp_path) == [tmp_path / "a" / "seed-0"]
+    assert record_files.find(tmp_path) == [tmp_path / "a" / "seed-0"]
 
 
 def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) -> None:
@@ -172,13 +173,13 @@ def cells(tmp_path: Path) -> list[RunSpec]:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the cells that are made, in their order."""
-    execute, names = share.execute, []
+    execute, names = shared_runs.execute, []
 
     def noted(work: Any, *args: Any) -> Path:
         names.append(f"{work.cell.learner} {work.cell.seed}")
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", noted)
+    monkeypatch.setattr(shared_runs, "execute", noted)
     return names
 
 
@@ -203,7 +204,7 @@ def at_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> list[N
         if len(waits) == 3:
             what()
 
-    monkeypatch.setattr(grid, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(grid_scheduler, "time", SimpleNamespace(sleep=sleep))
     return waits
 
 
@@ -271,7 +272,7 @@ def test_a_failure_after_the_lease_was_lost_is_none(
     cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who took the lease over has removed what this process was about to publish."""
-    execute, lost = share.execute, []
+    execute, lost = shared_runs.execute, []
 
     def cleared(work: Any, threads: int, notify: Any, lease: leases.Lease) -> Path:
         if not lost:
@@ -280,7 +281,7 @@ def test_a_failure_after_the_lease_was_lost_is_none(
             raise FileNotFoundError(2, "No such file or directory")
         return execute(work, threads, notify, lease)
 
-    monkeypatch.setattr(share, "execute", cleared)
+    monkeypatch.setattr(shared_runs, "execute", cleared)
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
     assert made == [*ALL[1:], ALL[0]]
@@ -295,13 +296,13 @@ def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
     (place,) = run_grid(cells[:1], tmp_path).places
     text = (place / "record.json").read_text()
     checkpoint_path(place).mkdir()
-    execute, there = share.execute, []
+    execute, there = shared_runs.execute, []
 
     def looked(work: Any, *args: Any) -> Path:
         there.extend(names(place.parent))
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", looked)
+    monkeypatch.setattr(shared_runs, "execute", looked)
     run_grid(cells[:1], tmp_path, overwrite=True)
     beside = {re.sub(r"0\..*\.old", "0.WRITER.old", name) for name in there}
     assert beside == {".seed-0.WRITER.old", ".seed-0.lease"}
@@ -322,7 +323,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     def fails(*_: Any) -> Path:
         raise error
 
-    monkeypatch.setattr(share, "execute", fails)
+    monkeypatch.setattr(shared_runs, "execute", fails)
     if error is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             run_grid(cells[:1], tmp_path, overwrite=True)
@@ -341,22 +342,22 @@ def test_what_stopped_workers_put_aside_comes_back(
     (place,) = run_grid(cells[:1], tmp_path).places
 
     def stopped(*_: Any) -> None:
-        publish.set_aside(place)
+        run_dirs.set_aside(place)
         place.with_name(".seed-0.north-1-ab.tmp").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(grid._Crew, "make_all", stopped)
+    monkeypatch.setattr(grid_scheduler._Crew, "make_all", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_grid(cells[:1], tmp_path, overwrite=True)
     assert names(place.parent) == ["seed-0"]
-    assert record.is_finished(place)
+    assert record_files.is_finished(place)
 
 
 def test_what_a_killed_process_put_aside_is_kept_by_the_next(
     cells: list[RunSpec], made: list[str], tmp_path: Path
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).places
-    publish.set_aside(place)
+    run_dirs.set_aside(place)
     made.clear()
     outcome = run_grid(cells[:1], tmp_path)
     assert (outcome.places, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)
@@ -372,7 +373,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).places
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(share, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(shared_runs, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     words = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
     words += ["--set", "references=0", "--device", "cpu", "--out", str(tmp_path), "--overwrite"]
     monkeypatch.setattr(sys, "argv", ["embedbench", *words])
@@ -411,14 +412,16 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     for place in run_grid(alone, tmp_path / "one").places:
         twin = tmp_path / "runs" / place.relative_to(tmp_path / "one")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
-        assert record.load(place).metrics == pytest.approx(record.load(twin).metrics, nan_ok=True)
+        assert record_files.load(place).metrics == pytest.approx(
+            record_files.load(twin).metrics, nan_ok=True
+        )
 
 
 PARENT = """
 import sys, time
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
-from embedbench.engines.local import local_executor
+from embedbench.engines.local_pool import local_executor
 
 note = f"import os, time; open('{sys.argv[1]}/' + str(os.getpid()), 'w').close(); "
 keeps_the_lock = "import ctypes; ctypes.PyDLL(None).sleep(600)"
@@ -437,7 +440,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return machine.process_start(pid) != "ended"
+    return cpu.process_start(pid) != "ended"
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -13,17 +13,17 @@ import pytest
 from commands import stored
 from image_files import embedding_file
 
-from embedbench import leases
-from embedbench.disk import temporary_name
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
-from embedbench.runs import merge as merging
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.grid import run_grid
-from embedbench.runs.merge import merge
-from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs import merge_runs as merging
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.merge_runs import merge
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.study import take_shard
-from embedbench.scores import record
-from embedbench.typed import plain
+from embedbench.scores import record_files
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import temporary_name
 
 Made = tuple[list[RunSpec], Path]
 SMALL = [
@@ -57,7 +57,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def names(root: Path) -> list[str]:
-    return [str(p.relative_to(root)) for p in record.find(root, references=True)]
+    return [str(p.relative_to(root)) for p in record_files.find(root, references=True)]
 
 
 def test_shards_are_disjoint_and_whole() -> None:
@@ -87,7 +87,7 @@ def test_merged_shards_are_what_one_command_makes(made: Made, tmp_path: Path) ->
     for name in names(out):
         for key, values in stored(out / name).items():
             np.testing.assert_array_equal(values, stored(folder / "whole" / name)[key])
-        merged, whole = record.load(out / name), record.load(folder / "whole" / name)
+        merged, whole = record_files.load(out / name), record_files.load(folder / "whole" / name)
         assert plain(merged.metrics) == plain(whole.metrics)
     assert tree(folder) == before
     assert list(out.rglob(".*")) == []
@@ -102,7 +102,7 @@ def test_open_values_are_filled_in_when_the_reference_comes(
     made: Made, shards: list[Path], tmp_path: Path
 ) -> None:
     """One directory lost its references before its runs were scored; the other has them."""
-    for path in record.find(shards[0]):
+    for path in record_files.find(shards[0]):
         values = json.loads((path / "record.json").read_text())
         values["reference"]["source"] = "missing"
         del values["reference"]["ideal"], values["reference"]["chance"]
@@ -111,10 +111,10 @@ def test_open_values_are_filled_in_when_the_reference_comes(
         (path / "record.json").write_text(json.dumps(values))
     shutil.move(shards[0] / "references", tmp_path / "references")
     result = merge(shards, tmp_path / "out")
-    assert result.filled == len(record.find(shards[0]))
-    for path in record.find(tmp_path / "out"):
-        whole = record.load(made[1] / "whole" / path.relative_to(tmp_path / "out"))
-        assert plain(record.load(path).metrics) == plain(whole.metrics)
+    assert result.filled == len(record_files.find(shards[0]))
+    for path in record_files.find(tmp_path / "out"):
+        whole = record_files.load(made[1] / "whole" / path.relative_to(tmp_path / "out"))
+        assert plain(record_files.load(path).metrics) == plain(whole.metrics)
 
 
 def cut(run: Path) -> None:
@@ -154,7 +154,7 @@ def nul(run: Path) -> None:
 def test_a_damaged_run_is_named_and_left_out(
     shards: list[Path], tmp_path: Path, spoil: Callable[[Path], None], word: str
 ) -> None:
-    (run, *_) = record.find(shards[0])
+    (run, *_) = record_files.find(shards[0])
     spoil(run)
     result = merge(shards, tmp_path / "out")
     (sentence,) = result.left_out
@@ -171,7 +171,7 @@ def differ(run: Path) -> None:
     (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes() + b"\0")
     del values["predictions_sha256"]
     (run / "record.json").write_text(json.dumps(values))
-    values["predictions_sha256"] = record.predictions_sha256(run, record.load(run))
+    values["predictions_sha256"] = record_files.predictions_sha256(run, record_files.load(run))
     (run / "record.json").write_text(json.dumps(values))
 
 
@@ -239,7 +239,7 @@ def test_a_run_that_changes_while_it_is_copied_is_refused(
     copy = merging._copy_file
 
     def late(source: Path, target: Path) -> None:
-        if source.name == record.PREDICTIONS:
+        if source.name == record_files.PREDICTIONS:
             differ(source.parent)
         copy(source, target)
 
@@ -272,7 +272,7 @@ def test_merges_at_once_make_one_directory(made: Made, tmp_path: Path) -> None:
 
 
 def test_what_is_no_directory_of_runs_is_refused(made: Made, tmp_path: Path) -> None:
-    (run, *_) = record.find(made[1] / "whole")
+    (run, *_) = record_files.find(made[1] / "whole")
     (tmp_path / "empty").mkdir()
     for given, words in (
         (run, "is a single run"),

@@ -17,16 +17,16 @@ from bridge_records import shown
 from report_records import keep, make
 from toy import class_stream
 
-from embedbench.reports.bridge import bridge
-from embedbench.reports.bridge_text import bridge_parts
-from embedbench.reports.collect import collect
-from embedbench.runs import meter as energy
-from embedbench.runs.meter import Meter
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
-from embedbench.terminal import render_text
-from embedbench.typed import plain
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import Seeds
+from embedbench.reports.frozen_vs_full import bridge
+from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.result_tables import collect
+from embedbench.runs import cost_meter as energy
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.cost_meter import Meter
+from embedbench.runs.stream_runner import run_stream
+from embedbench.text.terminal import render_text
 
 
 def card(*, refuses: int = 1000) -> SimpleNamespace:

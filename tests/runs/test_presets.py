@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
 from embedbench.networks.timm_models import timm
+from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.presets import preset, preset_names
-from embedbench.runs.registry import learner_class, learner_names
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
 IMAGES = [name for name in preset_names() if name.endswith("-images")]
@@ -185,10 +185,10 @@ def test_a_few_steps(
     words += [w for item in (*items, *short) for w in ("--set", item)]
     made = CliRunner().invoke(app, [str(w) for w in words])
     assert made.exit_code == 0, (made.output, made.exception)
-    places = [p for p in record.find(tmp_path / "runs") if "chance" not in str(p)]
+    places = [p for p in record_files.find(tmp_path / "runs") if "chance" not in str(p)]
     assert len(places) == len(learners.split(","))
     for place in places:
-        run = record.load(place)
+        run = record_files.load(place)
         own = run.learner_params
         assert own["lr"] == settings(run.learner, name)["lr"]
         assert own["images"]["augment"] == "crop-flip"

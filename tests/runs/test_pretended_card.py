@@ -19,25 +19,25 @@ from torch import Tensor, nn
 from toy import class_stream
 from typer.testing import CliRunner
 
-from embedbench.checks.learner_resume import CutOffError, Saboteur, _check
+from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
+from embedbench.checks.learner_contract import CutOffError, Saboteur, _check
 from embedbench.checks.small_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.checks.suite import check_learner
-from embedbench.checks.tools import SEEDS, on_device, same, small
 from embedbench.cli.app import app
 from embedbench.extract.pipeline import extract
-from embedbench.learning import states
-from embedbench.learning.fit import Loop, fit
+from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
-from embedbench.learning.net import generator
+from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
+from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.ncm import NCM
-from embedbench.runs import registry
+from embedbench.runs import class_registry
 from embedbench.runs.checkpoint import CheckpointDirectory
-from embedbench.runs.registry import ALIASES
-from embedbench.runs.runner import run_stream
-from embedbench.scores import record
-from embedbench.scores.label_sets import AnyPredictions
+from embedbench.runs.class_registry import ALIASES
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
+from embedbench.scores.label_set_predictions import AnyPredictions
 
 # Settings of these names, nested ones too, are as small as they can be: each operation is slow.
 FEW: dict[str, Any] = {
@@ -138,7 +138,12 @@ def test_what_a_card_allows_is_allowed() -> None:
 
 def test_afterwards_all_is_as_it_was() -> None:
     def state() -> list[Any]:
-        replaced = [torch.Generator, nn.Module._apply, states._Writer.node, torch._C._InferenceMode]
+        replaced = [
+            torch.Generator,
+            nn.Module._apply,
+            checkpoint_state._Writer.node,
+            torch._C._InferenceMode,
+        ]
         swaps = torch.__future__.get_swap_module_params_on_conversion()
         drivers = [*vars(torch.cuda).values(), *vars(torch.accelerator).values()]
         return [replaced, drivers, swaps, torch.get_rng_state().tolist(), type(torch.ones(1))]
@@ -174,9 +179,9 @@ def _error() -> str:
 def kinds() -> list[Any]:
     """Every learner with each kind of stream that it takes."""
     cases = []
-    for name in registry.learner_names():
+    for name in class_registry.learner_names():
         if name not in ALIASES:
-            tags = registry.learner_class(name).tags
+            tags = class_registry.learner_class(name).tags
             cases += [(name, "layers" if tags.needs_layers else "embeddings")]
             cases += [(name, "label-sets")] * tags.multilabel + [(name, "images")] * tags.images
     return cases
@@ -184,7 +189,7 @@ def kinds() -> list[Any]:
 
 def answers(name: str, kind: str, device: str) -> AnyPredictions:
     """Answers of a learner on a small stream."""
-    cls = registry.learner_class(name)
+    cls = class_registry.learner_class(name)
     if kind == "label-sets":
         stream = family_blobs(cls.tags, 16, n_val=4)
     else:
@@ -206,7 +211,7 @@ def test_a_learner_answers_as_on_the_cpu(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "er", pytest.param("icarl", marks=pytest.mark.long)])
 def test_an_interrupted_run_goes_on(name: str) -> None:
-    cls = registry.learner_class(name)
+    cls = class_registry.learner_class(name)
     stream = blobs(cls.tags, SESSIONS[:2], 8, n_val=4)
     with pretended_card(), on_device("cuda"):
         _check(lambda: small(cls, **FEW), stream, 1)
@@ -257,7 +262,7 @@ def test_run_with_tuning_and_its_references(tmp_path: Path) -> None:
         with pretended_card():
             command(*words, "--device", device)
         (place,) = (p for p in out.rglob("record.json") if "mlp" in str(p.parent))
-        stored = record.load(place.parent)
+        stored = record_files.load(place.parent)
         metrics[device] = stored.metrics
         assert stored.environment["device"] == device
         assert (out / "tuning").is_dir()
@@ -270,10 +275,12 @@ def test_check_takes_the_card() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
+@pytest.mark.parametrize("name", [n for n in class_registry.learner_names() if n not in ALIASES])
 def test_every_check_of_a_learner(name: str) -> None:
     with pretended_card():
-        failures = [r for r in check_learner(registry.learner_class(name), "cuda") if not r.passed]
+        failures = [
+            r for r in check_learner(class_registry.learner_class(name), "cuda") if not r.passed
+        ]
     assert failures == []
 
 

@@ -11,15 +11,20 @@ from typing import Any, ClassVar
 
 import pytest
 
+from embedbench.config.declared_settings import make
 from embedbench.errors import UserError, unknown
-from embedbench.fields import make
 from embedbench.learning.learner import Learner
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.registry import learner_class, learner_names, protocol_class, protocol_names
+from embedbench.runs.class_registry import (
+    learner_class,
+    learner_names,
+    protocol_class,
+    protocol_names,
+)
 
 # --- names ---
 
@@ -47,7 +52,7 @@ def test_every_listed_name_resolves() -> None:
 def test_listing_imports_no_room_and_no_torch() -> None:
     code = """
 import sys
-from embedbench.runs.registry import learner_names, protocol_names
+from embedbench.runs.class_registry import learner_names, protocol_names
 assert learner_names() and protocol_names()
 print([m for m in sys.modules if m.startswith(("embedbench.models", "embedbench.proto", "torch"))])
 """

@@ -10,16 +10,16 @@ import pytest
 import torch
 from toy import class_stream
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.learning.stop import Stop
+from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs.runner import run_stream
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
-from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from protocol_files import make_file
 
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache
-from embedbench.scores import record
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.checked import rescore
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.verified_records import rescore
 
 SETTINGS = (
     *("offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=3"),
@@ -36,7 +36,7 @@ def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
     assert not outcome.failed
     firsts = set()
     for place in outcome.places:
-        made = record.load(place)
+        made = record_files.load(place)
         assert made.reference.so_far
         assert len(made.reference.offline_runs) == 3
         ideals = [pooled(runs / run[0])[-1] for run in made.reference.offline_runs]

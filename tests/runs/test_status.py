@@ -19,17 +19,17 @@ from commands import start
 from image_files import embedding_file
 from rich.console import Console
 
-from embedbench import leases
 from embedbench.cli.progress import GridView, live
-from embedbench.cli.status_text import status_parts, summary
-from embedbench.runs import share, status
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.grid import run_grid
-from embedbench.runs.publish import checkpoint_path
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.status import AbandonedRun, FailedRun, Running, Status, Watcher
+from embedbench.cli.runs_status_text import status_parts, summary
+from embedbench.runs import runs_status, shared_runs
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_dirs import checkpoint_path
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
+from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores.run_record import Costs
-from embedbench.terminal import render_text
+from embedbench.storage import leases
+from embedbench.text.terminal import render_text
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
         checkpoint_path(place[n]).mkdir()
         os.utime(checkpoint_path(place[n]), (0, time.time() - 500))
     before = tree(tmp_path)
-    now = status.status(tmp_path)
+    now = runs_status.status(tmp_path)
     assert now.finished == 1
     first, second = now.running
     assert (first.run, first.pid) == ("stream-1/mlp-2/seed-2", os.getpid())
@@ -78,7 +78,7 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
     assert (now.planned, now.waiting, now.seconds_left) == (None, None, None)
     stale = time.time() - leases.PATIENCE - 5
     os.utime(leases.lease_path(place[4]), (stale, stale))
-    assert [a.run[-6:] for a in status.status(tmp_path).abandoned] == ["seed-3", "seed-4"]
+    assert [a.run[-6:] for a in runs_status.status(tmp_path).abandoned] == ["seed-3", "seed-4"]
     assert tree(tmp_path) == before
     held.release()
 
@@ -88,7 +88,7 @@ def test_a_counter_that_no_process_writes(counter: str, tmp_path: Path) -> None:
     lease = leases.Lease(tmp_path / ".seed-0.lease")
     elsewhere = replace(lease._holder, machine="another", counter=counter)
     lease.path.write_text(json.dumps(elsewhere.to_json()))
-    (running,) = status.status(tmp_path).running
+    (running,) = runs_status.status(tmp_path).running
     assert running.seconds <= leases.BEAT
 
 
@@ -97,7 +97,7 @@ def test_a_damaged_lease_and_a_damaged_plan_are_nobody(tmp_path: Path) -> None:
     (tmp_path / "a" / ".seed-0.lease").write_text("{")
     (tmp_path / ".plan-ab.json").write_text("[")
     lease = leases.take(tmp_path / ".plan-ab.lease")
-    assert status.status(tmp_path) == Status(finished=0)
+    assert runs_status.status(tmp_path) == Status(finished=0)
     assert lease is not None
     lease.release()
 
@@ -106,7 +106,7 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at before each cell; each takes 100 s, and one fails."""
-    root, execute, seen = tmp_path / "runs", share.execute, []
+    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
     watcher = Watcher(root)
     monkeypatch.setattr(Watcher, "_seconds", took)
 
@@ -116,7 +116,7 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
             raise ZeroDivisionError("on purpose")
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", looked)
+    monkeypatch.setattr(shared_runs, "execute", looked)
     run_grid(cells, root)
     counts = [(s.planned, s.done, len(s.running), s.waiting, len(s.failed)) for s in seen]
     assert counts == [
@@ -153,8 +153,8 @@ def test_what_no_cell_can_take_is_left_out(
     seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = SimpleNamespace(seconds=Costs(seconds, 1.0))
-    monkeypatch.setattr(status.record, "is_finished", lambda _: True)
-    monkeypatch.setattr(status.record, "load", lambda _: made)
+    monkeypatch.setattr(runs_status.record, "is_finished", lambda _: True)
+    monkeypatch.setattr(runs_status.record, "load", lambda _: made)
     assert Watcher(tmp_path)._seconds(tmp_path) is None
 
 
@@ -163,8 +163,8 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from embedbench.runs.plans import planned\n"
-        "from embedbench.runs.share import Task\n"
+        "from embedbench.runs.grid_plan import planned\n"
+        "from embedbench.runs.shared_runs import Task\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "cell = N(learner='ncm', seed=0)\n"
@@ -174,7 +174,7 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     (left,) = tmp_path.glob(".plan-*.json")
-    assert status.status(tmp_path).planned is None
+    assert runs_status.status(tmp_path).planned is None
     run_grid(cells[:1], tmp_path)
     assert not left.exists()
     assert not list(tmp_path.glob(".plan-*"))
@@ -183,14 +183,14 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, execute, seen = tmp_path / "runs", share.execute, []
+    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
     run_grid(cells, root)
 
     def looked(work: Any, *args: Any) -> Path:
-        seen.append(status.status(root))
+        seen.append(runs_status.status(root))
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", looked)
+    monkeypatch.setattr(shared_runs, "execute", looked)
     run_grid(cells, root, overwrite=True)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 3, 2), (6, 4, 1), (6, 5, 0)]
 
@@ -199,14 +199,14 @@ def test_a_grid_that_goes_on_keeps_its_total(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three seeds, with those of chance, were made before."""
-    root, execute, seen = tmp_path / "runs", share.execute, []
+    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
     run_grid(cells[:2], root)
 
     def looked(work: Any, *args: Any) -> Path:
-        seen.append(status.status(root))
+        seen.append(runs_status.status(root))
         return execute(work, *args)
 
-    monkeypatch.setattr(share, "execute", looked)
+    monkeypatch.setattr(shared_runs, "execute", looked)
     run_grid(cells, root)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 4, 1), (6, 5, 0)]
     seen.clear()

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import typer
 
-from embedbench.cli import app, study
+from embedbench.cli import app, run_options
 from embedbench.errors import UserError
-from embedbench.runs.cell import RunSpec
 from embedbench.runs.presets import FOLDER, preset, preset_names, summary
-from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.study_file import read_study
-from embedbench.runs.study_parts import MOST, parts
-from embedbench.runs.toml_text import read_toml, write_toml
+from embedbench.runs.study_runs import MOST, parts
+from embedbench.runs.toml_options import read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"
@@ -37,10 +37,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-defined]
 
 
-def asked(*words: str) -> study.Study:
+def asked(*words: str) -> run_options.Study:
     """What `embedbench run` makes of its words."""
     with RUN.make_context("run", app._dashes([*words])) as ctx:
-        return study.parse_study(ctx)
+        return run_options.parse_study(ctx)
 
 
 def cells(*words: str) -> list[RunSpec]:
@@ -167,7 +167,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
 )  # fmt: skip
 def test_a_command_line_as_a_file_makes_the_same_cells(more: list[str]) -> None:
     words = [*(COMMAND[:-2] if "--learner" in more else COMMAND), *more]
-    study.save(asked(*words), Path("saved.toml"), overwrite=True)
+    run_options.save(asked(*words), Path("saved.toml"), overwrite=True)
     again = ["--config", "saved.toml"]
     assert cells(*again) == cells(*words)
     assert tuned(*again) == tuned(*words)
@@ -179,10 +179,10 @@ def test_a_file_with_options_as_a_file() -> None:
     write(WHOLE)
     for more in ([], ["--learner", "ncm,ewc"], ["--set", "slda.shrinkage=0.1"], ["--seed", "1"]):
         words = ["--config", "study.toml", *more]
-        study.save(asked(*words), Path("saved.toml"), overwrite=True)
+        run_options.save(asked(*words), Path("saved.toml"), overwrite=True)
         assert cells("--config", "saved.toml") == cells(*words)
     with pytest.raises(UserError, match=r"saved\.toml is there already"):
-        study.save(asked(*words), Path("saved.toml"), overwrite=False)
+        run_options.save(asked(*words), Path("saved.toml"), overwrite=False)
 
 
 def test_numbers_keep_their_text() -> None:

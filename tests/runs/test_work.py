@@ -16,19 +16,18 @@ from typing import Any
 import pytest
 from image_files import embedding_file
 
-from embedbench.engines.local import local_executor
-from embedbench.fields import identity, later
-from embedbench.files.file import EmbeddingFile
+from embedbench.config.declared_settings import identity, later
+from embedbench.engines.local_pool import local_executor
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import registry, settings
-from embedbench.runs.cell import RunSpec, Spec
-from embedbench.runs.execute import checkpoint_key
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import StreamCache, prepare
-from embedbench.runs.workers import in_worker
-from embedbench.scores import record
+from embedbench.runs import class_registry, set_options
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.prepared_run import StreamCache, in_worker, prepare
+from embedbench.runs.run_one import checkpoint_key
+from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
 
 
 def cells(
@@ -82,9 +81,9 @@ def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
 
     def counted(name: str) -> Any:
         calls.append(name)
-        return registry.learner_class(name)
+        return class_registry.learner_class(name)
 
-    monkeypatch.setattr(settings, "learner_class", counted)
+    monkeypatch.setattr(set_options, "learner_class", counted)
     planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
     assert sorted(calls) == ["chance", "ncm", "offline"]
     outcome = run_grid(planned, tmp_path / "runs")
@@ -240,8 +239,8 @@ def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Pat
     assert run_grid([toy(cell)], tmp_path / "a").skipped == 2  # it, and the chance run
     (again,) = run_grid([toy(cell)], tmp_path / "b").places
     assert again.relative_to(tmp_path / "b") == place.relative_to(tmp_path / "a")
-    kept = record.load(again)
-    assert kept.learner_params == {**record.load(place).learner_params, "shrink": 0.0}
+    kept = record_files.load(again)
+    assert kept.learner_params == {**record_files.load(place).learner_params, "shrink": 0.0}
     assert kept.protocol_params["overlap"] == 0
 
 

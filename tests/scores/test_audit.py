@@ -14,11 +14,11 @@ from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.reports.audit_text import audit_text
-from embedbench.scores import metrics, record
+from embedbench.cli.report import audit_text
+from embedbench.scores import metrics, record_files
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.audit import DEFINITIONS, GROUPS, audit
 from embedbench.scores.metrics import Reference
+from embedbench.scores.other_libraries import DEFINITIONS, GROUPS, audit
 from embedbench.scores.predictions import Predictions
 
 Lists = list[list[float]]
@@ -266,7 +266,7 @@ def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
     p = random_predictions(0)
     p.save(place / "predictions.h5")
     made = unscored(int(p.session[-1]) + 1)
-    record.save(record.evaluate(made, place, tmp_path), place)
+    record_files.save(record_files.evaluate(made, place, tmp_path), place)
 
     def embedbench(*words: Any) -> Any:
         return CliRunner().invoke(app, [str(w) for w in words])
@@ -282,5 +282,5 @@ def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
     assert "StreamForgetting" in text
     other = tmp_path / "stream" / "mlp" / "seed-1"
     other.mkdir()
-    record.save(typed(seed=1), other)
+    record_files.save(typed(seed=1), other)
     assert "one run" in str(embedbench("score", tmp_path, "--audit").exception)

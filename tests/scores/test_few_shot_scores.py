@@ -14,12 +14,13 @@ from report_records import unscored
 from scipy.integrate import quad
 
 from embedbench.arrays import Floats
-from embedbench.cli.listing import entries
+from embedbench.cli.list_entries import entries
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
 from embedbench.papers.published import load_published
-from embedbench.scores import metrics, record
+from embedbench.scores import metrics, record_files
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.few_shot import (
+from embedbench.scores.few_shot_scores import (
     CORNER_CASES,
     aacc,
     class_ratio,
@@ -38,7 +39,6 @@ from embedbench.scores.few_shot import (
 )
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
-from embedbench.typed import plain
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
@@ -263,8 +263,8 @@ def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
     allowed = {"answer": seen, "within": own}
     p = replace(p, **{k: np.where(v, getattr(p, k), np.int32(-1)) for k, v in allowed.items()})
     p.save(tmp_path / "predictions.h5")
-    few = record.evaluate(unscored(3, protocol="fscil"), tmp_path, tmp_path)
-    other = record.evaluate(unscored(3, protocol="incremental-class"), tmp_path, tmp_path)
+    few = record_files.evaluate(unscored(3, protocol="fscil"), tmp_path, tmp_path)
+    other = record_files.evaluate(unscored(3, protocol="incremental-class"), tmp_path, tmp_path)
     for name, own in few.by_score.items():
         expected = plain(curves(score_matrix(p, name)))
         assert {k: plain(own.curves[k]) for k in CURVES} == expected

@@ -9,7 +9,7 @@ import pytest
 from report_records import unscored
 from toy import predictions
 
-from embedbench.scores import record
+from embedbench.scores import record_files
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -21,7 +21,7 @@ def flags(tmp_path: Path, *answers: list[int]) -> tuple[str, ...]:
     """The flags of a run whose answers after each session are these."""
     within = np.tile(np.concatenate(TRUTH), (3, 1))
     predictions(TRUTH, list(answers), GROUPS, within=within).save(tmp_path / "predictions.h5")
-    return record.evaluate(unscored(3), tmp_path, tmp_path).flags
+    return record_files.evaluate(unscored(3), tmp_path, tmp_path).flags
 
 
 @pytest.mark.parametrize(

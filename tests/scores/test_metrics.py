@@ -11,8 +11,8 @@ from toy import predictions, random_predictions
 
 from embedbench.scores import metrics
 from embedbench.scores.accuracy import SCORES, score_matrix
-from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, all_metrics, compute
+from embedbench.scores.score_matrix import ScoreMatrix
 
 NAN = math.nan
 BY_CLASS = {"worst_class_accuracy", "per_class_forgetting", "few_shot_accuracy"}  # test_per_class

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from embedbench.scores.label_sets import LabelSets, levels, pack
-from embedbench.scores.multilabel import (
+from embedbench.scores.label_set_predictions import LabelSets, levels, pack
+from embedbench.scores.label_set_scores import (
     SCORES,
     confusion,
     curves,
@@ -267,7 +267,7 @@ def test_confusion_is_the_definition(seed: int, n_classes: int, share: float, sp
 def test_rows_beyond_one_chunk_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     p = random_sets(5, 20, 0.3)
     whole = confusion(p, 2)
-    monkeypatch.setattr("embedbench.scores.multilabel._CHUNK", 7)
+    monkeypatch.setattr("embedbench.scores.label_set_scores._CHUNK", 7)
     np.testing.assert_allclose(confusion(p, 2), whole, rtol=1e-12)
 
 

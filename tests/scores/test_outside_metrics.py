@@ -13,15 +13,15 @@ import pytest
 from report_records import unscored
 from toy import random_predictions
 
-from embedbench import cache
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect
-from embedbench.reports.html import render
-from embedbench.reports.study import studies
-from embedbench.reports.text import table_text
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
-from embedbench.scores.outside import outside_metrics, with_outside
+from embedbench.reports.compare_learners import studies
+from embedbench.reports.html_report import render
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import table_text
+from embedbench.scores import record_files
+from embedbench.scores.plugin_metrics import outside_metrics, with_outside
+from embedbench.scores.verified_records import rescore
+from embedbench.storage import cache
 
 HERE = __name__
 
@@ -69,7 +69,7 @@ def runs(tmp_path: Path) -> Path:
                 "predictions_sha256": cache.sha256(place / "predictions.h5"),
             }
         )
-        record.save(record.evaluate(made, place, tmp_path), place)
+        record_files.save(record_files.evaluate(made, place, tmp_path), place)
     return tmp_path
 
 
@@ -82,7 +82,7 @@ def test_it_is_a_column_and_never_in_a_record(runs: Path) -> None:
     for row in rows:
         for run in row.records:
             place = runs / "stream-1" / run.learner / f"seed-{run.seed}"
-            p = record.read_predictions(place)
+            p = record_files.read_predictions(place)
             ends = {c: [] for c in np.unique(p.y)}  # type: ignore[var-annotated]
             for answer, y in zip(p.answer[-1], p.y, strict=True):  # type: ignore[union-attr]
                 ends[y].append(answer == y)
@@ -106,7 +106,7 @@ def test_score_prints_it_and_updates_nothing_of_it(runs: Path) -> None:
     assert result.agrees
     assert result.outside is not None
     assert 0 <= result.outside[f"{HERE}:spread"] <= 1
-    assert f"{HERE}:spread" not in record.load(place).metrics
+    assert f"{HERE}:spread" not in record_files.load(place).metrics
     assert rescore(place, runs).to_json().get("outside") is None
 
 
@@ -145,8 +145,8 @@ def test_a_package_cannot_take_the_name_of_ours_nor_stop_a_report(
     assert rows[0].group.further == ("good",)
     assert ["bwt" in said[0], "a metric is left out: cannot import" in said[1]] == [True, True]
     place = runs / "stream-1" / "mlp" / "seed-0"
-    kept = record.load(place)
+    kept = record_files.load(place)
     assert with_outside(kept, place, {}, said.append) is kept
     assert rows[0].records[0].metrics["bwt"] in [
-        record.load(p).metrics["bwt"] for p in record.find(runs)
+        record_files.load(p).metrics["bwt"] for p in record_files.find(runs)
     ]

@@ -17,14 +17,14 @@ from report_records import make
 from toy import random_predictions
 from typer.testing import CliRunner
 
-from embedbench import cache
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
-from embedbench.scores.label_sets import LabelSets, levels, load_any, pack
+from embedbench.reports.result_tables import collect
+from embedbench.scores import record_files
+from embedbench.scores.label_set_predictions import LabelSets, levels, load_any, pack
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.verified_records import rescore
+from embedbench.storage import cache
 
 
 def embedbench(*words: Any) -> tuple[int, str, str]:
@@ -115,7 +115,7 @@ def test_the_commands_say_what_differs(runs: Path) -> None:
     edit(place, "metrics", "final_accuracy", value=0.99)
     edited = state(runs)
     code, out, _ = embedbench("score", runs)
-    value = record.load(place.with_name("seed-1")).metrics["final_accuracy"]
+    value = record_files.load(place.with_name("seed-1")).metrics["final_accuracy"]
     assert code == 1
     assert out.splitlines() == [
         "4 runs: 3 agree, 1 differ, 0 cannot be recomputed",
@@ -137,7 +137,7 @@ def test_the_commands_say_what_differs(runs: Path) -> None:
 
 def test_rounding_is_no_difference(runs: Path) -> None:
     place = runs / MLP
-    value = record.load(place).metrics["final_accuracy"]
+    value = record_files.load(place).metrics["final_accuracy"]
     edit(place, "metrics", "final_accuracy", value=value * (1 + 1e-10))
     assert not rescore(place, runs).differs
     edit(place, "metrics", "final_accuracy", value=value * (1 + 1e-8))
@@ -161,7 +161,7 @@ def test_a_new_metric_is_listed_and_one_from_elsewhere_is_not_checked(runs: Path
     assert all("bwt" in r.metrics for r in row.records)
     assert state(runs) == before
     assert embedbench("score", runs, "--update")[0] == 0
-    assert record.load(place).metrics["theirs"] == 0.25
+    assert record_files.load(place).metrics["theirs"] == 0.25
     edit(place, "metrics", "theirs", value=...)
     edit(place, "flags", value=json.loads(whole)["flags"])
     assert (place / "record.json").read_bytes() == whole
@@ -178,18 +178,18 @@ def test_a_record_of_a_wider_rule_of_not_learned_is_read(runs: Path) -> None:
     (row, _) = collect(runs)
     assert "not-learned" not in row.flags
     assert rescore(place, runs, update=True).updated
-    assert "not-learned" not in record.load(place).flags
+    assert "not-learned" not in record_files.load(place).flags
 
 
 def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     place = write_runs(tmp_path, references=False)
-    kept = record.load(place)
+    kept = record_files.load(place)
     assert kept.reference.source == "missing"
     assert np.isnan(kept.metrics["omega_all"])
     code, out, _ = embedbench("score", tmp_path)
     assert code == 0
     assert f"open: {MLP}: waits for {OFFLINE}, {CHANCE}" in out
-    assert not record.fill_reference(place, tmp_path)
+    assert not record_files.fill_reference(place, tmp_path)
     write_references(tmp_path)
     before = state(tmp_path)
     code, out, _ = embedbench("score", tmp_path)
@@ -199,12 +199,12 @@ def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     assert all(r.metrics["omega_all"] > 0 for r in mlp.records)
     assert not any("missing" in note for note in mlp.group.notes)
     assert state(tmp_path) == before
-    assert record.fill_reference(place, tmp_path)
+    assert record_files.fill_reference(place, tmp_path)
     filled = (place / "record.json").read_bytes()
-    assert not record.fill_reference(place, tmp_path)
+    assert not record_files.fill_reference(place, tmp_path)
     edit(place, "reference", value=before_reference(before[place / "record.json"][0]))
     assert rescore(place.with_name("seed-1"), tmp_path, update=True).updated
-    other = record.load(place.with_name("seed-1"))
+    other = record_files.load(place.with_name("seed-1"))
     assert other.metrics["omega_all"] == json.loads(filled)["metrics"]["omega_all"]
     assert other.reference.source == "runs"
 
@@ -218,7 +218,7 @@ def test_run_fills_nothing_in_where_something_differs(tmp_path: Path) -> None:
     write_references(tmp_path)
     edit(place, "metrics", "final_accuracy", value=0.99)
     before = state(tmp_path)
-    assert not record.fill_reference(place, tmp_path)
+    assert not record_files.fill_reference(place, tmp_path)
     assert state(tmp_path) == before
 
 
@@ -248,17 +248,20 @@ def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
     code, out, _ = embedbench("score", runs, "--update")
     assert code == 1
     assert f"cannot be recomputed: {MLP}: " in out
-    pins = (record.load(place).predictions_sha256 or "", cache.sha256(place / "predictions.h5"))
+    pins = (
+        record_files.load(place).predictions_sha256 or "",
+        cache.sha256(place / "predictions.h5"),
+    )
     assert f"expected SHA-256 {pins[0][:12]}…, got {pins[1][:12]}…" in out
     assert state(runs) == before
     code, _, err = embedbench("report", runs)
     assert (code, f"left out: {place}" in err) == (0, True)
     (place / "predictions.h5").unlink()
-    assert not record.is_finished(place)
+    assert not record_files.is_finished(place)
     code, _, err = embedbench("report", runs)
     assert (code, "no predictions.h5" in err) == (0, True)
     with pytest.raises(UserError, match="no predictions"):
-        record.read_predictions(place)
+        record_files.read_predictions(place)
 
 
 def test_a_damaged_reference_is_named_and_the_kept_values_serve(runs: Path) -> None:
@@ -319,13 +322,13 @@ def test_the_second_report_computes_nothing_unless_something_changed(
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     before = set(state(root))
     evaluated = []
-    evaluate = record.evaluate
+    evaluate = record_files.evaluate
 
     def counted(made: Any, *rest: Any) -> Any:
         evaluated.append(made.seed)
         return evaluate(made, *rest)
 
-    monkeypatch.setattr(record, "evaluate", counted)
+    monkeypatch.setattr(record_files, "evaluate", counted)
     for expected in (3, 0):
         evaluated.clear()
         collect(root)
@@ -354,7 +357,7 @@ def test_the_page_is_written_before_anything_is_printed(
         raise BrokenPipeError
 
     write_runs(tmp_path / "runs")
-    monkeypatch.setattr("embedbench.reports.text.print_tables", gone)
+    monkeypatch.setattr("embedbench.reports.terminal_tables.print_tables", gone)
     CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--html", str(tmp_path / "x.html")])
     assert "mlp" in (tmp_path / "x.html").read_text(encoding="utf-8")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from toy import random_predictions
 
-from embedbench.scores import multilabel
-from embedbench.scores.label_sets import LabelSets, pack
+from embedbench.scores import label_set_scores
+from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.scoring import score_matrices
 
@@ -96,7 +96,7 @@ def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) 
         undecided=np.zeros(moments, dtype=np.int64),
     ).save(tmp_path / "predictions.h5")
     space = opened(tmp_path, monkeypatch)
-    kept = multilabel.matrices(LabelSets.load(tmp_path / "predictions.h5"))
+    kept = label_set_scores.matrices(LabelSets.load(tmp_path / "predictions.h5"))
     for m in range(moments):
         for k in range(m + 1):
             space.update(m=m, k=k)

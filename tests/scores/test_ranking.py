@@ -10,8 +10,8 @@ import pytest
 from scipy.special import betainc
 
 from embedbench.arrays import Floats
-from embedbench.scores.ranking import PairedDifference, average_ranks, kendall_tau
-from embedbench.scores.stats import t_quantile
+from embedbench.scores.learner_ranking import PairedDifference, average_ranks, kendall_tau
+from embedbench.scores.mean_intervals import t_quantile
 
 
 def plain_ranks(scores: Floats) -> Floats:

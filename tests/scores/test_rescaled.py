@@ -11,12 +11,10 @@ import pytest
 from toy import random_predictions
 
 from embedbench.arrays import Floats
-from embedbench.cli.listing import entries
-from embedbench.scores import metrics, rescaled
+from embedbench.cli.list_entries import entries
+from embedbench.scores import against_chance, metrics
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.matrix import ScoreMatrix
-from embedbench.scores.metrics import Reference
-from embedbench.scores.rescaled import (
+from embedbench.scores.against_chance import (
     beta,
     curves,
     gamma,
@@ -24,6 +22,8 @@ from embedbench.scores.rescaled import (
     random_forgetting,
     random_tables,
 )
+from embedbench.scores.metrics import Reference
+from embedbench.scores.score_matrix import ScoreMatrix
 
 UNEQUAL = {
     "5+1×5": [5, 6, 7, 8, 9, 10],
@@ -230,7 +230,7 @@ def test_undefined_where_answers_are_restricted() -> None:
 def test_every_curve_is_listed_and_says_where_it_comes_from() -> None:
     listed = {e["name"]: e["summary"] for e in entries("metrics")}
     shown = [n for n in listed if n not in metrics.all_metrics()]
-    assert shown[: len(rescaled.CURVES)] == list(curves(drawn([2, 4], 0)))
-    for curve in rescaled.CURVES:
+    assert shown[: len(against_chance.CURVES)] == list(curves(drawn([2, 4], 0)))
+    for curve in against_chance.CURVES:
         assert "**Source**" in (curve.__doc__ or "")
         assert listed[curve.__name__].endswith(".")

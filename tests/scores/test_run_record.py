@@ -12,15 +12,15 @@ from protocol_files import make_file
 from report_records import make, unscored
 
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect
-from embedbench.reports.html import render
-from embedbench.reports.text import table_text
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
-from embedbench.scores.references import References
+from embedbench.reports.html_report import render
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import table_text
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.set_options import parse_settings, plan
+from embedbench.scores import record_files
+from embedbench.scores.omega_reference import References
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import rescore
 
 BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have
@@ -52,11 +52,11 @@ def test_a_record_is_written_as_it_was_read(runs: Path, tmp_path: Path) -> None:
     places = sorted(p.parent for p in runs.rglob("record.json"))
     assert len(places) > 3 * 3
     for place in places:
-        read = record.load(place)
-        record.save(read, tmp_path)
+        read = record_files.load(place)
+        record_files.save(read, tmp_path)
         assert (tmp_path / "record.json").read_bytes() == (place / "record.json").read_bytes()
         assert read.run == "0"
-        assert record.evaluate(read, place, runs).to_json() == read.to_json()
+        assert record_files.evaluate(read, place, runs).to_json() == read.to_json()
 
 
 def old(data: dict[str, Any]) -> dict[str, Any]:
@@ -74,25 +74,27 @@ def old(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_older_record_loads_is_shown_and_scored(runs: Path, tmp_path: Path) -> None:
-    for place in record.find(runs):
-        data = old(record.load(place).to_json())
+    for place in record_files.find(runs):
+        data = old(record_files.load(place).to_json())
         copy = tmp_path / place.relative_to(runs)
         copy.mkdir(parents=True)
         (copy / "predictions.h5").write_bytes((place / "predictions.h5").read_bytes())
-        again = record.evaluate(RunRecord.from_json(data), copy, runs)
+        again = record_files.evaluate(RunRecord.from_json(data), copy, runs)
         data["flags"] = list(again.flags)  # chance without n_candidates
         (copy / "record.json").write_text(json.dumps(data))
-        read = record.load(copy)
+        read = record_files.load(copy)
         assert old(read.to_json()) == data
         assert (read.joules, read.resumed, read.moments, read.curves) == (None,) * 4
         assert {f.kind for f in read.files} == {None}
         result = rescore(copy, tmp_path, update=True)
         assert (result.differs, result.updated, result.pinned) == ((), True, True)
-        again = record.load(copy).to_json()  # it has its curves now, and what it lacked stays out
+        again = record_files.load(
+            copy
+        ).to_json()  # it has its curves now, and what it lacked stays out
         assert set(again) - set(data) == {"order", "moments", "curves", "predictions_sha256"}
         assert set(LATER_METRICS) <= set(again["metrics"])
         assert again["metrics"]["few_shot_accuracy"] is None  # the sizes of classes are not known
-        record.save(read, copy)
+        record_files.save(read, copy)
     rows = collect(tmp_path)
     assert all(r.moments for row in rows for r in row.records)
     assert "P  not-pinned" in table_text(rows)
@@ -169,7 +171,7 @@ def test_a_wrong_record_is_one_sentence_with_path_and_key(
     digests = change.pop("digests", {})
     path.write_text(json.dumps(make(digests=digests) | change))
     with pytest.raises(UserError, match=says) as e:
-        record.load(tmp_path)
+        record_files.load(tmp_path)
     assert str(e.value).startswith(str(path))
 
 
@@ -177,7 +179,7 @@ def test_a_wrong_record_is_one_sentence_with_path_and_key(
 def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
     (tmp_path / "record.json").write_text(json.dumps({k: v for k, v in make().items() if k != key}))
     with pytest.raises(UserError, match=f"the key {key} is missing"):
-        record.load(tmp_path)
+        record_files.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -194,9 +196,9 @@ def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
 def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "record.json").write_bytes(content)
     with pytest.raises(UserError, match=says):
-        record.load(tmp_path)
+        record_files.load(tmp_path)
     with pytest.raises(UserError, match="holds no record"):
-        record.load(tmp_path / "none")
+        record_files.load(tmp_path / "none")
 
 
 def test_a_run_before_it_is_scored() -> None:

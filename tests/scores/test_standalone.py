@@ -15,15 +15,15 @@ import pytest
 from report_records import unscored
 from toy import blobs, random_predictions
 
-from embedbench.files.samples import TEST, TRAIN, Samples
-from embedbench.files.writer import write_file
-from embedbench.runs.grid import run_grid
-from embedbench.runs.settings import Settings, plan
-from embedbench.scores import record
+from embedbench.config.json_types import plain
+from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.write_file import write_file
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.set_options import Settings, plan
+from embedbench.scores import record_files
 from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
-from embedbench.typed import plain
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 
@@ -106,9 +106,9 @@ def test_every_run_and_every_reference_is_reproduced(runs: Path) -> None:
 
 
 def test_score_is_reproduced_by_the_package_too(runs: Path) -> None:
-    for run in record.find(runs):
-        kept = record.load(run)
-        again = record.evaluate(kept, run, runs)
+    for run in record_files.find(runs):
+        kept = record_files.load(run)
+        again = record_files.evaluate(kept, run, runs)
         assert again.to_json() == kept.to_json()
         main = kept.by_score[kept.score]
         parts = [(r.R, r.pooled, r.metrics) for r in (kept, main)]
@@ -124,7 +124,9 @@ def test_score_is_reproduced_by_the_package_too(runs: Path) -> None:
 def test_a_changed_answer_is_noticed(
     runs: Path, tmp_path: Path, dataset: str, complaint: str
 ) -> None:
-    run = next(r for r in record.find(runs) if record.load(r).protocol == "incremental-class")
+    run = next(
+        r for r in record_files.find(runs) if record_files.load(r).protocol == "incremental-class"
+    )
     for name in ("record.json", "predictions.h5"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     with h5py.File(tmp_path / "predictions.h5", "r+") as file:
@@ -169,8 +171,8 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
             "within": p.within[[k]],
         }
         offline.append(keep(tmp_path / f"offline-{k}", Predictions(**whole)))
-        alone = record.evaluate(unscored(1), tmp_path / offline[-1], tmp_path)
-        record.save(alone, tmp_path / offline[-1])
+        alone = record_files.evaluate(unscored(1), tmp_path / offline[-1], tmp_path)
+        record_files.save(alone, tmp_path / offline[-1])
     reference = {
         "preset": ["kemker_table", "kemker_eq"][seed // 2 % 2],
         "normalise_new": seed % 2 == 1,
@@ -178,8 +180,8 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
         "chance_run": name,
     }
     made = unscored(len(set(p.session.tolist())), reference=reference)
-    record.save(record.evaluate(made, tmp_path / name, tmp_path), tmp_path / name)
-    kept = record.load(tmp_path / name)
+    record_files.save(record_files.evaluate(made, tmp_path / name, tmp_path), tmp_path / name)
+    kept = record_files.load(tmp_path / name)
     assert list(kept.by_score) == list(SCORES)
     assert kept.reference.ideal["accuracy"] > 0
     done = standalone(tmp_path / name)

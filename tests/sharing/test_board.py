@@ -23,10 +23,10 @@ from packs import (
 from embedbench.arrays import digest
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
-from embedbench.scores import record
+from embedbench.scores import record_files
 from embedbench.sharing.board import board
 from embedbench.sharing.board_pages import write_board
-from embedbench.sharing.board_parts import Board
+from embedbench.sharing.board_types import Board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
 
@@ -91,8 +91,10 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     """Those of the original runs, from the predictions alone."""
     (first,) = made.streams
     for name in ("ncm", "slda"):
-        places = [p for p in record.find(team / "runs") if p.parent.name.startswith(f"{name}-")]
-        records = [record.evaluate(record.load(p), p, team / "runs") for p in places]
+        places = [
+            p for p in record_files.find(team / "runs") if p.parent.name.startswith(f"{name}-")
+        ]
+        records = [record_files.evaluate(record_files.load(p), p, team / "runs") for p in places]
         (entry,) = [
             e for e in first.entries if e.learner == name and e.pack == made.submissions[0].sha256
         ]
@@ -126,7 +128,7 @@ def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: 
     parts = {}
     for learner in ("ncm", "slda"):
         with unpack(team / "a.zip") as one:
-            for place in record.find(one.runs):
+            for place in record_files.find(one.runs):
                 other = learner not in str(place) or (learner == "slda") == (place.name == "seed-0")
                 if other and "chance" not in str(place):
                     (place / "record.json").unlink()
@@ -144,8 +146,10 @@ def test_equal_answers_from_other_initial_weights_are_flagged(tmp_path: Path) ->
     honest = tmp_path / "a.zip"
     pack(runs_of(tmp_path, "er,ncm", order="natural"), honest)
     with unpack(honest) as one:
-        (zero,) = (p for p in record.find(one.runs) if "/er-" in str(p) and p.name == "seed-0")
-        same = record.read_predictions(zero)
+        (zero,) = (
+            p for p in record_files.find(one.runs) if "/er-" in str(p) and p.name == "seed-0"
+        )
+        same = record_files.read_predictions(zero)
     copied = forged(honest, tmp_path / "b.zip", {"/er-": Forgery(lambda _: same)})
     for path, flagged in ((honest, []), (copied, ["er"])):
         said: list[str] = []

@@ -19,15 +19,15 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
-from embedbench.files.writer import write_file
-from embedbench.markdown import code, escape_markdown
-from embedbench.reports.file_map import components
-from embedbench.sharing.baselines import rows_on_file
-from embedbench.sharing.card import card_page, file_sha256
+from embedbench.files.write_file import write_file
+from embedbench.reports.embedding_map import components
+from embedbench.sharing.baseline_tables import rows_on_file
+from embedbench.sharing.dataset_card import card_page, file_sha256
 from embedbench.sharing.licences import hub_licence
-from embedbench.sharing.picture import picture
+from embedbench.sharing.push_file import picture
+from embedbench.text.markdown import code, escape_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = (

@@ -19,8 +19,8 @@ from packs import Forgery, forged, members, write_members
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
+from embedbench.config.seeds import Seeds
 from embedbench.scores.predictions import Predictions
-from embedbench.seeds import Seeds
 
 
 def relabelled(predictions: Predictions) -> Predictions:

@@ -12,18 +12,17 @@ from pathlib import Path
 import pytest
 from packs import edited_record, members
 
-from embedbench.disk import temporary_name
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
-from embedbench.scores import record
-from embedbench.scores.checked import rescore
-from embedbench.sharing.pack import INFO, pack
-from embedbench.sharing.strip import text_without_paths, without_paths
+from embedbench.scores import record_files
+from embedbench.scores.verified_records import rescore
+from embedbench.sharing.pack import INFO, pack, text_without_paths, without_paths
 from embedbench.sharing.unpack import merge_packs, unpack
-from embedbench.typed import plain
+from embedbench.storage.atomic_write import temporary_name
 
 
 def places(root: Path) -> list[str]:
-    return [str(p.relative_to(root)) for p in record.find(root, references=True)]
+    return [str(p.relative_to(root)) for p in record_files.find(root, references=True)]
 
 
 def test_the_bytes_are_those_of_the_runs_wherever_they_lie(team: Path, tmp_path: Path) -> None:
@@ -73,9 +72,9 @@ def test_merged_runs_have_equal_numbers(team: Path, tmp_path: Path) -> None:
     merged = merge_packs([team / "a.zip"], tmp_path / "out")
     assert (merged.copied, merged.there, merged.left_out) == (len(places(team / "runs")), 0, ())
     assert places(tmp_path / "out") == places(team / "runs")
-    for place in record.find(tmp_path / "out", references=True):
+    for place in record_files.find(tmp_path / "out", references=True):
         original = team / "runs" / place.relative_to(tmp_path / "out")
-        kept, made = record.load(original), record.load(place)
+        kept, made = record_files.load(original), record_files.load(place)
         assert rescore(place, tmp_path / "out").agrees
         assert plain(made.metrics) == plain(kept.metrics)
         assert made.predictions_sha256 == kept.predictions_sha256
@@ -103,7 +102,7 @@ def test_what_a_killed_pack_leaves_is_cleared_up(team: Path, tmp_path: Path) -> 
 
 def test_a_run_that_is_not_its_records_is_left_out(team: Path, tmp_path: Path) -> None:
     shutil.copytree(team / "runs", tmp_path / "runs")
-    first = record.find(tmp_path / "runs")[0]
+    first = record_files.find(tmp_path / "runs")[0]
     (first / "predictions.h5").write_bytes(b"other")
     made = pack(tmp_path / "runs", tmp_path / "b.zip")
     assert len(made.left_out) == 1
@@ -148,7 +147,7 @@ def test_no_runs_and_a_single_run(team: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no finished run"):
         pack(tmp_path, tmp_path / "b.zip")
     with pytest.raises(UserError, match="is a single run"):
-        pack(record.find(team / "runs")[0], tmp_path / "b.zip")
+        pack(record_files.find(team / "runs")[0], tmp_path / "b.zip")
 
 
 def test_a_study_file_loses_its_directories(team: Path, tmp_path: Path) -> None:

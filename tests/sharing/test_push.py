@@ -17,11 +17,11 @@ from typer.testing import CliRunner, Result
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.fetching.local import local
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
-from embedbench.sharing.place import Place
-from embedbench.sharing.push import How, push
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.remote.fetch import local
+from embedbench.files.write_file import write_file
+from embedbench.sharing.destination import Place
+from embedbench.sharing.push_file import How, push
 
 PLACE = "hf://datasets/kanan/made-up"
 
@@ -29,7 +29,9 @@ PLACE = "hf://datasets/kanan/made-up"
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     # drawing is slow, and has tests of its own
-    monkeypatch.setattr("embedbench.sharing.push.picture", lambda f: f.digests["content"].encode())
+    monkeypatch.setattr(
+        "embedbench.sharing.push_file.picture", lambda f: f.digests["content"].encode()
+    )
     with hub_server.serving() as hub:
         hub_server.use(monkeypatch, hub)
         yield hub

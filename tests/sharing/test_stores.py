@@ -16,14 +16,14 @@ import pytest
 import s3_server
 from file_helpers import PROVENANCE, make_features, make_samples
 
-from embedbench.disk import temporary_name
 from embedbench.errors import UserError
-from embedbench.fetching.local import local, pin_name
-from embedbench.fetching.peek import peek
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
-from embedbench.sharing import stores
-from embedbench.sharing.push import How, push
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.remote.fetch import local, pin_name
+from embedbench.files.remote.remote_card import peek
+from embedbench.files.write_file import write_file
+from embedbench.sharing import fsspec_upload
+from embedbench.sharing.push_file import How, push
+from embedbench.storage.atomic_write import temporary_name
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def file(tmp_path: Path) -> EmbeddingFile:
 @pytest.fixture(autouse=True)
 def _no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing is slow, and has tests of its own."""
-    monkeypatch.setattr("embedbench.sharing.push.picture", lambda f: f.digests["content"].encode())
+    monkeypatch.setattr(
+        "embedbench.sharing.push_file.picture", lambda f: f.digests["content"].encode()
+    )
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ def test_another_push_ends_first(
         path.write_text("other")
         yield
 
-    monkeypatch.setattr(stores, "alone", late)
+    monkeypatch.setattr(fsspec_upload, "alone", late)
     with pytest.raises(UserError, match=r"has README.md, a.h5, a.png with other|has a.h5"):
         push(file.path, f"file://{place}")
     assert {p.read_text() for p in place.iterdir()} == {"other"}

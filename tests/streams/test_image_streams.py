@@ -21,19 +21,19 @@ from image_files import (
 from image_streams import STREAMS
 from numpy.typing import NDArray
 
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
-from embedbench.reports.bridge import check_one_stream
-from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
+from embedbench.reports.frozen_vs_full import check_one_stream
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.run_record import Digests
-from embedbench.seeds import Seeds
+from embedbench.streams.resident_table import PixelTable
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import PixelTable
 from embedbench.streams.view import View, rows_of, table_of
 
 # --- views ---

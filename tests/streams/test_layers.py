@@ -12,20 +12,20 @@ import torch
 from honest_learners import Good
 
 from embedbench.checks.small_streams import blobs
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.store import Store
+from embedbench.learning.sample_store import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
-from embedbench.streams.building import load_table
-from embedbench.streams.layers import layer_columns, layer_names, without_layers
+from embedbench.runs.stream_runner import run_stream
+from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
+from embedbench.streams.protocol_tools import load_table
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, table_of
 
 N, D = 60, 4

@@ -11,28 +11,28 @@ import torch
 from file_helpers import PROVENANCE, make_features
 from numpy.typing import NDArray
 
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import Samples
-from embedbench.files.writer import write_file
-from embedbench.learning import views
+from embedbench.config.seeds import Seeds
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import Samples
+from embedbench.files.write_file import write_file
+from embedbench.learning import sample_views
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import NO_CHECKPOINT
 from embedbench.learning.loss import plain_loss, validation_value
-from embedbench.learning.memory import Memory
-from embedbench.learning.net import mlp_net
-from embedbench.learning.stop import Stop
+from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.stopping import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
-from embedbench.runs.runner import run_stream
-from embedbench.seeds import Seeds
-from embedbench.streams import building, scaling, table
-from embedbench.streams.mapped import MappedTable
+from embedbench.runs.stream_runner import run_stream
+from embedbench.streams import protocol_tools, resident_table, scaling
+from embedbench.streams.mapped_table import MappedTable
+from embedbench.streams.resident_table import PixelTable, Table
 from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import PixelTable, Table
 from embedbench.streams.view import View, table_of
 
 N = 2300  # not a multiple of a block
@@ -56,11 +56,11 @@ def made(path: Path, dtype: str = "float32", *, seed: int = 0, width: int = 7) -
 
 def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
     """One table in memory and mapped, with the same digests."""
-    resident, *digests = building.load_table(*given)
+    resident, *digests = protocol_tools.load_table(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(building, "RESIDENT", 0)
-        mapped, *others = building.load_table(*given)
-        again, *_ = building.load_table(*given)  # with statistics from the cache
+        patch.setattr(protocol_tools, "RESIDENT", 0)
+        mapped, *others = protocol_tools.load_table(*given)
+        again, *_ = protocol_tools.load_table(*given)  # with statistics from the cache
     assert digests == others
     assert isinstance(mapped, MappedTable)
     np.testing.assert_array_equal(mapped.whole(), again.whole())
@@ -95,7 +95,7 @@ def test_the_standard_scaling_is_that_of_one_sum_over_all_rows(tmp_path: Path) -
     x = file.read()
     mean = x[base].mean(axis=0, dtype=np.float64).astype(np.float32)
     deviation = np.maximum(x[base].std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
-    got = building.load_table(file, "standard", base)[0].whole()
+    got = protocol_tools.load_table(file, "standard", base)[0].whole()
     np.testing.assert_array_equal(got, np.clip((x - mean) / deviation, -5, 5))
 
 
@@ -118,11 +118,11 @@ def test_damaged_statistics_in_the_cache_are_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, base = made(tmp_path / "a.h5"), np.arange(0, N, 2)
-    monkeypatch.setattr(building, "RESIDENT", 0)
-    expected = building.load_table(file, "standard", base)[0].whole()
+    monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+    expected = protocol_tools.load_table(file, "standard", base)[0].whole()
     for wrong in (None, [[1.0], [1.0]], [[0.0] * 7, [0.0] * 7], "x", [[0.0] * 7, ["a"] * 7]):
-        monkeypatch.setattr(building.cache, "load", lambda *_, wrong=wrong: wrong)
-        got = building.load_table(file, "standard", base)[0].whole()
+        monkeypatch.setattr(protocol_tools.cache, "load", lambda *_, wrong=wrong: wrong)
+        got = protocol_tools.load_table(file, "standard", base)[0].whole()
         np.testing.assert_array_equal(got, expected)
 
 
@@ -131,9 +131,9 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
     samples = made(tmp_path / "a.h5").samples
     file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
     for scale in ("none", "standard"):
-        a = building.load_table(file, scale, np.arange(0, N, 2))[0]
-        monkeypatch.setattr(building, "RESIDENT", 0)
-        b = building.load_table(file, scale, np.arange(0, N, 2))[0]
+        a = protocol_tools.load_table(file, scale, np.arange(0, N, 2))[0]
+        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+        b = protocol_tools.load_table(file, scale, np.arange(0, N, 2))[0]
         monkeypatch.undo()
         assert isinstance(b, PixelTable)
         assert isinstance(b.values, np.memmap)
@@ -154,8 +154,8 @@ def test_a_device_with_room_gets_the_table_once(
     a, b = both(monkeypatch, file, "standard", np.arange(N))
     assert not b.moves("cpu")
     b._moves.clear()
-    monkeypatch.setattr(table, "free_bytes", lambda _: 2 * b.nbytes)
-    monkeypatch.setattr(table, "MOVED", 4 * 7 * 999)  # rows at a time
+    monkeypatch.setattr(resident_table, "free_bytes", lambda _: 2 * b.nbytes)
+    monkeypatch.setattr(resident_table, "MOVED", 4 * 7 * 999)  # rows at a time
     assert b.moves("cpu")
     assert torch.equal(b.tensor("cpu"), torch.from_numpy(a.whole()))
     monkeypatch.setattr(b, "numpy", None)  # not asked again
@@ -184,7 +184,7 @@ def test_runs_on_mapped_tables_give_the_same_answers(
         monkeypatch.undo()
         stream = build()
         expected = answers(stream)
-        monkeypatch.setattr(building, "RESIDENT", 0)
+        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
         mapped = build()
         if name != "modalities":
             assert isinstance(table_of(mapped.sessions[0].x), MappedTable)
@@ -200,8 +200,8 @@ def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyP
     net = mlp_net(6, 4, 1, 3, 0)
     loss = plain_loss(net, session, "cpu")
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
-    monkeypatch.setattr(views, "VALUES", 6 * 1024)
-    sizes = [len(x) for x in views.blocks(session.val_x, "cpu")]
+    monkeypatch.setattr(sample_views, "VALUES", 6 * 1024)
+    sizes = [len(x) for x in sample_views.blocks(session.val_x, "cpu")]
     assert sizes == [1024, 1024, 952]
     blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     np.testing.assert_allclose(blocks, whole, rtol=1e-6)

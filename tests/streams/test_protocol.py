@@ -12,11 +12,11 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.samples import TEST, TRAIN, VAL
-from embedbench.files.writer import write_file
+from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
-from embedbench.streams.building import split_rows
+from embedbench.streams.protocol_tools import split_rows
 from embedbench.streams.view import rows_of, table_of
 
 

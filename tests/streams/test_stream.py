@@ -11,8 +11,8 @@ import torch
 from toy import class_stream
 
 from embedbench.arrays import digest
+from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Table
 from embedbench.streams.view import View, rows_of, table_of
 
 # --- session ids ---

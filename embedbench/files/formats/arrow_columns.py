@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
-from embedbench.files.layout import texts
-from embedbench.gate import too_large
-from embedbench.typed import parse_json
+from embedbench.files.hdf5_layout import texts
+from embedbench.storage.hdf5_check import too_large
 
-from .tables import PARTS, NamedLabels, SampleTable, SlicedTable, join_tables
+from .sliced_tables import PARTS, NamedLabels, SampleTable, SlicedTable, join_tables
 
 BATCH = 1024  # rows that are read at once
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import open_regular, unreadable
 from embedbench.errors import UserError
-from embedbench.files.samples import SPLITS, TEST, TRAIN, Samples
-from embedbench.gate import too_large
+from embedbench.files.sample_list import SPLITS, TEST, TRAIN, Samples
+from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.storage.hdf5_check import too_large
 
 ROWS = 2**21  # most samples of a compressed file that is smaller than their number
 _PREFIXES = {TRAIN: "train", TEST: "t10k"}

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
-from embedbench.files.layout import TEXT
-from embedbench.gate import too_large
+from embedbench.files.hdf5_layout import TEXT
+from embedbench.storage.hdf5_check import too_large
 
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,

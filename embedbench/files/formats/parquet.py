@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.disk import open_regular
 from embedbench.errors import UserError
-from embedbench.gate import too_large
+from embedbench.storage.atomic_write import open_regular
+from embedbench.storage.hdf5_check import too_large
 
 from .arrow_columns import BATCH, ArrowPart, Columns, arrow, cannot_read, split_from_name
 

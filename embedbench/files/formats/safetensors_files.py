@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import open_regular
+from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
-from embedbench.files.layout import texts
-from embedbench.typed import parse_json
+from embedbench.files.hdf5_layout import texts
+from embedbench.storage.atomic_write import open_regular
 
-from .tables import SlicedTable
+from .sliced_tables import SlicedTable
 
 SUFFIXES = (".safetensors",)
 _TYPES = {

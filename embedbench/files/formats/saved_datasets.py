@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.disk import open_regular, read_text
+from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError, unknown
-from embedbench.typed import parse_json
+from embedbench.storage.atomic_write import open_regular, read_text
 
 from .arrow_columns import ArrowPart, Columns, arrow, cannot_read, split_from_name
-from .tables import PARTS
+from .sliced_tables import PARTS
 
 
 def is_folder(path: Path) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench import torch_file
 from embedbench.errors import UserError, short
-from embedbench.files.layout import texts
+from embedbench.files.hdf5_layout import texts
+from embedbench.storage import torch_file
 
-from .tables import SlicedTable
+from .sliced_tables import SlicedTable
 
 SUFFIXES = (".pt", ".pth")
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"

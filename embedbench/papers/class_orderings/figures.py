@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from embedbench.arrays import Floats, Ints
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.papers.published import PaperTable
-from embedbench.scores import record
+from embedbench.scores import record_files
+from embedbench.scores.mean_intervals import format_signed
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.stats import format_signed
-from embedbench.streams.orders import CONFUSION, objective, session_sizes
+from embedbench.streams.class_order_kinds import CONFUSION, objective, session_sizes
 
 from .runs import LEARNERS, ORDERS, OrderingRuns
 
@@ -29,7 +29,7 @@ _POSITIONS = ("position", "position")
 
 def figure1(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
-    from embedbench.reports.plots import class_bars
+    from embedbench.reports.svg_charts import class_bars
 
     tables = []
     for name, path in runs.files.items():
@@ -38,8 +38,8 @@ def figure1(runs: OrderingRuns) -> list[PaperTable]:
         )
         table.across = 1
         places = [runs.workshop.place(cell, runs.out / "runs") for cell in runs.joint(name)]
-        if all(map(record.is_finished, places)):
-            predictions = record.read_predictions(places[0])
+        if all(map(record_files.is_finished, places)):
+            predictions = record_files.read_predictions(places[0])
             assert isinstance(predictions, Predictions)
             recall = _recall(predictions)
             file = EmbeddingFile.open(path)
@@ -101,7 +101,7 @@ def _matrix(runs: OrderingRuns, name: str) -> Floats:
 
 def figure2(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
-    from embedbench.reports.maps import heat_map
+    from embedbench.reports.heatmap import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -130,7 +130,7 @@ _CONFUSED = (
 
 def figure3(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
-    from embedbench.reports.maps import heat_map
+    from embedbench.reports.heatmap import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -168,8 +168,8 @@ def _unit(W: Floats) -> Floats:
 
 def figures4to9(runs: OrderingRuns) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
-    from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     tables = []
     key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from embedbench.papers.paper import Paper, ReproduceRequest
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
 
 from .figures import figure1, figure2, figure3, figures4to9
 from .runs import LEARNERS, ORDERS, OrderingRuns, find_data

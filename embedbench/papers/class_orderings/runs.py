@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.orders import CONFUSION, cifar100_labels, make_order, write_order
+from embedbench.streams.class_order_kinds import CONFUSION, cifar100_labels, make_order, write_order
 
 OFFICIAL = "cifar100"  # the name of the paper's own data: CIFAR-100's images
 PROTOCOL = "incremental-class"

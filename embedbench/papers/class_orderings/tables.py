@@ -17,9 +17,9 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.published import PaperTable, Value, load_published
-from embedbench.scores.ranking import kendall_tau
+from embedbench.scores.learner_ranking import kendall_tau
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, OFFICIAL, ORDERS, SESSIONS, OrderingRuns
 

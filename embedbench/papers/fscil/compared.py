@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 from .figures import measure
 from .printed import COLUMNS, HEADS, TITLES, misprints, printed_rows, row_name

@@ -8,9 +8,9 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.published import PaperTable, Value
-from embedbench.scores.few_shot import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
+from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 from .printed import CLASSES, RATIO, behind, printed_rows, row_name
 from .runs import LEARNERS, NO_LAYERS, SWEPT, FSCILRuns, accuracies, curve
@@ -58,8 +58,8 @@ def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
 
 def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
     """gAcc by α and by session for several score matrices."""
-    from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     columns = [*POINTS, "gAcc"]
     table = PaperTable(
@@ -93,7 +93,7 @@ def curves(runs: FSCILRuns) -> list[PaperTable]:
 
 
 def _curves(runs: FSCILRuns, name: str) -> PaperTable:
-    from embedbench.reports.styles import assign_styles, glyph
+    from embedbench.reports.learner_colours import assign_styles, glyph
 
     label, styles = runs.data[name].label, assign_styles((n, n) for n in LEARNERS)
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
@@ -131,7 +131,7 @@ def _pictures(
     first: int,
 ) -> list[tuple[str, str]]:
     """A figure of one curve for each variant that was run; empty without runs."""
-    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     drawn = [
         Curve(values, style)
@@ -153,7 +153,7 @@ def sweeps(runs: FSCILRuns) -> list[PaperTable]:
 
 def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
     """One row per weight of each loss; the other weights are FR's defaults."""
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
 
     label = runs.data[name].label
     title = f"Figure A4: FR by the weights of its losses, {label}, percent"
@@ -178,7 +178,7 @@ def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
 
 def _swept(runs: FSCILRuns, name: str, beta: str) -> list[tuple[str, str]]:
     """aAcc and gAcc by one weight; none if a run of any seed is missing."""
-    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     drawn = []
     for style, what in enumerate(("aacc", "gacc")):

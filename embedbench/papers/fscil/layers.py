@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.files.file import FINAL
+from embedbench.files.embedding_file import FINAL
 from embedbench.papers.published import PaperTable, Value
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 from .losses import flag_short_runs
 from .printed import SAME, printed_rows, row_name
@@ -93,7 +93,7 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
 
 def _figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
-    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     kinds = (
         [*(f"{n}-raw" for n in names), "prototype", ""],
@@ -112,7 +112,7 @@ def _figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str
 
 
 def _legend() -> str:
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
 
     return f"{glyph(0)} raw, {glyph(1)} rectified"
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from embedbench.papers.published import PaperTable, Value
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 from .figures import by_alpha, measure
 from .printed import PRINTED, Row, printed_rows
@@ -47,7 +47,7 @@ def _losses(runs: FSCILRuns, name: str) -> PaperTable:
         table.rows.append(((variant.label, *printed), values))
     table.figures += by_alpha(runs, name, {n: i for i, n in enumerate(variants)})
     if table.figures:
-        from embedbench.reports.styles import glyph
+        from embedbench.reports.learner_colours import glyph
 
         legend = ", ".join(f"{glyph(i)} {v.label}" for i, v in enumerate(variants.values()))
         table.notes.append(f"Figure 7: {legend}")

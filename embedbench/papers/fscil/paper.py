@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 
 from embedbench.papers.paper import Paper, ReproduceRequest
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
 
 from .compared import compare_rows, printed_tables
 from .figures import curves, figure2, figure5, figure_a3, sweeps

@@ -14,8 +14,8 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.published import EXACT, PaperTable, Value, load_published
-from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
-from embedbench.scores.stats import Stat
+from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, aacc, gacc_area
+from embedbench.scores.mean_intervals import Stat
 
 Row = dict[str, Any]
 

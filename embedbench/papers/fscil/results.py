@@ -13,9 +13,9 @@ from itertools import combinations
 import numpy as np
 
 from embedbench.papers.published import PaperTable, Value
-from embedbench.scores.few_shot import CORNER_CASES, curves_from_accuracies
-from embedbench.scores.few_shot import summary as quoted
-from embedbench.scores.stats import Stat
+from embedbench.scores.few_shot_scores import CORNER_CASES, curves_from_accuracies
+from embedbench.scores.few_shot_scores import summary as quoted
+from embedbench.scores.mean_intervals import Stat
 
 from .figures import measure
 from .losses import flag_short_runs

@@ -12,17 +12,17 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
-from embedbench.files.alignment import alignment_words
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import RunSpec
-from embedbench.runs.registry import learner_class, learner_names
-from embedbench.scores import few_shot
+from embedbench.runs.class_registry import learner_class, learner_names
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.alignment import stream_alignment
-from embedbench.streams.layers import layer_names
+from embedbench.streams.base_alignment import stream_alignment
+from embedbench.streams.layer_columns import layer_names
 
 from .weights import BETAS, make_variant, of_betas, of_losses
 
@@ -225,7 +225,7 @@ def curve(name: str) -> Callable[[RunRecord], Any]:
 def summary(record: RunRecord) -> dict[str, float]:
     """The summary number of each curve."""
     curves = record.by_score[SCORE].curves or {}
-    return few_shot.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
+    return few_shot_scores.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
 
 
 def accuracies(record: RunRecord) -> Floats:

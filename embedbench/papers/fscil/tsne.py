@@ -7,18 +7,21 @@ Two numbers stand beside the pictures; they include all base or all novel classe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.files.file import FINAL
+from embedbench.files.embedding_file import FINAL
 from embedbench.papers.published import PaperTable, Value
-from embedbench.runs.cell import RunSpec
-from embedbench.scores.stats import Stat
+from embedbench.reports.inline_svg import STYLE, look, svg
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
 
 from .runs import NO_LAYERS, FSCILRuns
@@ -101,7 +104,7 @@ def features(
     import torch
     from torch.nn.functional import normalize
 
-    from embedbench.runs.runner import run_stream
+    from embedbench.runs.stream_runner import run_stream
 
     learner: Any = cell.learner.fresh()
     run_stream(stream, learner, cell.seeds, cell.device)
@@ -169,7 +172,7 @@ def _picture(
     seed: int,
 ) -> tuple[str, str]:
     """One panel for each kind of features: the samples in `rows`, by class."""
-    from embedbench.reports.scatter import scatter_panels
+    # CODEMOD
 
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(r) for r in rows.values()])
@@ -186,3 +189,61 @@ def plane(x: Features, seed: int) -> Features:
     made = TSNE(perplexity=min(PERPLEXITY, (len(x) - 1) / 3), init="pca", random_state=seed)
     points: Features = made.fit_transform(x)
     return points
+
+
+# Points in the plane as inline SVG: several panels with one legend.
+
+
+SIDE = 1.9  # width and height of a panel, inches
+PALE = 0.4
+
+
+def scatter_panels(
+    panels: Mapping[str, NDArray[np.float32]],
+    classes: Mapping[str, Ints],
+    label: str,
+    *,
+    pale: int,
+    across: int,
+) -> str:
+    """The same samples in every panel; each class has one colour and marker.
+
+    Parameters
+    ----------
+    panels : mapping
+        Title → coordinates of the points, (n, 2).
+    classes : mapping
+        Class name → positions of its points.
+    label : str
+        A description of the figure for screen readers.
+    pale : int
+        The first `pale` classes are drawn pale.
+    across : int
+        Number of panels in a row.
+    """
+    down = -(-len(panels) // across)
+    frame: Any = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9}
+    with matplotlib.rc_context({**STYLE, **frame}):
+        figure = Figure(figsize=(SIDE * across, SIDE * down + 0.6), layout="constrained")
+        for place, (title, points) in enumerate(panels.items(), 1):
+            axes = figure.add_subplot(down, across, place)
+            axes.set_title(title)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            for number, (name, rows) in enumerate(classes.items()):
+                style = (number - pale) % len(classes)  # bright classes come first
+                axes.plot(
+                    *points[rows].T,
+                    linestyle="none",
+                    markersize=3,
+                    markeredgewidth=0,
+                    **look(style),
+                    alpha=PALE if number < pale else 1.0,
+                    label=name,
+                )
+        handles, names = figure.axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, names, loc="outside lower center", ncols=min(len(names), across),
+            frameon=False, fontsize=8,
+        )  # fmt: skip
+        return svg(figure, label)

@@ -9,15 +9,15 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.papers.published import PaperTable, Value
-from embedbench.scores.label_sets import LabelSets
-from embedbench.scores.multilabel import confusion, introduction_order
+from embedbench.scores.label_set_predictions import LabelSets
+from embedbench.scores.label_set_scores import confusion, introduction_order
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
 
 from .runs import BUFFERS, LEARNERS, VARIANTS, IIRCRuns, curve, matrix, score
 
 if TYPE_CHECKING:
-    from embedbench.reports.plots import Curve
+    from embedbench.reports.svg_charts import Curve
 
 Read = Callable[[RunRecord], Any]
 
@@ -82,7 +82,7 @@ def depth(runs: IIRCRuns) -> list[PaperTable]:
 
 def labels(runs: IIRCRuns) -> list[PaperTable]:
     """Number of labels given to a sample and of its true labels, by session."""
-    from embedbench.reports.plots import Curve
+    from embedbench.reports.svg_charts import Curve
 
     tables = []
     for name in runs.data:
@@ -113,7 +113,7 @@ def _figure(
     joint: bool = True,
 ) -> PaperTable:
     """A picture per part, a curve per learner, and the `extra` curves; `joint` has one session."""
-    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     data, styles = runs.data[name], _styles()
     table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
@@ -143,14 +143,14 @@ _BANDS = (
 
 def _styles() -> dict[str, int]:
     """Learner → style, that of every report."""
-    from embedbench.reports.styles import assign_styles
+    from embedbench.reports.learner_colours import assign_styles
 
     styles = assign_styles((learner, learner) for learner in LEARNERS)
     return {learner: styles[learner] for learner in LEARNERS}
 
 
 def _key(names: Mapping[int, str]) -> str:
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
 
     return ", ".join(f"{glyph(style)} {name}" for style, name in names.items())
 
@@ -221,7 +221,7 @@ def _confusions(
     p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and one after the last session."""
-    from embedbench.reports.maps import named_map
+    from embedbench.reports.heatmap import named_map
 
     order = introduction_order(p)
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
@@ -256,7 +256,7 @@ def chosen_classes(seen: int) -> Ints:
 
 def buffers(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
-    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     numbers, last = "Figures A.27, A.28", "pw-JS in the end"
     tables = []

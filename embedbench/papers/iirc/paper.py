@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from embedbench.papers.paper import Paper, ReproduceRequest
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
 
 from .figures import (
     buffers,

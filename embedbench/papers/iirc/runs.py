@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
+from embedbench.config.seeds import parse_seeds
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import RunSpec
-from embedbench.scores.label_sets import LabelSets
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.label_set_predictions import LabelSets
 from embedbench.scores.run_record import RunRecord
-from embedbench.seeds import parse_seeds
 
 PROTOCOL, PRESET = "iirc", "iirc"
 CHOSEN = "protocol.configuration="  # the setting that selects a task configuration

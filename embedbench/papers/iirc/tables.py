@@ -13,7 +13,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.papers.published import COLUMNS as METHODS
 from embedbench.papers.published import PaperTable, Value, load_published
-from embedbench.scores.stats import Stat
+from embedbench.scores.mean_intervals import Stat
 
 from .runs import LEARNERS, OFFICIAL, VARIANTS, IIRCRuns, Official, curve, matrix, score
 

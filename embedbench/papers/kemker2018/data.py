@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.errors import UserError, unknown
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TEST, TRAIN
 from embedbench.papers.data import emoji
 from embedbench.papers.published import load_published
 
@@ -145,8 +145,8 @@ def _checked(data: Data) -> Data:
 
 
 def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
-    from embedbench.files.exchange import import_file
     from embedbench.files.formats.idx import is_idx
+    from embedbench.files.import_export import import_file
 
     made = out / "mnist.h5"
     source = next((p for p in (Path(), Path("mnist")) if p.is_dir() and is_idx(p)), None)

@@ -8,15 +8,23 @@ from pathlib import Path
 
 from embedbench.papers.paper import Paper, ReproduceRequest, each
 from embedbench.papers.published import PaperTable
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
 
 from .data import NAMES, find_data
-from .figures import figures, table_s9
 from .runs import LEARNERS, PROTOCOLS, KemkerRuns
-from .s1 import CHOICES, s1_cells, table_s1
-from .s7 import table_s7
-from .s10 import s10_cells, s10_rows, table_s10
-from .tables import table1, table2, table2_sizes, table3, table4, table5, table_s6, table_s8
+from .supplement import CHOICES, s1_cells, s10_cells, s10_rows, table_s1, table_s7, table_s10
+from .tables import (
+    figures,
+    table1,
+    table2,
+    table2_sizes,
+    table3,
+    table4,
+    table5,
+    table_s6,
+    table_s8,
+    table_s9,
+)
 
 
 def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> KemkerRuns:

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from embedbench.disk import write_safely
 from embedbench.papers import runs
 from embedbench.papers.runs import over
-from embedbench.runs.cell import RunSpec
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
+from embedbench.storage.atomic_write import write_safely
 
 from .data import NAMES, Data
 from .sizes import FEL_UNITS

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.samples import TRAIN
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_list import TRAIN
 from embedbench.papers import runs as reproduce_runs
 from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import RunSpec
-from embedbench.scores.rescaled import beta, gamma, random_tables
-from embedbench.scores.stats import Stat
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.against_chance import beta, gamma, random_tables
+from embedbench.scores.mean_intervals import Stat
 
 PROTOCOL = "incremental-class"
 SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2
@@ -162,8 +162,8 @@ def _exact(printed: float, value: float) -> Value:
 
 def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k for 20 and for 100 equal sessions."""
-    from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.learner_colours import glyph
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
     table = PaperTable("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
@@ -212,8 +212,8 @@ def figure4(runs: MetricRuns) -> PaperTable:
 
 def _curves(runs: MetricRuns, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and one picture per stream and metric."""
-    from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import assign_styles, glyph
+    from embedbench.reports.learner_colours import assign_styles, glyph
+    from embedbench.reports.svg_charts import Curve, curve_plot
 
     styles = assign_styles((learner, learner) for learner in LEARNERS)
     plain, rescaled = (n.upper() for n in names)

@@ -1,0 +1,282 @@
+"""Tools of the checks for learners: teach, ask for scores, compare, measure memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
+from embedbench.learning.learner import Learner
+from embedbench.runs.cost_meter import SessionLog
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.predictions import Predictions
+from embedbench.streams.stream import Stream
+from embedbench.system.cpu import limit_threads
+from embedbench.system.determinism import repeatable
+
+from .demand import CheckFailed, demand
+
+SEEDS = Seeds.of(0)
+# Hyperparameters of these names, nested ones too, get small values, so that checks are fast.
+SMALL: dict[str, Any] = {
+    "units": 32,
+    "projections": 64,
+    "features": 64,
+    "batch_size": 16,
+    "epochs": 3,
+    "finetune_epochs": 3,
+    "epoch_samples": 60,
+    "side": 8,
+    "iterations": 2_000,
+    "som_iterations": 500,
+    "hold": 100,
+    "nudge_steps": 10,
+    "retrain_steps": 10,
+    "population": 8,
+    "batches": 10,
+    "cap": 40,
+}
+
+# Attributes in which tables and views keep copies on a device; on the CPU they share memory.
+COPIES = ("_tensors", "_indices")
+_DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
+
+LearnerCheck = Callable[[type[Learner]], None]
+LEARNER_CHECKS: list[LearnerCheck] = []
+
+
+def learner_check(check: LearnerCheck) -> LearnerCheck:
+    """Add a check to the suite. It runs on one thread, so that float32 sums have one order."""
+
+    @functools.wraps(check)
+    def on_one_thread(cls: type[Learner]) -> None:
+        with limit_threads(1):
+            check(cls)
+
+    LEARNER_CHECKS.append(on_one_thread)
+    return on_one_thread
+
+
+@contextmanager
+def on_device(name: str) -> Iterator[None]:
+    """Within this context the checks use this device, with repeatable arithmetic."""
+    token = _DEVICE.set(name)
+    try:
+        with repeatable(name):
+            yield
+    finally:
+        _DEVICE.reset(token)
+
+
+def device() -> str:
+    """The device that the checks use."""
+    return _DEVICE.get()
+
+
+def run(
+    stream: Stream, learner: Learner, seeds: Seeds = SEEDS, **more: Any
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """`run_stream` on the device of the checks."""
+    return run_stream(stream, learner, seeds, device(), **more)
+
+
+def small(cls: type[Learner], **more: Any) -> Learner:
+    """A new learner with default hyperparameters, except those in `SMALL` and `more`."""
+    settings = _small_settings(cls, {**SMALL, **more})
+    learner: Learner = make(cls, settings, name=cls.__name__)
+    return learner
+
+
+def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
+    demand(
+        dataclasses.is_dataclass(cls),
+        f"{cls.__name__} must be a dataclass: write @dataclass over it",
+    )
+    hints = typing.get_type_hints(cls)
+    settings: dict[str, Any] = {}
+    for f in dataclasses.fields(cls):
+        if f.name in small:
+            settings[f.name] = small[f.name]
+        elif dataclasses.is_dataclass(hints[f.name]) and isinstance(hints[f.name], type):
+            settings[f.name] = _small_settings(hints[f.name], small)
+    return settings
+
+
+def settings_of(learner: Any) -> dict[str, Any]:
+    """The hyperparameters of a learner, nested as its fields are."""
+    return dataclasses.asdict(learner)
+
+
+def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
+    """Run the learner through the stream; its answers must not be NaN."""
+    predictions, _ = run(stream, learner, seeds)
+    assert isinstance(predictions, Predictions)
+    missing = int((predictions.answer < 0).sum())
+    demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
+    return predictions
+
+
+def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractContextManager[Any]:
+    """Within this context `start` keeps what was learned, or loads `state` after starting."""
+    start = learner.start
+
+    def resume(*args: Any) -> None:
+        if state is not None:
+            start(*args)
+            learner.load_state_dict(state)
+
+    return mock.patch.object(learner, "start", resume)
+
+
+def as_loaded(state: dict[str, Any]) -> dict[str, Any]:
+    """A state as it comes back from a checkpoint."""
+    try:
+        return unpack_state(pack_state(state), device())
+    except UserError as error:
+        raise CheckFailed(str(error)) from error
+
+
+def goes_on_alike(
+    old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
+) -> None:
+    """Teach `rest` of a stream to `old`, and to `new` from `state` on: their answers must agree."""
+    with going_on(new, as_loaded(state)):
+        run(rest, new)
+    with going_on(old):
+        run(rest, old)
+    if old.tags.deterministic:
+        demand(
+            same(ask(old, stream), ask(new, stream)),
+            "expected the same learning to follow from the loaded state, it went another way",
+        )
+
+
+def probe(stream: Stream) -> torch.Tensor:
+    """All test samples of the stream, (n, D)."""
+    return torch.cat([e.x.tensor() for e in stream.eval_sets])
+
+
+def ask(
+    learner: Learner, stream: Stream, x: torch.Tensor | None = None, cut: int = 10**6, turn: int = 0
+) -> NDArray[np.float64]:
+    """Scores of `x` (by default the test samples), asked in batches of `cut`, (n, C).
+
+    `turn` is added to the session ids, modulo their number, if the stream reveals them.
+    """
+    sizes = [len(e.x) for e in stream.eval_sets]
+    ids = (torch.repeat_interleave(torch.tensor(sizes)) + turn) % len(sizes)
+    x = probe(stream) if x is None else x
+    ids = ids[: len(x)]
+    out = []
+    with torch.inference_mode():
+        for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
+            session_id = numbers.to(device()) if stream.spec.reveals_session_id else None
+            scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=session_id))
+            out.append(scores.cpu())
+    for scores, batch in zip(out, torch.split(x, cut), strict=True):
+        shape = (len(batch), stream.spec.n_classes)
+        demand(
+            scores.shape == shape, f"expected scores of shape {shape}, got {tuple(scores.shape)}"
+        )
+    joined: NDArray[np.float64] = torch.cat(out).double().numpy()
+    return joined
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal to the last bit; dicts, lists, tensors and arrays by content."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, torch.Tensor | np.ndarray) and isinstance(b, torch.Tensor | np.ndarray):
+        return as_array(a).tobytes() == as_array(b).tobytes() and a.shape == b.shape
+    return bool(a == b)
+
+
+def as_array(value: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
+    """A tensor or array as an array; bfloat16, which NumPy lacks, becomes float32."""
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach().cpu()
+    array: NDArray[Any] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    return array
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Every tensor, array and number that can be reached from an object, each object once.
+
+    It follows attributes, containers and closures: everything that the object holds in memory.
+    """
+    stack, seen = [root], set()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen or isinstance(value, type):
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor | np.ndarray | int | float):
+            yield value
+        elif isinstance(value, Mapping):
+            stack += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+            stack += [*value]
+        elif callable(value) and getattr(value, "__closure__", None):
+            stack += [cell.cell_contents for cell in value.__closure__]
+        held = getattr(value, "__dict__", {})
+        stack += [v for name, v in held.items() if name not in COPIES or device() == "cpu"]
+
+
+def held_bytes(root: Any) -> int:
+    """Bytes of everything reachable: shared memory counts once, a number 8 bytes."""
+    storages: dict[int, int] = {}
+    numbers = 0
+    for value in reachable(root):
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+        elif isinstance(value, np.ndarray):
+            while isinstance(value.base, np.ndarray):
+                value = value.base
+            storages[value.ctypes.data] = value.nbytes
+        else:
+            numbers += 8
+    return numbers + sum(storages.values())
+
+
+def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
+    """How many rows of reachable tables equal a training sample, in any precision."""
+    width = samples.shape[1]
+    count = 0
+    for value in reachable(root):
+        if not isinstance(value, torch.Tensor | np.ndarray):
+            continue
+        table = as_array(value)
+        if table.dtype.kind != "f" or table.size == 0 or table.size % width:
+            continue
+        known = {row.tobytes() for row in samples.astype(table.dtype)}
+        count += sum(row.tobytes() in known for row in table.reshape(-1, width))
+    return count
+
+
+def state_bytes(state: Any) -> int:
+    """Bytes of the tensors in a state dict, without those of optimisers."""
+    if isinstance(state, Mapping):
+        if {"state", "param_groups"} <= state.keys():
+            return 0
+        return sum(state_bytes(v) for v in state.values())
+    if isinstance(state, list | tuple):
+        return sum(state_bytes(v) for v in state)
+    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0

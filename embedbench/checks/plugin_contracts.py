@@ -1,0 +1,304 @@
+"""The checks for sources: a list of labelled samples that can be read in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from embedbench.files.sample_list import Samples
+
+from .demand import applies_where, demand
+
+if TYPE_CHECKING:
+    from embedbench.extract.source import Source
+
+
+import copy
+from collections.abc import Iterator
+from concurrent.futures import Executor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from embedbench.engines.engine import Engine
+from embedbench.reports.loaded_run import Run
+from embedbench.reports.trackers import Tracker, make_tracker, track
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.set_options import Settings, plan
+from embedbench.scores import record_files
+
+from .demand import CheckFailed
+from .small_files import WIDTH, small_file
+
+READ = 32  # samples that are read
+
+
+@dataclass(frozen=True)
+class SourceSubject:
+    """A source that is checked, by its name on the command line."""
+
+    name: str
+
+    def open(self) -> Source:
+        """The source, opened anew, as `embedbench extract` does."""
+        from embedbench.extract.sources import open_source
+
+        return open_source(self.name)
+
+    @cached_property
+    def first(self) -> Source:
+        """One that several checks share."""
+        return self.open()
+
+    @property
+    def some(self) -> list[int]:
+        """Numbers of some samples, ascending."""
+        n = len(self.first.ids)
+        return sorted(set(np.linspace(0, n - 1, min(READ, n)).astype(int).tolist()))
+
+
+SourceCheck = Callable[[SourceSubject], None]
+SOURCE_CHECKS: list[SourceCheck] = []
+
+
+def source_check(check: SourceCheck) -> SourceCheck:
+    """Add a check to the suite."""
+    SOURCE_CHECKS.append(check)
+    return check
+
+
+@source_check
+def samples_form_a_data_set(subject: SourceSubject) -> None:
+    """Ids are unique paths, labels are leaf classes, and leaves come before inner classes."""
+    from embedbench.extract.source import id_problem
+
+    made = subject.first
+    for name in made.ids:
+        problem = id_problem(name)
+        demand(not problem, f"expected ids like 'class/name', got {name!r}: {problem}")
+    split = made.split if made.split is not None else np.zeros(len(made.ids), dtype=np.uint8)
+    Samples(np.array(made.ids), made.labels, split, made.classes, made.parents).check()
+
+
+@source_check
+def says_what_it_is(subject: SourceSubject) -> None:
+    """It has a name, says whether it holds images or sounds, and under which licence."""
+    made = subject.first
+    demand(made.name and isinstance(made.name, str), f"expected a name, got {made.name!r}")
+    demand(isinstance(made.licence, str), f"expected a licence as text, got {made.licence!r}")
+    demand(made.holds in ("images", "sounds"), f"holds must be images or sounds: {made.holds!r}")
+
+
+@source_check
+def opened_again_it_is_the_same(subject: SourceSubject) -> None:
+    """Opened twice, it has the same samples in the same order."""
+    one, two = subject.first, subject.open()
+    demand(one.ids == two.ids, "expected the same ids in the same order, got others")
+    same = np.array_equal(one.labels, two.labels) and one.classes == two.classes
+    demand(same, "expected the same labels and classes, got others")
+
+
+@source_check
+def samples_can_be_read(subject: SourceSubject) -> None:
+    """Samples are images within our bounds, sounds or texts, and come again with the same bytes."""
+    from embedbench.extract.sound_files import read_sound
+    from embedbench.extract.source import open_image
+
+    made = subject.first
+    for i in subject.some:
+        content = made.read(i)
+        again = subject.first.read(i) if not made.in_order else content
+        demand(content == again, f"expected the same content of sample {i} again, got another")
+        if isinstance(content, bytes) and made.holds == "sounds":
+            read_sound(content, 10)
+        elif made.holds != "texts":
+            open_image(content).load()
+
+
+@source_check
+def threads_agree(subject: SourceSubject) -> None:
+    """Samples can be read by several threads at once, unless they are read in order."""
+    applies_where(not subject.first.in_order)
+    expected = [subject.first.read(i) for i in subject.some]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(subject.first.read, subject.some * 4))
+    demand(got == expected * 4, "expected the same samples in every thread, got others")
+
+
+# The checks for engines: an executor that runs tasks and gives back what they return or raise.
+
+
+TASKS = 5
+PATIENCE = 300  # seconds for all tasks of a check
+
+EngineCheck = Callable[[str], None]
+ENGINE_CHECKS: list[EngineCheck] = []
+
+
+def engine_check(check: EngineCheck) -> EngineCheck:
+    """Add a check to the suite."""
+    ENGINE_CHECKS.append(check)
+    return check
+
+
+@contextmanager
+def _executor(name: str) -> Iterator[Executor]:
+    """The executor of an engine; `NotApplicable` if this process does the work itself."""
+    with Engine.parse(name).executor(TASKS) as executor:
+        applies_where(executor is not None)
+        assert executor is not None
+        yield executor
+
+
+def square(number: int) -> int:
+    """A task."""
+    return number * number
+
+
+def fail(number: int) -> int:
+    """A task that raises."""
+    raise ValueError(f"task {number} is meant to fail")
+
+
+@engine_check
+def tasks_are_run(name: str) -> None:
+    """Every task runs once, and its result comes back."""
+    with _executor(name) as executor:
+        tasks = {executor.submit(square, i): i for i in range(TASKS)}
+        got = {tasks[done]: done.result() for done in as_completed(tasks, timeout=PATIENCE)}
+    demand(got == {i: i * i for i in range(TASKS)}, f"expected the squares of 0 to 4, got {got}")
+
+
+@engine_check
+def errors_come_back(name: str) -> None:
+    """The error of a task comes back as it was raised, and other tasks go on."""
+    with _executor(name) as executor:
+        bad, good = executor.submit(fail, 3), executor.submit(square, 3)
+        try:
+            value = bad.result(timeout=PATIENCE)
+        except ValueError as error:
+            demand("task 3" in str(error), f"expected the task's own error, got {error}")
+        else:
+            raise CheckFailed(f"expected the task's ValueError, got the result {value}")
+        demand(good.result(timeout=PATIENCE) == 9, "expected the result of the task beside it")
+
+
+@engine_check
+def it_ends(name: str) -> None:
+    """After it was shut down it takes no task, and can be started again."""
+    with _executor(name) as executor:
+        executor.submit(square, 2).result(timeout=PATIENCE)
+    try:
+        executor.submit(square, 2)
+    except RuntimeError:
+        pass
+    else:
+        raise CheckFailed("expected a RuntimeError from submit after the shutdown")
+    with _executor(name) as executor:
+        demand(executor.submit(square, 4).result(timeout=PATIENCE) == 16, "expected 16")
+
+
+# The checks for trackers: small finished runs are replayed to one.
+
+
+BRIEF = {"units": 4, "stop": {"rule": "epochs", "epochs": 1}}
+
+
+@dataclass(frozen=True)
+class TrackerSubject:
+    """A tracker that is checked, by its name on the command line."""
+
+    name: str
+
+    @cached_property
+    def folder(self) -> Path:
+        """A folder that lasts as long as the checks."""
+        self.__dict__["_held"] = held = TemporaryDirectory()
+        return Path(held.name)
+
+    @cached_property
+    def runs(self) -> Path:
+        """Two finished runs, with their references."""
+        settings = Settings(protocol={"base": 3}, learners={"offline": {"mlp": BRIEF}})
+        file = str(small_file("plain", WIDTH).path)
+        cells = plan([file], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
+        run_grid(cells, self.folder / "runs")
+        return self.folder / "runs"
+
+    def target(self, name: str) -> str:
+        """The tracker's name, with a target of its own."""
+        return f"{self.name}:{self.folder / name}"
+
+    def make(self, name: str) -> Tracker:
+        """A new one."""
+        return make_tracker(self.target(name))
+
+
+TrackerCheck = Callable[[TrackerSubject], None]
+TRACKER_CHECKS: list[TrackerCheck] = []
+
+
+def tracker_check(check: TrackerCheck) -> TrackerCheck:
+    """Add a check to the suite."""
+    TRACKER_CHECKS.append(check)
+    return check
+
+
+def _contents(root: Path) -> dict[Path, bytes]:
+    """What every file of the runs holds."""
+    parts = (p for place in record_files.find(root, references=True) for p in place.iterdir())
+    return {path: path.read_bytes() for path in parts}
+
+
+@tracker_check
+def finished_runs_are_replayed(subject: TrackerSubject) -> None:
+    """`embedbench runs track` replays finished runs to it, and no file of a run changes."""
+    before, n = _contents(subject.runs), len(record_files.find(subject.runs))
+    replays = track(subject.runs, [subject.target("all")], notify=lambda _: None)
+    demand(replays == n, f"expected {n} runs to be replayed, got {replays}")
+    demand(_contents(subject.runs) == before, "expected the runs as they were, a file changed")
+
+
+@tracker_check
+def values_stay_untouched(subject: TrackerSubject) -> None:
+    """It changes nothing that it is given: run, scores, log and record."""
+    place = record_files.find(subject.runs)[0]
+    made = record_files.load(place)
+    run, kept = Run.of(made, place, subject.runs), made.to_json()
+    tracker = subject.make("untouched")
+    tracker.cell_started(run)
+    for i in range(len(made.sessions)):
+        scores = {made.score: made.pooled[i], "R/0": made.R[i][0]}
+        log: dict[str, Any] = {"learn_seconds": 0.5, "bytes": 8, **made.sessions[i].log}
+        given = copy.deepcopy((scores, log))
+        tracker.session(run, i, scores, log)
+        demand((scores, log) == given, f"expected {given}, the tracker made {(scores, log)} of it")
+    tracker.cell_done(made)
+    tracker.close()
+    demand(made.to_json() == kept, "expected the record as it was, the tracker changed it")
+
+
+@tracker_check
+def any_log_is_taken(subject: TrackerSubject) -> None:
+    """A learner's log may hold anything that JSON can hold, and scores may be missing."""
+    place = record_files.find(subject.runs)[0]
+    made = record_files.load(place)
+    run = Run.of(made, place, subject.runs)
+    odd: dict[str, Any] = {"text": "a\nb", "none": None, "list": [1, [2.5]], "inner": {"é": True}}
+    tracker = subject.make("odd")
+    tracker.cell_started(run)
+    tracker.session(run, 0, {}, odd)
+    tracker.cell_done(made)
+    tracker.close()
+
+
+@tracker_check
+def it_closes_without_a_run(subject: TrackerSubject) -> None:
+    """It can be closed when no run came."""
+    subject.make("empty").close()

@@ -1,0 +1,150 @@
+"""The entries of `embedbench list`, read from source text, so that torch is not imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+from embedbench import plugins
+from embedbench.errors import UserError, unknown
+from embedbench.reports.trackers import TRACKERS
+from embedbench.runs import class_registry, presets
+from embedbench.streams.class_order import NAMED
+from embedbench.text.terminal import align_pairs
+
+from .file_arguments import file_rows
+
+KINDS = (
+    *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
+    *("backbones", "files"),
+)
+LONG = ("backbones", "files")  # listed alone, when they are asked for
+SOURCES = {
+    "demo": "the images that are shipped: emoji",
+    "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
+    "torch/NAME[@ROOT]": "a data set of torchvision; likewise hfds/, hfids/, tfds/ and wds/",
+}
+ENGINES = {
+    "local": "processes on this machine, as many as the cores allow; local:N has N",
+    "ray": "Ray, here or at ray://HOST:PORT",
+    "slurm": "jobs of SLURM",
+}
+
+
+def entries(kind: str) -> list[dict[str, str]]:
+    """Everything of a kind: name, summary, and the package of what is not ours."""
+    if kind not in KINDS:
+        raise unknown("listing", kind, KINDS)
+    rows = _ours(kind)
+    names = {row["name"] for row in rows}
+    for name, entry in sorted(plugins.entry_points_by_name(kind).items()):
+        if name not in names:
+            rows.append(
+                {"name": name, "summary": plugins.summary(entry), "package": plugins.origin(entry)}
+            )
+    return rows
+
+
+def listed_text(rows: list[dict[str, str]]) -> str:
+    """Entries as text, one a line."""
+    pairs = [
+        (r["name"], " ".join([r["summary"], *([f"[{r['package']}]"] if "package" in r else [])]))
+        for r in rows
+    ]
+    return align_pairs(pairs) if pairs else "none"
+
+
+def _ours(kind: str) -> list[dict[str, str]]:
+    """What this package has of a kind."""
+    here = Path(__file__).parents[1]
+    if kind == "learners":
+        return _room(here / "models", class_registry.our_learners())
+    if kind == "protocols":
+        return _room(here / "protocols", class_registry.our_protocols())
+    if kind == "metrics":
+        functions = [
+            *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
+            *_functions(here / "scores" / "rescaled.py", ["scores"]),
+            *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
+        ]
+        return [{"name": f.name, "summary": _first_line(f)} for f in functions]
+    if kind == "presets":
+        return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
+    if kind == "orders":
+        return [
+            {
+                "name": name,
+                "summary": what if count == "any" else f"{what}; {count} classes",
+                "classes": count,
+            }
+            for name, (what, count) in NAMED.items()
+        ]
+    if kind == "backbones":
+        return _backbones()
+    if kind == "files":
+        return file_rows()
+    said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
+    return [{"name": name, "summary": summary} for name, summary in said.items()]
+
+
+def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
+    """Public functions of a module that take these first arguments; not those over all metrics."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        n
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef)
+        and [a.arg for a in n.args.args][: len(takes)] == takes
+        and not n.name.startswith("_")
+        and n.name not in ("compute", "curves", "curves_of")
+    ]
+
+
+def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
+    rows = []
+    for name in names:
+        path = folder / f"{name.replace('-', '_')}.py"
+        summary = ""
+        if name in class_registry.ALIASES:
+            same, given = class_registry.ALIASES[name], class_registry.alias_settings(name)
+            settings = ", ".join(f"{k}={v}" for k, v in given.items())
+            summary = f"{same} with {settings}" if given else f"another name of {same}"
+        if path.is_file():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            classes = (n for n in tree.body if isinstance(n, ast.ClassDef))
+            public = next(n for n in classes if not n.name.startswith("_"))  # then its helpers
+            summary = _first_line(public)
+        rows.append({"name": name, "summary": summary})
+    return rows
+
+
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _backbones() -> list[dict[str, str]]:
+    """Our own, and every model that timm or we register in timm, read from the source."""
+    spec = importlib.util.find_spec("timm")
+    if spec is None or spec.origin is None:
+        raise UserError("timm is not installed; install it with: pip install timm")
+    pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
+    names: dict[str, str] = {}
+    for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
+        for name in pattern.findall(path.read_text(encoding="utf-8")):
+            names[name] = f"timm, {path.stem}"
+    ours = Path(__file__).parents[1] / "networks" / "timm_models.py"
+    for name in pattern.findall(ours.read_text(encoding="utf-8")):
+        names[name] = "a network of the papers, to be pretrained"
+    listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
+    return [
+        {"name": "pixels", "summary": "flattened raw values, divided by 255"},
+        {"name": "none", "summary": "no backbone: the images themselves, a pixel file"},
+        {
+            "name": "log-mel",
+            "summary": "of sounds: log-mel frames, one a second",
+        },
+        {"name": "hf:NAME", "summary": "a model of transformers: of images, sounds or texts"},
+        *listed,
+    ]

@@ -1,0 +1,150 @@
+"""`embedbench list NAME`: what a learner, a protocol or a preset is, and its settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from embedbench import plugins
+from embedbench.config.declared_settings import make
+from embedbench.config.settings_schema import flatten_settings, format_setting, parts, source
+from embedbench.errors import UserError, unknown
+from embedbench.runs import class_registry, presets
+from embedbench.streams.protocol import Protocol
+from embedbench.text.terminal import fit_width, line, terminal_width
+
+from .list_entries import KINDS
+from .table_options import show_tables
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+NAMES: dict[str, Callable[[], Sequence[str]]] = {
+    "learners": class_registry.learner_names,
+    "protocols": class_registry.protocol_names,
+    "presets": presets.preset_names,
+}
+
+
+def show_settings(kind: str | None, name: str, as_json: bool) -> None:
+    """Print what a name is, and its settings; of a protocol and a preset of one name, both.
+
+    Parameters
+    ----------
+    kind : str or None
+        A key of `NAMES`; None: those that have the name.
+
+    Raises
+    ------
+    UserError
+        Nothing has the name.
+    """
+    every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
+    rows = [row for data in every for row in data["settings"]]
+    data = every[0] if len(every) == 1 else every
+
+    def tables() -> list[Text | Table]:
+        from embedbench.text.table_export import make_table
+
+        parts: list[Text | Table] = []
+        for data in every:
+            table = [make_table(data["settings"])] if data["settings"] else []
+            parts += [*map(line, _head(data)), *table]
+        return parts
+
+    def text(_: Any) -> str:
+        return "\n\n".join(map(_text, every))
+
+    show_tables(data, text, as_json, lambda: rows, tables)
+
+
+def _head(data: dict[str, Any]) -> list[str]:
+    said = [data["name"] + ": " + data["summary"], data["about"]]
+    return [*filter(None, said), data["set"] if data["settings"] else "It has no settings."]
+
+
+def _text(data: dict[str, Any]) -> str:
+    """Each setting with its default as `--set` takes it, what it may be, and below it its meaning.
+
+    A table would leave the meanings a narrow column.
+    """
+    lines = _head(data)
+    for row in data["settings"]:
+        setting, value, *rest = row.values()
+        lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))
+        lines += [f"    {meaning}" for meaning in rest[1:] if meaning]
+    return fit_width("\n".join(lines), terminal_width())
+
+
+def listed_settings(kind: str, name: str) -> dict[str, Any]:
+    """What a name of a kind is, and its settings as `--set` takes them."""
+    if kind not in NAMES:
+        raise UserError(
+            f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "
+            "such as embedbench list learners ewc"
+        )
+    if kind == "presets":
+        rows = [{"setting": key, "value": value} for key, value in presets.preset(name).items()]
+        summary, about = presets.about(name)
+        how = f"`run --preset {name}` has these settings; `--set` goes over them."
+        return _data(kind, name, summary, about, how, rows)
+    given = class_registry.alias_settings(name) if kind == "learners" else {}
+    cls = (
+        class_registry.learner_class(name)
+        if kind == "learners"
+        else class_registry.protocol_class(name)
+    )
+    key = name if kind == "learners" else "protocol"
+    made = make(cls, given, name=name) if given else None
+    rows = [
+        {
+            "setting": f"{key}.{setting.name}",
+            "default": format_setting(setting.default),
+            "values": ", ".join(filter(None, (setting.type, setting.range))),
+            "meaning": setting.meaning,
+        }
+        for setting in flatten_settings(cls, made)
+    ]
+    how = f"`run --set {key}.SETTING=VALUE` changes one."
+    summary = parts(cls)[""].partition("\n")[0]
+    if name in class_registry.ALIASES:
+        summary = f"another name of {class_registry.ALIASES[name]}{_with(given)}. {summary}"
+    about = f"Source: {text}" if (text := source(cls)) else ""
+    return _data(kind, name, summary, about, how, rows)
+
+
+def _with(given: dict[str, Any]) -> str:
+    """The settings that belong to another name."""
+    return (
+        " with " + ", ".join(f"{k}={format_setting(v)}" for k, v in given.items()) if given else ""
+    )
+
+
+def _data(
+    kind: str, name: str, summary: str, about: str, how: str, rows: list[dict[str, str]]
+) -> dict[str, Any]:
+    known = {"kind": kind, "name": name, "summary": summary, "about": about, "set": how}
+    return {**known, "settings": rows}
+
+
+def _kinds_of(name: str) -> list[str]:
+    """The kinds that have a name."""
+    if ":" in name:
+        thing = plugins.outside(name)
+        is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
+        return ["protocols" if is_protocol else "learners"]
+    plain = {name, name.replace("_", "-")}
+    kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
+    if kinds:
+        return kinds
+    if name in class_registry.FIELD_NAMES:
+        class_registry.protocol_class(name)  # refuses it, and names ours
+    every = [*KINDS, *(known for names in NAMES.values() for known in names())]
+    error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
+    raise UserError(
+        f"{error} The name of a learner, a protocol or a preset gives its settings: "
+        "embedbench list ewc"
+    )

@@ -1,0 +1,115 @@
+"""What the commands share: options and output."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.task import Resources
+from embedbench.errors import UserError, printable
+from embedbench.system.cpu import MOST_THREADS
+from embedbench.text.terminal import fit_width, terminal_width
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
+
+
+def finite(value: float | None) -> float | None:
+    """Refuse NaN and infinite values, which are within any bounds of an option."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+Checkpoint = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", help="Least time between two checkpoints.", min=0, callback=finite
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Processes, short for --engine local:N (default: cores / threads).", min=1),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option("--engine", help="local[:N], ray[://HOST:PORT], slurm or package.mod:function."),
+]
+ResourcesOf = Annotated[
+    str | None,
+    typer.Option("--resources", help="What one run takes: cpus=2,gpus=0.25,memory=4GB."),
+]
+EngineSet = Annotated[
+    list[str] | None,
+    typer.Option("--engine-set", help="Settings of the engine: partition=gpu,time=4h."),
+]
+Threads = Annotated[
+    int,
+    typer.Option(help="Threads of one run; they decide the last bits.", min=1, max=MOST_THREADS),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
+    """Print data to stdout, as JSON or as text."""
+    print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
+
+
+def chosen_engine(
+    name: str | None,
+    resources: str | None,
+    settings: list[str] | None,
+    *,
+    jobs: int | None,
+    threads: int,
+) -> Engine:
+    """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
+    short = None if jobs is None else f"local:{jobs}"
+    if short and name not in (None, short):
+        raise UserError(f"--jobs {jobs} is short for --engine {short}: give one of them")
+    needs = Resources.parse(resources or "", cpus=threads)
+    return Engine.parse(name or short or "local", needs, settings or [])
+
+
+def note(sentence: str) -> None:
+    """Print a remark to stderr."""
+    text = fit_width(printable(sentence, lines=True), terminal_width(sys.stderr))
+    print(text, file=sys.stderr, flush=True)
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file, unless `--overwrite` was given, and anything that is no file."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a directory or a device; name a file")
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} is there already; name another file or add --overwrite")
+
+
+def chosen_device(name: str, engine: Engine = HERE) -> str:
+    """The device that `--device` names; refused if it cannot be used here.
+
+    An engine that runs elsewhere may have what this machine lacks: `auto` is a GPU where
+    `--resources` asks for one.
+    """
+    if name == "cpu":
+        return name
+    if not engine.is_local:
+        return ("cuda" if engine.resources.gpus else "cpu") if name == "auto" else name
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name).cpu()  # "meta" holds no numbers
+    except (RuntimeError, AssertionError) as e:
+        reason = str(e).partition("\n")[0]
+        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
+    return name

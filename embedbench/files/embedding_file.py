@@ -1,0 +1,295 @@
+"""The embedding file: one data set through one backbone, with what is needed to trust it.
+
+Needs NumPy and h5py only. `embedbench.files.write_file` makes these files;
+docs/format.md describes them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import DamagedFileError, UserError, unknown
+from embedbench.storage.hdf5 import attribute
+
+from . import hdf5_layout, open_file
+from .optional_columns import read_columns
+from .provenance import read_provenance
+from .sample_list import Samples
+
+FINAL = "final"  # name of the final embedding, which is no intermediate layer
+
+
+@dataclass(frozen=True, repr=False)
+class EmbeddingFile:
+    """The metadata of one embedding file; `read` gives its features.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+    samples : Samples
+        Ids, labels, splits and class hierarchy.
+    provenance : dict
+        What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
+    digests : dict
+        SHA-256 of `samples`, of the `recipe`, of the `content`, and of `columns` if there are any.
+    kind : str
+        `embedding`, or `pixels`: the features are images.
+    shape : tuple of int
+        (N, D) of the features, or (N, H, W, C) of images.
+    dtype : dtype
+        Stored type of the features: float32 or float16; uint8 for images.
+    layers : dict
+        Width of each intermediate embedding, by name.
+    columns : dict
+        Optional values of the samples, (N,) each: `domain` and `group`, texts; `time`, float64.
+    version : str
+        Version of the format.
+    """
+
+    path: Path
+    samples: Samples
+    provenance: dict[str, Any]
+    digests: dict[str, str]
+    kind: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layers: dict[str, int]
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    version: str = hdf5_layout.VERSIONS[0]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read and check the metadata of a file; the features stay on disk.
+
+        Raises
+        ------
+        UserError
+            There is no such file, it is not an embedding file, or its version is unknown.
+        DamagedFileError
+            It is incomplete, or its metadata, labels, splits or ids fail their checksums.
+        """
+        path = Path(path)
+        with open_file.open_embedding_file(path) as file:
+            open_file.check_format(path, file)
+            open_file.check_tables(path, file)
+            open_file.check_metadata(path, file)
+            samples = Samples(
+                ids=hdf5_layout.unpack_strings(file["sample_ids"][()]),
+                labels=file["labels"][()],
+                split=file["split"][()],
+                classes=tuple(hdf5_layout.unpack_strings(file["classes"][()]).tolist()),
+                parents=file["parents"][()],
+            )
+            features = file["features"]
+            digests = {
+                key: attribute(file["digests"], key) for key in hdf5_layout.digest_keys(file)
+            }
+            result = cls(
+                path=path,
+                samples=samples,
+                provenance=read_provenance(bytes(file["provenance"][()]), f"{path}: provenance"),
+                digests=digests,
+                kind=attribute(file, "kind"),
+                shape=features.shape,
+                dtype=features.dtype,
+                layers={name: int(table.shape[1]) for name, table in file["layers"].items()},
+                columns=read_columns(path, file, len(samples.ids)),
+                version=attribute(file, "format_version"),
+            )
+        samples.check()
+        if samples.digest() != digests["samples"]:
+            raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
+        if result.columns and hdf5_layout.columns_digest(result.columns) != digests["columns"]:
+            raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
+        return result
+
+    def __repr__(self) -> str:
+        samples, classes = self.shape[0], self.samples.n_leaves
+        return f"<{self.path.name}: {samples:,} samples of {classes} classes, {self.kind}>"
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """(N,) index of the leaf class."""
+        return self.samples.labels
+
+    @property
+    def split(self) -> NDArray[np.uint8]:
+        """(N,) TRAIN, VAL or TEST."""
+        return self.samples.split
+
+    @property
+    def sample_ids(self) -> NDArray[np.str_]:
+        """(N,) names of the samples."""
+        return self.samples.ids
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """(C,) names; leaves first."""
+        return self.samples.classes
+
+    @property
+    def parents(self) -> NDArray[np.int64]:
+        """(C,) index of each class's parent, -1 where there is none."""
+        return self.samples.parents
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return an optional column, (N,): `domain`, `group` or `time`.
+
+        Raises
+        ------
+        UserError
+            The file has no such column.
+        """
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
+        if name not in self.columns:
+            raise UserError(
+                f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
+                f"`import`, and --{name}-from, or --columns FILE, a CSV file that begins "
+                f"sample_id,{name}."
+            )
+        return self.columns[name]
+
+    def width(self, embedding: str = FINAL) -> int:
+        """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""
+        return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
+
+    def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
+        """Return the names of the feature tables: `features`, then the named layers.
+
+        A layer given as `embedding` takes the place of `features`.
+        """
+        replacing = () if embedding == FINAL else (embedding,)
+        for name in (*replacing, *layers):
+            if name not in self.layers:
+                raise unknown(f"layer of {self.path}", name, self.layers)
+        named = [f"layers/{name}" for name in (*replacing, *layers)]
+        return named if replacing else ["features", *named]
+
+    def form(self, table: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """Return the stored type and the shape, (N, …), of a feature table."""
+        if table == "features":
+            return self.dtype, self.shape
+        with open_file.open_embedding_file(self.path) as file:
+            return file[table].dtype, file[table].shape
+
+    def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, rows as stored) of a feature table, each block verified first.
+
+        Values that are not finite are refused, unless `finite` is False.
+        """
+        with open_file.open_embedding_file(self.path) as file:
+            sums = file[f"checksums/{table}"][()]
+            for block, (first, end) in enumerate(hdf5_layout.block_ranges(self.shape[0])):
+                rows = open_file.read_rows(file, table, first, end)
+                if rows is None or hdf5_layout.block_digest(rows) != sums[block].tobytes():
+                    raise open_file.damaged_error(self.path, [(table, first, end)])
+                if finite and (problem := _not_finite(first, rows)):
+                    raise self._unfit(table, problem)
+                yield first, rows
+
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
+        """Read and verify the features, or the layer `embedding`, followed by the named layers.
+
+        Returns
+        -------
+        array
+            (N, D + D_1 + ...) float32, filled in one pass.
+
+        Raises
+        ------
+        DamagedFileError
+            Blocks do not match their checksums; the message names the rows.
+        UserError
+            The file holds images, a layer is unknown, or a value is NaN or infinite.
+        """
+        if self.kind != hdf5_layout.EMBEDDING:
+            raise UserError(
+                f"{self.path} holds images, and this takes embeddings: make a file of them with "
+                "`embedbench extract SOURCE --backbone NAME --out FILE`."
+            )
+        tables = self.tables(layers, embedding)
+        widths = [self.width(embedding), *(self.layers[name] for name in layers)]
+        out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
+        parts = np.split(out, np.cumsum(widths)[:-1], axis=1)  # views
+        self._fill(zip(tables, parts, strict=True))
+        return out
+
+    def images(self) -> NDArray[np.uint8]:
+        """Read and verify the images of a pixel file, (N, H, W, C).
+
+        Raises
+        ------
+        DamagedFileError
+            See `read`.
+        UserError
+            The file holds embeddings.
+        """
+        if self.kind != hdf5_layout.PIXELS:
+            raise UserError(
+                f"{self.path} holds embeddings, and this takes images: make a file of them with "
+                "`embedbench extract SOURCE --backbone none --out FILE`."
+            )
+        out = np.empty(self.shape, dtype=np.uint8)
+        self._fill([("features", out)])
+        return out
+
+    def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
+        """Read each named table into its array, and verify it."""
+        damage: list[tuple[str, int, int]] = []
+        pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
+
+        def settle() -> None:
+            where, future = pending.popleft()
+            problem = future.result()
+            if problem == "damaged":
+                damage.append(where)
+            elif problem:
+                raise self._unfit(where[0], problem)
+
+        with open_file.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
+            for table, target in targets:
+                sums = file[f"checksums/{table}"][()]
+                for block, (first, end) in enumerate(hdf5_layout.block_ranges(self.shape[0])):
+                    rows = open_file.read_rows(file, table, first, end)
+                    job = pool.submit(_place, target, first, rows, sums[block].tobytes())
+                    pending.append(((table, first, end), job))
+                    if len(pending) > 8:  # bounds the memory beside `out`
+                        settle()
+            while pending:
+                settle()
+        if damage:
+            raise open_file.damaged_error(self.path, damage)
+
+    def _unfit(self, table: str, problem: str) -> UserError:
+        return UserError(f"{self.path}: {table} {problem}; extract the file again.")
+
+    def damaged_rows(self) -> list[tuple[str, int, int]]:
+        """Return (table, first row, row after the last) of every block with a wrong checksum."""
+        return open_file.damaged_rows(self.path)
+
+
+def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+    """Copy a block into place; return what is wrong with it, or ""."""
+    if rows is None or hdf5_layout.block_digest(rows) != sha:
+        return "damaged"
+    target[first : first + len(rows)] = rows
+    return _not_finite(first, rows)
+
+
+def _not_finite(first: int, rows: NDArray[Any]) -> str:
+    """Which row of a block holds NaN or infinite values, in words; or ""."""
+    if rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
+        return ""
+    return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"

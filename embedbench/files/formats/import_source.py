@@ -1,0 +1,301 @@
+"""Sources of `import` in one form, whatever format they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import LONG, UserError, unknown
+from embedbench.files import hdf5_layout
+from embedbench.files.provenance import read_provenance
+from embedbench.files.sample_list import SPLITS, TEST, Samples
+from embedbench.files.split import groups as groups_of
+from embedbench.system.callback_types import Progress
+
+from . import parquet, safetensors_files, saved_datasets, torch_files
+from .audioset import N_CLASSES, is_audioset, read_audioset
+from .idx import is_idx, pixels, pixels_recipe, read_idx
+from .numpy_files import load_folder, load_npy, load_npz
+from .sliced_tables import PARTS, NamedLabels, SampleTable, without_parts
+
+_KEYS = {
+    "features": ("features", "X", "x", "embeddings", "embedding"),
+    "labels": ("labels", "y", "targets", "label", "target"),
+    "classes": ("classes", "class_names", "names"),
+    "ids": ("sample_ids", "ids", "sample_id", "id"),
+    "groups": ("groups", "group"),
+}
+_PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
+
+# Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
+_Reader = Callable[[Path], Mapping[str, Any]]
+_FILES: dict[str, _Reader] = {
+    ".npz": load_npz,
+    **dict.fromkeys(parquet.SUFFIXES, parquet.read),
+    **dict.fromkeys(safetensors_files.SUFFIXES, safetensors_files.read),
+    **dict.fromkeys(torch_files.SUFFIXES, torch_files.read),
+}
+_FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
+    (saved_datasets.is_folder, saved_datasets.read),
+    (parquet.is_folder, parquet.read),
+    (lambda path: any(path.glob("*.npy")), load_folder),
+]
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Contents of a source, before the splits are made."""
+
+    features: SampleTable
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    parents: NDArray[np.int64]
+    ids: NDArray[np.str_]
+    split: NDArray[np.uint8] | None
+    groups: list[str] | None
+    provenance: dict[str, Any]
+    layers: dict[str, SampleTable] = field(default_factory=dict)
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """What a user asks for of a source; None: what is usual.
+
+    Parameters
+    ----------
+    features, labels, group : str or None
+        Names of columns; of features files NAME.npy, `labels` is the file of the labels.
+    classes : int or None
+        How many of AudioSet's classes to take.
+    columns : mapping
+        Names of the optional columns' arrays, by column, where they are called otherwise.
+    """
+
+    features: str | None = None
+    labels: str | None = None
+    group: str | None = None
+    classes: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
+    """Read features, labels and whatever else a source has; see `exchange.import_file`."""
+    if not src.is_file() and not src.is_dir():
+        raise UserError(f"there is no file {src}; give one, or a directory of them.")
+    if src.is_dir() and is_audioset(src):
+        made = read_audioset(src, wanted.classes or N_CLASSES, progress)
+        return _from_samples(src, wanted, *made)
+    if wanted.classes is not None:
+        raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
+    if src.is_dir() and is_idx(src):
+        samples, images = read_idx(src)
+        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        provenance = {**pixels_recipe(), "source": source}
+        return _from_samples(src, wanted, samples, pixels(images), provenance)
+    if src.suffix == ".npy":
+        if wanted.labels is None:
+            raise UserError(f"{src} has no labels; name their npy file with --labels.")
+        labels = Path(wanted.labels)
+        if not labels.is_file():
+            raise UserError(f"there is no file {labels}; --labels names the labels' npy file.")
+        wanted = replace(wanted, labels=None)
+        return _from_arrays({"features": load_npy(src), "labels": load_npy(labels)}, src, wanted)
+    if wanted.labels is not None and wanted.labels.endswith(".npy"):
+        raise UserError(
+            f"--labels goes with a features file NAME.npy; of {src}, name the key or column."
+        )
+    return _from_arrays(_arrays_of(src), src, wanted)
+
+
+def _arrays_of(src: Path) -> Mapping[str, Any]:
+    """The arrays of a source by name, by the reader for its suffix or for what it holds."""
+    if src.is_dir():
+        readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
+    else:
+        readers = [_FILES[suffix] for suffix in [src.suffix.lower()] if suffix in _FILES]
+    if readers:
+        return without_parts(readers[0](src), str(src))
+    raise UserError(
+        f"{src} is nothing that import reads; give an npz, Parquet, safetensors or .pt file, a "
+        "features file NAME.npy with --labels, a directory of npy files (features.npy, labels.npy) "
+        "or Parquet files, a data set that `datasets` saved, MNIST's IDX files, or AudioSet's "
+        "folders of TFRecords."
+    )
+
+
+def _from_samples(
+    src: Path,
+    wanted: ImportRequest,
+    samples: Samples,
+    features: NDArray[np.float32],
+    provenance: dict[str, Any],
+) -> Arrays:
+    """Return the contents of a data set that has its own split."""
+    keys = {"features": wanted.features, "labels": wanted.labels, "group": wanted.group}
+    for option, name in (*keys.items(), *((f"{c}-from", k) for c, k in wanted.columns.items())):
+        if name is not None:
+            raise UserError(f"{src} has its own layout and no key {name!r}; drop --{option}.")
+    return Arrays(
+        features=features,
+        labels=samples.labels,
+        classes=samples.classes,
+        parents=samples.parents,
+        ids=samples.ids,
+        split=samples.split,
+        groups=None,
+        provenance=provenance,
+    )
+
+
+def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) -> Arrays:
+    names = {
+        what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
+    }
+    rule = None if wanted.group is None or wanted.group in arrays else wanted.group
+    key = None if rule else wanted.group
+    asked = {"features": wanted.features, "labels": wanted.labels, "groups": key}
+    names |= {what: name for what, name in asked.items() if name is not None}
+    if names["features"] is None or names["labels"] is None:
+        listed = ", ".join(list(arrays)[:LONG]) or "nothing"
+        raise UserError(
+            f"{src} must hold 'features' and 'labels', and it holds {listed}; "
+            "name them with --features and --labels."
+        )
+    columns = {name: name for name in hdf5_layout.COLUMNS if name in arrays} | dict(wanted.columns)
+    chosen = {*columns.values(), *filter(None, names.values())}
+    rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
+    taken = {key: _taken(arrays, key, src) for key in rest | chosen}
+    given: Any = taken[names["labels"]]
+    classes: Any = None if names["classes"] is None else taken[names["classes"]]
+    if isinstance(given, NamedLabels):
+        given, classes = given.values, given.names if classes is None else classes
+    taken = {key: _values(value) for key, value in taken.items()}
+    _check_columns(taken, {names["features"]}, src)
+    given_ids, groups = (
+        None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
+    )
+    features: Any = taken[names["features"]]
+    if features.dtype == np.float64:
+        features = features.astype(np.float32)
+    labels, leaves = _label_classes(given, classes)
+    split = None if "split" not in taken else _split_numbers(taken["split"])
+    ids = _default_ids(len(labels), split) if given_ids is None else given_ids.astype(np.str_)
+    if rule is not None:
+        groups = _ruled(ids, rule, arrays, src)
+    return Arrays(
+        features=features,
+        labels=labels,
+        classes=leaves,
+        parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
+        ids=ids,
+        split=split,
+        groups=None if groups is None else groups.astype(np.str_).tolist(),
+        provenance=_provenance(taken, features, src),
+        layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
+        columns={name: taken[key] for name, key in columns.items()},
+    )
+
+
+def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
+    try:
+        return arrays[key]
+    except KeyError:
+        raise unknown(f"key of {src}", key, arrays) from None
+
+
+def _ruled(ids: NDArray[Any], rule: str, arrays: Mapping[str, Any], src: Path) -> NDArray[Any]:
+    """The groups of ids by a rule; one that does not fit all of them was meant as a key."""
+    try:
+        return np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
+    except UserError:
+        raise unknown(f"key of {src}", rule, arrays) from None
+
+
+def _values(column: Any) -> Any:
+    """A column as it is; of categories, the name of each row's."""
+    return column.names[column.values] if isinstance(column, NamedLabels) else column
+
+
+def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:
+    """What is read has one value a row, but for features and layers."""
+    for key, values in taken.items():
+        table = key in tables or key.startswith(_LAYER)
+        axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
+        if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
+            form = "(N, D) or (N, H, W, C)" if table else "one value a row"
+            raise UserError(
+                f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}."
+            )
+
+
+def _label_classes(
+    given: NDArray[Any], names: NDArray[Any] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return labels as indices, and the class names; by default the label values are the names."""
+    if given.ndim != 1 or given.dtype.kind not in "iuU":
+        raise UserError(
+            f"labels must be one integer or text per sample, not {given.dtype} of shape "
+            f"{given.shape}; convert them first."
+        )
+    if names is None:
+        if given.dtype.kind == "i" and given.size and given.min() < 0:
+            raise UserError(f"label {given.min()} is negative; leave unlabelled samples out.")
+        values, labels = np.unique(given, return_inverse=True)
+        return labels.astype(np.int64), tuple(str(value) for value in values)
+    classes = tuple(str(name) for name in names)
+    if given.dtype.kind != "U":
+        return given.astype(np.int64), classes
+    index = {name: number for number, name in enumerate(classes)}
+    for value in given.tolist():
+        if value not in index:
+            raise unknown("label", value, classes)
+    return np.array([index[value] for value in given.tolist()], dtype=np.int64), classes
+
+
+def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
+    if split.dtype.kind != "U":
+        if split.dtype.kind not in "iu" or not np.isin(split, range(len(SPLITS))).all():
+            raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
+        return split
+    for value in np.unique(split).tolist():
+        if value not in PARTS:
+            raise unknown("split", value, PARTS)
+    return np.array([PARTS[value] for value in split.tolist()], dtype=np.uint8)
+
+
+def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
+    """Return the ids `00000`, `00001`, …; with a split, `train/00000`, … within each part."""
+    if split is None:
+        return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
+    count = dict.fromkeys(range(TEST + 1), -1)
+    ids = []
+    for part in split.tolist():
+        count[part] += 1
+        ids.append(f"{SPLITS[part]}/{count[part]:05d}")
+    return np.array(ids, dtype=np.str_)
+
+
+def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> dict[str, Any]:
+    """Return the provenance in the source, or one that says that the backbone is unknown.
+
+    The digest of the features then replaces the backbone, so that two unknown backbones are never
+    taken for the same one.
+    """
+    if "provenance" in arrays:
+        return read_provenance(str(arrays["provenance"][()]), f"{src}: provenance")
+    sums = (
+        hdf5_layout.block_digest(features[a:b]) for a, b in hdf5_layout.block_ranges(len(features))
+    )
+    made = hdf5_layout.sha256_parts([("features", b"".join(sums))])
+    return {
+        "backbone": {"name": "unknown", "features_sha256": made},
+        "preprocessing": {},
+        "arithmetic": {"dtype": features.dtype.name},
+        "source": {"name": src.stem, "revision": "", "licence": ""},
+    }

@@ -1,0 +1,208 @@
+"""Private copies of large tables in the user's cache, mapped and shared by its processes.
+
+A copy holds the plain rows of one table as stored, without a header. It is made once, under a
+lease, from blocks that match their checksums; machines that share a cache share it too. A copy that
+has changed since, in any byte or only in its times, is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError
+from embedbench.storage import cache, leases
+from embedbench.storage.atomic_write import writing
+
+from .embedding_file import EmbeddingFile
+
+KIND = "tables"  # the copies' directory in the cache
+VERSION = "1"  # of the facts about copies
+PAGE = mmap.PAGESIZE
+PIECE = 32  # pages; the system reads no more at one request than a disk takes
+CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
+
+
+def mapped_table(
+    file: EmbeddingFile, table: str, notify: Callable[[str], None] = lambda _: None
+) -> NDArray[Any]:
+    """Map a feature table of a file, (N, …) as stored, read-only.
+
+    Parameters
+    ----------
+    file : EmbeddingFile
+        The file.
+    table : str
+        `features` or `layers/NAME`.
+    notify : callable
+        Takes one sentence if another process makes the copy, which is waited for.
+
+    Raises
+    ------
+    DamagedFileError
+        Blocks do not match their checksums.
+    UserError
+        A value is NaN or infinite, or the copy cannot be written.
+    """
+    dtype, shape = file.form(table)
+    key = f"{file.digests['content']} {table}"
+    blocks = (rows for _, rows in file.blocks(table))
+    return map_copy(key, dtype, shape, blocks, f"a copy of {file.path}", notify)
+
+
+def map_copy(
+    key: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    blocks: Iterator[NDArray[Any]],
+    what: str,
+    notify: Callable[[str], None] = lambda _: None,
+) -> NDArray[Any]:
+    """Map the rows that `key` names, read-only; `blocks` gives them if they are not in the cache.
+
+    Parameters
+    ----------
+    key : str
+        What the rows are; any text.
+    dtype, shape : dtype, tuple of int
+        Their type, and (N, …).
+    blocks : iterator of array
+        The rows in order.
+    what : str
+        What is made, for messages.
+    notify : callable
+        See `mapped_table`.
+    """
+    directory = cache.directory() / KIND
+    name = hashlib.sha256(key.encode()).hexdigest()
+    path = directory / f"{name}.rows"
+    size = int(np.prod([dtype.itemsize, *shape], dtype=object))
+    is_there = partial(_is_whole, path, name, size)
+    if not is_there():
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise UserError(
+                f"cannot make {directory} ({error.strerror}), where {what} belongs; {CACHE}"
+            ) from error
+        lease = leases.wait(path.with_suffix(".lease"), is_there, what, notify)
+        if lease is not None:
+            with lease:
+                _make(path, name, size, blocks, what)
+    rows = np.memmap(path, dtype, "r", shape=shape)
+    _advise(rows, "MADV_RANDOM")  # otherwise each row that is read brings its neighbours
+    return rows
+
+
+def _is_whole(path: Path, name: str, size: int) -> bool:
+    """Whether a copy is there, and as it was when it was written."""
+    try:
+        return path.stat().st_size == size and cache.load(KIND, _fact(path)) == name
+    except OSError:
+        return False
+
+
+def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what: str) -> None:
+    """Write a copy; the lease on it is held."""
+    leases.sweep(path)
+    path.unlink(missing_ok=True)
+    free = shutil.disk_usage(path.parent).free
+    if size > free:
+        raise UserError(
+            f"{what} needs {size / 1e9:.1f} GB in {path.parent}, and {free / 1e9:.1f} GB are free; "
+            f"free some space, or name a directory that has it ({CACHE})"
+        )
+    with writing(path) as temporary, open(temporary, "wb") as out:
+        os.fchmod(out.fileno(), 0o600)
+        for rows in blocks:
+            out.write(np.ascontiguousarray(rows).data)
+    if path.stat().st_size != size:
+        raise UserError(f"{what} has {path.stat().st_size:,} bytes, expected {size:,}")
+    # unlike `cache.remember`, however young it is: nobody else writes to this file
+    cache.save(KIND, _fact(path), name)
+
+
+def _fact(path: Path) -> str:
+    """The key of a copy's fact; the same on machines that share the cache."""
+    return f"{VERSION} {cache.state(path)}"
+
+
+def read(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
+    """Read rows (n,) of a table that may be mapped into memory, (n, …)."""
+    if isinstance(values, np.memmap) and _reads_disk():
+        _prefetch(values, np.sort(rows))
+    return np.asarray(values).take(rows, axis=0)
+
+
+_input = 0  # what this process had read from disks at the last look
+
+
+def _reads_disk() -> bool:
+    """Whether this process has read from a disk since the last call, or that is not known.
+
+    If not, what it needs is in memory, and asking for each row would cost more than reading it.
+    """
+    global _input
+    try:
+        import resource
+    except ImportError:  # Windows
+        return True
+    before, _input = _input, resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+    return _input != before
+
+
+def expect(values: NDArray[Any], rows: Ints) -> None:
+    """Begin to read rows (n,) of a mapped table that are soon read in another order.
+
+    Only where many lie close together, as those of a class often do: what is scattered comes row by
+    row as it is needed.
+    """
+    if isinstance(values, np.memmap):
+        _prefetch(values, np.sort(rows), gap=16, least=256, most=2**18)
+
+
+def _prefetch(
+    values: np.memmap[Any, Any],
+    rows: Ints,
+    *,
+    gap: int = 0,
+    least: int = 0,
+    most: int = sys.maxsize,
+) -> None:
+    """Ask the system for rows (n,), ascending, of a mapped table, so that they come all at once.
+
+    Parameters
+    ----------
+    gap, least, most : int
+        Pages between two runs of pages that are read as one, the fewest pages of a run that is
+        read, and the most pages of all.
+    """
+    if not len(rows):
+        return
+    each = values[:1].nbytes
+    first, end = rows * each // PAGE, -(-(rows + 1) * each // PAGE)  # pages of each row
+    breaks = np.flatnonzero(first[1:] > end[:-1] + gap) + 1
+    starts, ends = first[np.r_[0, breaks]], end[np.r_[breaks - 1, len(rows) - 1]]
+    read = (ends - starts >= least) & (np.cumsum(ends - starts) <= most)
+    for run in zip(starts[read].tolist(), ends[read].tolist(), strict=True):
+        for a in range(*run, PIECE):
+            b = min(a + PIECE, run[1])
+            _advise(values, "MADV_WILLNEED", a * PAGE, min(b * PAGE, values.nbytes) - a * PAGE)
+
+
+def _advise(values: NDArray[Any], advice: str, *where: int) -> None:
+    source: Any = values.base  # the mmap.mmap
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # not on Windows
+        source.madvise(getattr(mmap, advice), *where)

@@ -1,0 +1,202 @@
+"""Opening embedding files and checking what is in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+from numpy.typing import NDArray
+
+from embedbench.errors import DamagedFileError, UserError, unknown
+from embedbench.storage import hdf5
+
+from . import hdf5_layout
+
+
+def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
+    """Check every block of a file, even of one that `EmbeddingFile.open` refuses.
+
+    Returns
+    -------
+    list of tuple
+        (table, first row, row after the last) of every block with a wrong checksum.
+    """
+    with open_embedding_file(path) as file:
+        check_tables(path, file)
+        tables = (*_feature_tables(file), *_row_tables(file))
+        return [damage for table in tables for damage in find_damage(file, table)]
+
+
+@contextmanager
+def open_embedding_file(path: Path) -> Iterator[h5py.File]:
+    """Open a file for reading, after the gate (`embedbench.storage.hdf5`)."""
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; give the embedding file itself (.h5).")
+    if not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        hint = (
+            f"unfinished work lies in {partial}: run the same extract again to finish it."
+            if partial.is_dir()
+            else "make it with `embedbench extract` or `embedbench import`."
+        )
+        raise UserError(f"there is no file {path}; {hint}")
+    if path.suffix in (".npy", ".npz"):
+        raise UserError(f"{path} is no embedding file; make one of it with `embedbench import`.")
+    with hdf5.open_hdf5(path, what="an embedding file", remedy="copy or extract it again") as file:
+        yield file
+
+
+def check_format(path: Path, file: h5py.File) -> None:
+    if "format" not in file.attrs or hdf5.attribute(file, "format") != hdf5_layout.FORMAT:
+        raise UserError(
+            f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
+            f"{hdf5_layout.FORMAT!r}); bring other data in with `embedbench import`."
+        )
+    version = hdf5.attribute(file, "format_version")
+    if version not in hdf5_layout.VERSIONS:
+        known = " and ".join(hdf5_layout.VERSIONS)
+        raise UserError(
+            f"{path} has format version {version}, and this embedbench reads {known}; "
+            "install the embedbench that wrote it, or a newer one."
+        )
+    kind = hdf5.attribute(file, "kind")
+    if kind not in hdf5_layout.TABLES:
+        raise UserError(
+            f"{path} is of kind {kind!r}, and only {' and '.join(hdf5_layout.TABLES)} can be read; "
+            "install a newer embedbench."
+        )
+
+
+def check_tables(path: Path, file: h5py.File) -> None:
+    """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
+    if "metadata" not in file.get("checksums", file).attrs:
+        raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
+    kind, tables = hdf5.attribute(file, "kind"), hdf5_layout.list_tables(file)
+    for group in ("layers", "checksums", "digests"):
+        if not isinstance(file.get(group), h5py.Group):
+            raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
+    features, columns = _feature_tables(file), _column_tables(path, file)
+    ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
+    rows = (*features, *hdf5_layout.SAMPLE_TABLES, *columns)
+    names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
+    for name in dict.fromkeys([*names, *tables]):
+        if name not in tables:
+            raise DamagedFileError(f"{path} has no table {name!r}; copy or make it again.")
+        if name not in names:
+            raise UserError(f"{path} has a table {name!r}, which is none of the format; remove it.")
+    n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
+    sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
+    expected: dict[str, tuple[str, tuple[int, ...]]] = {
+        "labels": ("<i4", (n,)),
+        "split": ("|u1", (n,)),
+        "sample_ids": ("S", (n,)),
+        "classes": ("S", (n_classes,)),
+        "parents": ("<i4", (n_classes,)),
+        "provenance": ("S", ()),
+        **{name: (code, (n,)) for name, code in columns.items()},
+    }
+    for name in names:
+        dtype, shape = tables[name]
+        if name in features:
+            fits = hdf5_layout.find_kind(dtype, shape) == kind and shape[0] == n
+            form = hdf5_layout.TABLES[kind].replace("N", str(n), 1)
+        else:
+            letter, size = expected.get(name, sums)
+            fits = letter in (dtype.str, dtype.kind) and shape == size
+            form = f"{letter} of shape {size}"
+        if not fits:
+            raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}.")
+    if kind == hdf5_layout.PIXELS and len(features) > 1:
+        raise UserError(f"{path} holds images, and layers beside them; images have none.")
+    most = max(2**23, 20 * path.stat().st_size)  # of what is read whole
+    for name in ones:
+        dtype, shape = tables[name]
+        length = dtype.itemsize * math.prod(shape)
+        limit = hdf5_layout.PROVENANCE if name == "provenance" else most
+        if length > limit:
+            raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}.")
+
+
+def _feature_tables(file: h5py.File) -> list[str]:
+    for name in file["layers"]:
+        if not hdf5_layout.LAYER_NAME.fullmatch(name):
+            raise UserError(
+                f"layer name {name!r} must be letters, digits, '.', '_' and '-' only; rename it."
+            )
+    return ["features", *(f"layers/{name}" for name in file["layers"])]
+
+
+def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
+    """Return the types of a file's optional columns, by table."""
+    if "columns" not in file:
+        return {}
+    group = file["columns"]
+    if hdf5.attribute(file, "format_version") == hdf5_layout.VERSIONS[0]:
+        raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
+    if not isinstance(group, h5py.Group) or not len(group):
+        raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
+    for name in group:
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown(f"column of {path}", name, hdf5_layout.COLUMNS)
+    return {f"columns/{name}": hdf5_layout.COLUMNS[name] for name in group}
+
+
+def _row_tables(file: h5py.File) -> list[str]:
+    """Tables of one value a sample: labels, splits, ids, and the optional columns."""
+    return [*hdf5_layout.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
+
+
+def check_metadata(path: Path, file: h5py.File) -> None:
+    """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
+    if hdf5_layout.metadata_digest(file) != hdf5.attribute(file["checksums"], "metadata"):
+        raise DamagedFileError(
+            f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
+        )
+    tables = _feature_tables(file)
+    content = hdf5_layout.content_digest(
+        (
+            hdf5_layout.table_signature(table, file[table].dtype, file[table].shape),
+            file[f"checksums/{table}"][()].tobytes(),
+        )
+        for table in tables
+    )
+    if content != hdf5.attribute(file["digests"], "content"):
+        raise DamagedFileError(
+            f"{path} is damaged: the checksums of its features do not match the content digest; "
+            "copy or extract it again."
+        )
+    damage = [span for table in _row_tables(file) for span in find_damage(file, table)]
+    if damage:
+        raise damaged_error(path, damage)
+
+
+def read_rows(file: h5py.File, table: str, first: int, end: int) -> NDArray[Any] | None:
+    """Return rows of a table as stored, or None where HDF5 cannot read them."""
+    try:
+        rows: NDArray[Any] = file[table][first:end]
+    except (OSError, RuntimeError):  # a broken chunk of a compressed table
+        return None
+    return rows
+
+
+def find_damage(file: h5py.File, table: str) -> list[tuple[str, int, int]]:
+    damage = []
+    sums = file[f"checksums/{table}"][()]
+    for block, (first, end) in enumerate(hdf5_layout.block_ranges(file[table].shape[0])):
+        rows = read_rows(file, table, first, end)
+        if rows is None or hdf5_layout.block_digest(rows) != sums[block].tobytes():
+            damage.append((table, first, end))
+    return damage
+
+
+def damaged_error(path: Path, damage: Sequence[tuple[str, int, int]]) -> DamagedFileError:
+    spans = [f"rows {first}-{end - 1} of {table}" for table, first, end in damage]
+    more = f" and {len(spans) - 3} more blocks" if len(spans) > 3 else ""
+    return DamagedFileError(
+        f"{path} is damaged: {', '.join(spans[:3])}{more} do not match their checksums; copy or "
+        "extract it again (`embedbench verify` lists all damage)."
+    )

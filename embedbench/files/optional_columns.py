@@ -1,0 +1,137 @@
+"""The optional columns of a file: one value a sample, by which streams can be cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError, short, unknown
+
+from . import hdf5_layout
+from .sample_lists import read_lines
+
+
+def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, NDArray[Any]]:
+    """Return columns in the types of the format; whole numbers may stand for texts.
+
+    Parameters
+    ----------
+    columns : mapping
+        Values (n,) by name: `domain` and `group`, texts; `time`, finite numbers.
+    n : int
+        Number of samples.
+
+    Raises
+    ------
+    UserError
+        A name is unknown, or values have another type or number.
+    """
+    for name in columns:
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
+    ordered = {name: np.asarray(columns[name]) for name in hdf5_layout.COLUMNS if name in columns}
+    return {name: _checked(name, values, n) for name, values in ordered.items()}
+
+
+def _checked(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
+    text = hdf5_layout.COLUMNS[name] == "S"
+    if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
+        raise UserError(
+            f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
+            f"{'text' if text else 'number'} for each of {n} samples; convert the column, or leave "
+            "it out."
+        )
+    values = values.astype(np.str_ if text else np.float64)
+    wrong = values == "" if text else ~np.isfinite(values)
+    if wrong.any():
+        raise UserError(
+            f"column {name!r} has {'no text' if text else 'NaN or an infinite value'} in row "
+            f"{int(wrong.argmax())}; give every sample a {'text' if text else 'finite number'}."
+        )
+    return values if text else values + 0.0  # no -0.0
+
+
+def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read columns from a CSV or TSV file, one line a sample, in the order of `ids`.
+
+    The first line is `sample_id` and any of `domain`, `group` and `time`.
+
+    Raises
+    ------
+    UserError
+        A header is unknown; a line is too short, is no number where one is needed, names no sample
+        or one that was named before; or a sample has no line.
+    """
+    if not path.is_file():
+        raise UserError(f"there is no file {path} for --columns; give a CSV file.")
+    lines = read_lines(path)
+    _, head = next(lines, (0, [""]))
+    head = [name.strip() for name in head]
+    names = head[1:]
+    if head[0] != "sample_id" or not names:
+        raise UserError(
+            f"{path} begins with {short(','.join(head))}; expected a first line such as "
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}."
+        )
+    for name in names:
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown(f"column in the first line of {path}:", name, hdf5_layout.COLUMNS)
+    if len(set(names)) < len(names):
+        raise UserError(f"{path} names a column twice in its first line; keep one of each.")
+    values: dict[str, list[str]] = {}  # by sample
+    known = set(ids)
+    for number, (name, *rest) in lines:
+        where = f"{path}, line {number}"
+        if name not in known:
+            raise UserError(f"{where}: no sample {short(name)} in the source; remove the line.")
+        if name in values:
+            raise UserError(f"{where}: sample {short(name)} is listed twice; keep one line.")
+        if len(rest) != len(names) or not all(rest):
+            raise UserError(f"{where}: expected a value for each of {','.join(head)}.")
+        values[name] = rest
+        _check_time(where, dict(zip(names, rest, strict=True)))
+    missing = [name for name in ids if name not in values]
+    if missing:
+        raise UserError(
+            f"{path} has no line for {len(missing)} of {len(ids)} samples, the first "
+            f"{short(missing[0])}; add them."
+        )
+    table = {name: [values[id_][i] for id_ in ids] for i, name in enumerate(names)}
+    return {
+        name: hdf5_layout.texts(column, f"{path}: {name}")
+        if hdf5_layout.COLUMNS[name] == "S"
+        else np.array(column, np.float64)
+        for name, column in table.items()
+    }
+
+
+def _check_time(where: str, line: Mapping[str, str]) -> None:
+    try:
+        fits = math.isfinite(float(line.get("time", "0")))
+    except ValueError:
+        fits = False
+    if not fits:
+        raise UserError(f"{where}: time {short(line['time'])} is not a finite number; correct it.")
+
+
+def pack_column(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a column as it lies in the file."""
+    return hdf5_layout.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
+
+
+def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, NDArray[Any]]:
+    """Read the columns of a file whose tables were checked."""
+    stored = {name: table[()] for name, table in file.get("columns", {}).items()}
+    columns = {
+        k: hdf5_layout.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
+    }
+    try:
+        return checked_columns(columns, n)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error

@@ -1,0 +1,170 @@
+"""Downloading: into a partial file, continued after an interruption, verified, and then named."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.verify import verify
+from embedbench.storage import cache, leases
+from embedbench.storage.atomic_write import continuing
+from embedbench.system.callback_types import Notify, Progress
+
+from . import download_cache
+from .download_cache import FetchedFile
+from .remote_file import LostError, Remote, file_changed
+from .uri import Name
+
+ATTEMPTS = 3  # without a new byte
+
+
+def download(
+    name: Name,
+    remote: Remote,
+    ask: Callable[[Name], Remote],
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> FetchedFile:
+    """Fetch a file that is not in the cache; of several processes one fetches, the others wait.
+
+    Parameters
+    ----------
+    name : Name
+        Its name.
+    remote : Remote
+        What was said of it.
+    ask : callable
+        Asks again, after a connection was lost.
+    progress : callable
+        Takes the bytes that have arrived, and those of the file.
+    notify : callable
+        Takes a sentence, such as that it waits for another process.
+
+    Raises
+    ------
+    UserError
+        The file does not arrive, or is not what it should be. What has arrived is kept, unless it
+        is wrong.
+    """
+    place = download_cache.directory()
+    mark = hashlib.sha256(download_cache.key(remote.url, remote.version).encode()).hexdigest()
+    path = place / f"{mark[:32]}.partial"
+    found: list[FetchedFile] = []
+
+    def is_there() -> bool:
+        found[:] = [f for f in [find_cached(name, remote)] if f]
+        return bool(found)
+
+    lease = leases.wait(path.with_suffix(".lease"), is_there, name.url, notify)
+    if lease is None:
+        return found[0]
+    with lease:
+        sha256 = _arrive(path, name, remote, ask, progress)
+        expected = name.sha256 or remote.sha256
+        if sha256 != expected and expected:
+            path.unlink()
+            raise UserError(
+                f"{remote.url} has the SHA-256 {sha256}, expected {expected}; it is another file "
+                "than the one that was named"
+            )
+        about = FetchedFile(
+            url=remote.url,
+            commit=remote.commit,
+            sha256=sha256,
+            size=remote.size,
+            digests=_verified(path, remote.url),
+        )
+        made = download_cache.put(path, about, name)
+    remember(remote, sha256)
+    return made
+
+
+def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
+    """The file that a server means, if it was fetched."""
+    sha256 = name.sha256 or remote.sha256 or cache.load("names", _key(remote))
+    found = download_cache.find(sha256, name) if isinstance(sha256, str) else None
+    if found is None:
+        return None
+    remember(remote, found.sha256)
+    return FetchedFile(**{**vars(found), "url": remote.url, "commit": remote.commit})
+
+
+def remember(remote: Remote, sha256: str) -> None:
+    """Keep what a name means: in this version, and that it meant it."""
+    for version in {remote.version, sha256} - {""}:
+        cache.save("names", download_cache.key(remote.url, version), sha256)
+
+
+def _key(remote: Remote) -> str:
+    return download_cache.key(remote.url, remote.version) if remote.version else ""
+
+
+def _arrive(
+    path: Path, name: Name, remote: Remote, ask: Callable[[Name], Remote], progress: Progress
+) -> str:
+    """Write the bytes that are missing of a partial file; return the SHA-256 of all."""
+    with continuing(path, f"{remote.url} to the cache") as file:
+        sha, have = hashlib.sha256(), 0
+        if not remote.version or os.fstat(file.fileno()).st_size > remote.size:
+            file.truncate(0)  # nothing says that it is the same file
+        for piece in iter(partial(file.read, 2**20), b""):
+            sha.update(piece)
+            have += len(piece)
+        _check_room(path, remote, have)
+        now, left = remote, ATTEMPTS
+        while have < remote.size:
+            before = have
+            try:
+                for piece in now.read(have, remote.size):
+                    if have + len(piece) > remote.size:
+                        raise UserError(f"{remote.url} is longer than its server said")
+                    file.write(piece)
+                    sha.update(piece)
+                    have += len(piece)
+                    progress(have, remote.size)
+                if have < remote.size:
+                    raise LostError(
+                        f"{remote.url} ended after {have:,} of {remote.size:,} bytes; run the "
+                        "command again to go on from there"
+                    )
+            except LostError:
+                left = ATTEMPTS if have > before else left - 1
+                if not left or not remote.version:
+                    raise
+                now = ask(name)  # its address may have been for a short time
+                if (now.version, now.size) != (remote.version, remote.size):
+                    raise file_changed(remote.url) from None
+    return sha.hexdigest()
+
+
+def _check_room(path: Path, remote: Remote, have: int) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    free, needed = shutil.disk_usage(path.parent).free, remote.size - have
+    if needed > free:
+        raise UserError(
+            f"{remote.url} needs {needed / 1e9:,.1f} GB in {path.parent}, and {free / 1e9:,.1f} GB "
+            "are free; free some space, or name another directory with EMBEDBENCH_CACHE"
+        )
+
+
+def _verified(path: Path, url: str) -> dict[str, str]:
+    """The digests of an embedding file that has arrived, after all of it was verified.
+
+    What is none, or is damaged, is removed.
+    """
+    try:
+        faults = verify(path)
+        if faults:
+            raise DamagedFileError(faults[0])
+        return dict(EmbeddingFile.open(path).digests)
+    except UserError as error:
+        path.unlink(missing_ok=True)
+        reason = str(error).replace(str(path), url)
+        raise type(error)(f"{reason} It was fetched, and is not kept.") from None

@@ -1,0 +1,203 @@
+"""The files that were fetched, in the user's cache: `files/SHA256/NAME`.
+
+They lie by the SHA-256 of their bytes, so that several names of one content are one file. Nobody
+else can read them, what another user wrote is not believed, and a file that has changed since it
+was fetched is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from embedbench.config.json_types import UNWRITTEN, JsonRecord, parse_json
+from embedbench.errors import UserError
+from embedbench.storage import atomic_write, cache, leases
+
+from .uri import Name
+
+ABOUT = ".about.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchedFile(JsonRecord):
+    """A file that was fetched.
+
+    Parameters
+    ----------
+    url : str
+        Its name; of a file of the hub with the commit.
+    commit : str or None
+        The commit of a file of the hub.
+    sha256 : str
+        SHA-256 of its bytes.
+    size : int
+        Bytes.
+    digests : dict
+        The digests of the embedding file.
+    path : Path
+        Where it lies.
+    used : str
+        When it was last used, UTC.
+    """
+
+    url: str
+    commit: str | None = None
+    sha256: str
+    size: int
+    digests: dict[str, str]
+    path: str = field(default="", metadata=UNWRITTEN)
+    used: str = field(default="", metadata=UNWRITTEN)
+
+    @property
+    def fixed(self) -> str:
+        """A name that can mean this content only."""
+        return self.url if self.commit else str(Name(self.url, self.sha256))
+
+
+def directory() -> Path:
+    """The directory of the files; it is made if it is not there.
+
+    Raises
+    ------
+    UserError
+        It cannot be made, or belongs to another user.
+    """
+    place = cache.directory() / "files"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot make {place} ({error.strerror}), where fetched files lie; name another "
+            "directory with EMBEDBENCH_CACHE"
+        ) from error
+    if not _is_mine(place):
+        raise UserError(
+            f"{place}, where fetched files lie, belongs to another user; name another directory "
+            "with EMBEDBENCH_CACHE"
+        )
+    return place
+
+
+def cache_path(sha256: str, name: Name) -> Path:
+    """Where a file lies that was fetched under a name."""
+    return directory() / sha256 / name.basename
+
+
+def find(sha256: str, name: Name) -> FetchedFile | None:
+    """The file with these bytes, under the last part of a name; None if it was not fetched."""
+    about = _about(cache.directory() / "files" / sha256)
+    if about is None:
+        return None
+    path = cache_path(sha256, name)
+    if not _is_whole(path, sha256):
+        twins = (p for p in _files(path.parent) if _is_whole(p, sha256))
+        if (twin := next(twins, None)) is None:
+            return None
+        atomic_write.second_name(twin, path)
+    with contextlib.suppress(OSError):
+        os.utime(path.parent / ABOUT)  # says when it was last used
+    known = {"url": name.url, "commit": name.commit, "sha256": sha256}
+    return _at(FetchedFile.from_json(about.to_json() | known), path)
+
+
+def find_content(content: str, name: Name) -> FetchedFile | None:
+    """The file of a name with this content digest; None if it was not fetched."""
+    for entry in entries():
+        same = cache.load("names", key(name.url, entry.sha256)) == entry.sha256
+        if entry.digests.get("content") != content or not same:
+            continue
+        if found := find(entry.sha256, name):
+            return found
+    return None
+
+
+def key(url: str, version: str) -> str:
+    """The key of what a name meant in one version, or that it meant one SHA-256 once."""
+    return f"{url} {version}"
+
+
+def put(partial: Path, about: FetchedFile, name: Name) -> FetchedFile:
+    """Take in a file that was verified; it disappears from its place."""
+    path = cache_path(about.sha256, name)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    atomic_write.name_complete(partial, path)
+    atomic_write.write_safely(path.parent / ABOUT, json.dumps(about.to_json()))
+    return _at(about, path)
+
+
+def entries() -> list[FetchedFile]:
+    """All fetched files, those used last first."""
+    found = (_about(place) for place in _places())
+    return sorted((f for f in found if f), key=lambda f: f.used, reverse=True)
+
+
+def prune() -> tuple[int, int]:
+    """Remove all fetched files, and those begun; return how many, and their bytes.
+
+    What another process is fetching is kept, and so is whatever is not ours.
+    """
+    count = size = 0
+    for place in _places():
+        about = _about(place)
+        with contextlib.suppress(OSError):
+            for path in [*place.iterdir()]:
+                path.unlink()
+            place.rmdir()
+        count, size = count + 1, size + (about.size if about else 0)
+    for partial in (cache.directory() / "files").glob("*.partial"):
+        if leases.is_free(partial.with_suffix(".lease")):
+            count, size = count + 1, size + partial.stat().st_size
+            partial.unlink()
+    if (names := cache.directory() / "names").is_dir():
+        shutil.rmtree(names, ignore_errors=True)
+    return count, size
+
+
+def _places() -> Iterator[Path]:
+    root = cache.directory() / "files"
+    if root.is_dir() and _is_mine(root):
+        yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and _is_mine(p))
+
+
+def _files(place: Path) -> list[Path]:
+    """The names of one content, in a directory."""
+    return sorted(p for p in place.iterdir() if not p.name.startswith("."))
+
+
+def _about(place: Path) -> FetchedFile | None:
+    """What is known of the file in a directory; None where something is missing or not ours."""
+    about = place / ABOUT
+    try:
+        files = _files(place)
+        if not (files and _is_mine(place) and _is_mine(about)):
+            return None
+        used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
+        data = parse_json(atomic_write.read_text(about), str(about))
+        return _at(FetchedFile.from_json(data, str(about)), files[0], f"{used:%Y-%m-%d %H:%M}")
+    except (OSError, UserError):
+        return None
+
+
+def _at(about: FetchedFile, path: Path, used: str = "") -> FetchedFile:
+    return FetchedFile(**{**vars(about), "path": str(path), "used": used})
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    """Whether a file is as it was fetched; it is read again only if it has changed."""
+    try:
+        return _is_mine(path) and cache.sha256(path) == sha256
+    except OSError:
+        return False
+
+
+def _is_mine(path: Path) -> bool:
+    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()

@@ -1,0 +1,212 @@
+"""From the name of a file to a path on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedbench.errors import UserError
+from embedbench.storage import cache
+from embedbench.storage.atomic_write import check_regular, unreadable
+from embedbench.system.callback_types import Notify, Progress
+
+from . import catalog
+from .uri import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
+
+if TYPE_CHECKING:
+    from .download_cache import FetchedFile
+    from .remote_file import Remote
+
+ANOTHER = "it is another file than the one that was named"
+
+
+def local(
+    name: str | Path,
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> Path:
+    """The path of a file, which is fetched if its name says that it lies elsewhere.
+
+    A path stays a path, and costs nothing. The network is asked only for names, and not for a fixed
+    one (see `files.remote.uri`) that was fetched before.
+
+    Parameters
+    ----------
+    name : str or Path
+        A path, or a name such as `hf://datasets/ORG/NAME@REV/file.h5`.
+    progress : callable
+        Takes the bytes that have arrived, and those of the file.
+    notify : callable
+        Takes a sentence, such as that it waits for another process.
+
+    Raises
+    ------
+    UserError
+        The file cannot be had, or is not what its name says.
+    """
+    text = str(name)
+    if not is_name(text):
+        return Path(name)
+    return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
+
+
+def pin_name(
+    name: str,
+    *,
+    expect: str | None = None,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> str:
+    """The name that can mean only what `name` means now; the file is fetched.
+
+    Such a name needs no network on this machine, and means the same on another one.
+
+    Parameters
+    ----------
+    name : str
+        A path, which stays as it is, or a name.
+    expect : str or None
+        The content digest that the file must have.
+    progress, notify : callable
+        See `local`.
+    """
+    result = as_written(name)
+    if is_name(name) and not catalog.find_shipped(name):
+        if here := find_here(name):
+            result = str(here)
+        else:
+            result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
+    if expect is not None:
+        _check(name, local(result), expect)
+    return result
+
+
+def find_here(text: str) -> Path | None:
+    """The path of a name that is never fetched: of a file of the package, or `file:///…`.
+
+    Raises
+    ------
+    UserError
+        The file of this machine is missing, or its SHA-256 is not that of the name.
+    """
+    if text.startswith(KNOWN):
+        return catalog.find_shipped(text)
+    name = Name.parse(text)
+    if name.scheme not in LOCAL:
+        return None
+    path = Path(name.path).expanduser()
+    try:
+        check_regular(path.stat().st_mode)
+        sha256 = cache.sha256(path) if name.sha256 else None
+    except OSError as error:
+        raise unreadable(path, error, "check the name") from error
+    if sha256 != name.sha256:
+        raise UserError(f"{path} has the SHA-256 {sha256}, expected {name.sha256}; {ANOTHER}")
+    return path
+
+
+def fetch(
+    text: str,
+    *,
+    expect: str | None = None,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> FetchedFile:
+    """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
+    from .download import download, find_cached
+
+    entry = catalog.entry(text) if text.startswith(KNOWN) else None
+    name = parse_name(text)
+    if (found := _without_asking(name, expect)) is None:
+        remote = ask(name)
+        found = find_cached(name, remote) or download(
+            name, remote, ask, progress=progress, notify=notify
+        )
+    if entry:
+        _check(text, Path(found.path), entry.content)
+    return found
+
+
+def parse_name(text: str) -> Name:
+    """What a name means; a known file that the package ships has no `Name`.
+
+    Raises
+    ------
+    UserError
+        The name is wrong or not known.
+    """
+    if not text.startswith(KNOWN):
+        return Name.parse(text)
+    entry = catalog.entry(text)
+    return Name(Name.parse(entry.url).url, entry.sha256)
+
+
+def ask(name: Name) -> Remote:
+    """What a server or store says of a file."""
+    if name.scheme == HUB:
+        from . import hub_files
+
+        return hub_files.ask(name)
+    if name.scheme in WEB:
+        from . import http_files
+
+        return http_files.ask(http_files.Address(name.url, name.url))
+    from . import fsspec_files
+
+    return fsspec_files.ask(name)
+
+
+def origin(name: str) -> FetchedFile | None:
+    """What is known of a file that was fetched by a fixed name; None for paths."""
+    if not is_name(name) or find_here(name):
+        return None
+    return _without_asking(parse_name(name), None)
+
+
+def _without_asking(name: Name, expect: str | None) -> FetchedFile | None:
+    """The file in the cache, where the name or the content digest decides what it is."""
+    from . import download_cache
+
+    sha256 = name.sha256
+    if sha256 is None and name.commit:
+        sha256 = cache.load("names", download_cache.key(name.url, name.commit))
+    if isinstance(sha256, str):
+        return download_cache.find(sha256, name)
+    return download_cache.find_content(expect, name) if expect else None
+
+
+def _check(name: str, path: Path, expect: str) -> None:
+    """Refuse a file with another content than the expected one."""
+    from embedbench.files.embedding_file import EmbeddingFile
+
+    content = EmbeddingFile.open(path).digests["content"]
+    if content != expect:
+        raise UserError(f"{name} has the content digest {content}, expected {expect}; {ANOTHER}")
+
+
+def all_fixed(
+    names: Sequence[str],
+    expect: Sequence[str] = (),
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> tuple[str, ...]:
+    """`pin_name` for several files, and as many content digests, if any.
+
+    Raises
+    ------
+    UserError
+        There are other numbers of names and digests.
+    """
+    if expect and len(expect) != len(names):
+        raise UserError(
+            f"--expect takes a content digest for each file: {len(names)} files, {len(expect)} "
+            "digests"
+        )
+    digests: Sequence[str | None] = expect or [None] * len(names)
+    return tuple(
+        pin_name(n, expect=d, progress=progress, notify=notify)
+        for n, d in zip(names, digests, strict=True)
+    )

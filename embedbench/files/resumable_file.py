@@ -1,0 +1,349 @@
+"""Writing an embedding file block by block, by one process or several; interrupted work resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.storage import hdf5, leases
+from embedbench.storage.atomic_write import (
+    open_regular,
+    sync_path,
+    temporary_name,
+    write_safely,
+    writing,
+)
+from embedbench.system.callback_types import Notify
+
+from . import hdf5_layout
+from .embedding_file import EmbeddingFile
+from .output_path import Target, check_target, drop, made_at, read_text, text_digest
+from .sample_list import Samples
+from .write_file import assemble, check_rows
+
+
+class Partial:
+    """Unfinished work on an embedding file: a directory `.NAME.partial` beside it.
+
+    Every block is one file with its own checksum, written under a temporary name and renamed. Work
+    that was killed at any moment therefore resumes with the complete blocks. Several processes may
+    share the directory: leases say who is at which block, and the file gets its name by one rename.
+
+    Parameters
+    ----------
+    target : Target, str or PathLike
+        Where the embedding file is to be written.
+    job : mapping
+        What determines the rows (digest of the sources, recipe, block size), as plain JSON.
+    overwrite : bool
+        Unless a `Target` is given: replace an existing embedding file, and drop unfinished work of
+        another job that no living process is at.
+
+    Raises
+    ------
+    UserError
+        The file exists, its directory does not, or unfinished work of another job is there.
+    """
+
+    BLOCK = hdf5_layout.BLOCK
+
+    def __init__(
+        self,
+        target: Target | str | os.PathLike[str],
+        job: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        if not isinstance(target, Target):
+            target = check_target(Path(target), overwrite=overwrite)
+        self.target, self.path, self.directory = target, target.path, target.directory
+        self._text = hdf5_layout.canonical_json(job)
+        self._job = text_digest(self._text)
+        self._notes: dict[int, Any] = {}
+        if not self.is_published():
+            target.check_free()
+            self._join()
+        self.origin = read_text(self.directory / "origin")
+
+    @classmethod
+    def joined(cls, target: Target, job: Mapping[str, Any], origin: str) -> Self:
+        """Return the work that another process began, to help it.
+
+        Parameters
+        ----------
+        target, job : Target, mapping
+            Those of that process.
+        origin : str
+            The `origin` of its work.
+
+        Raises
+        ------
+        UserError
+            It is not here: it has ended, or this machine does not share the directory.
+        """
+        if read_text(target.directory / "origin") != origin:
+            raise UserError(
+                f"{target.directory}, which the command made, is not there; to extract on several "
+                "machines, write the file to a directory that all of them share."
+            )
+        return cls(target, job)
+
+    def is_published(self) -> bool:
+        """Whether this job has made the file since the target was checked."""
+        made = made_at(self.path)
+        return made is not None and made[0] == self._job and made[1] != self.target.before
+
+    def is_gone(self) -> bool:
+        """Whether another process has removed the directory."""
+        return not self.origin or read_text(self.directory / "origin") != self.origin
+
+    def at_work(self) -> leases.Lease:
+        """A lease with which no other process drops the directory, as a context manager."""
+        lease = leases.take(self.directory / f"{secrets.token_hex(8)}.lease")
+        assert lease is not None  # nobody else has this name
+        return lease
+
+    def lease(self, block: int) -> Path:
+        """The lease on a block."""
+        return self.directory / f"block-{block:06d}.lease"
+
+    def done(self) -> set[int]:
+        """Return the numbers of the complete blocks."""
+        self._notes.clear()
+        return {block for block in self._numbers() if self.is_whole(block)}
+
+    def is_whole(self, block: int) -> bool:
+        """Whether a block is complete, whichever process made it."""
+        if block not in self._notes and self._file(block).is_file():
+            with suppress(DamagedFileError):
+                self._notes[block] = read_block(self._file(block), self._job)[1]
+        return block in self._notes
+
+    def note(self, block: int) -> Any:
+        """Return the note that was written with a complete block."""
+        return self._notes.get(block)
+
+    def write(
+        self,
+        block: int,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        ids: Sequence[str] = (),
+        note: Any = None,
+    ) -> None:
+        """Keep one block of consecutive rows.
+
+        Parameters
+        ----------
+        block : int
+            Number of the block, from 0; blocks may be written in any order.
+        arrays : mapping
+            `features` and `layers/NAME`, (n, D) float32 or float16 with the same n; or only
+            `features`, images as in `write_file`.
+        ids : sequence of str
+            Ids of the n samples, to name one whose features are not finite.
+        note : object
+            Plain JSON kept with the block, such as which samples were skipped.
+        """
+        if len({len(rows) for rows in arrays.values()}) != 1:
+            raise UserError(f"block {block}: every table needs the same number of rows.")
+        for name, rows in arrays.items():
+            check_rows(name, rows, 0, ids)
+        if self.is_gone():
+            raise UserError(f"another process has dropped {self.directory}; start again.")
+        write_block(self._file(block), arrays, note, self._job)
+        self._notes[block] = note
+
+    def finish(
+        self,
+        samples: Samples,
+        provenance: Mapping[str, Any],
+        *,
+        skipped: Sequence[Any] = (),
+        columns: Mapping[str, NDArray[Any]] | None = None,
+        compress: bool = False,
+        notify: Notify = lambda _: None,
+    ) -> EmbeddingFile:
+        """Put the blocks together into the embedding file, and remove the directory.
+
+        Parameters
+        ----------
+        samples : Samples
+            The rows of all blocks, in order; skipped samples are not among them.
+        provenance : mapping
+            What made the features, as plain JSON.
+        skipped : sequence of object
+            Samples that were left out, and why, as plain JSON; kept in the provenance.
+        columns : mapping or None
+            As in `write_file`.
+        compress : bool
+            Store features with gzip; it pays for pixels, not for embeddings.
+        notify : callable
+            Called with a message if another process is doing this, which is waited for.
+        """
+        provenance = {**provenance, "skipped": list(skipped), "job_sha256": self._job}
+        at = self.directory / "finish.lease"
+        lease = leases.wait(at, self.is_published, str(self.path), notify)
+        if lease is not None:
+            with lease:
+                self.target.check_free()
+                with writing(self.path, within=self.directory) as temporary:
+                    assemble(
+                        temporary,
+                        samples,
+                        provenance,
+                        self._blocks(),
+                        columns=columns,
+                        compress=compress,
+                    )
+                hdf5.trust(self.path)
+                with suppress(UserError):
+                    drop(self.directory)
+        return EmbeddingFile.open(self.path)
+
+    def _file(self, block: int) -> Path:
+        return self.directory / f"block-{block:06d}.bin"
+
+    def _numbers(self) -> list[int]:
+        """Numbers of the blocks, complete or not."""
+        names = (re.fullmatch(r"block-(\d+)\.bin", p.name) for p in self.directory.glob("*.bin"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def _blocks(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        for number, block in enumerate(self._numbers()):
+            if number != block:
+                raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
+            yield read_block(self._file(block), self._job)[0]
+
+    def _join(self) -> None:
+        """Share the directory of this job, or make it."""
+        while self.directory.exists() or not self._make():
+            stored = read_text(self.directory / "job.json")
+            if stored == self._text:
+                return
+            self._check_other(stored)
+            held = [p for p in self.directory.glob("*.lease") if not leases.is_free(p)]
+            if read_text(self.directory / "job.json") != stored:
+                continue  # it is another directory by now
+            if held:
+                raise UserError(
+                    f"{leases.holder(held[0]) or 'another process'} is at work on another file "
+                    f"{self.path}; wait for it, choose another name, or remove {self.directory} "
+                    "if that process has ended."
+                )
+            drop(self.directory)
+
+    def _make(self) -> bool:
+        """Make the directory; False if another process was first."""
+        made = temporary_name(self.directory)
+        try:
+            made.mkdir()
+        except OSError as error:
+            raise UserError(f"cannot write in {made.parent} ({error.strerror}).") from error
+        try:
+            write_safely(made / "job.json", self._text)
+            write_safely(made / "origin", f"{secrets.token_hex(8)}\n{self.target.before}")
+            made.rename(self.directory)
+        except (OSError, UserError) as error:
+            swept = not made.exists()
+            shutil.rmtree(made, ignore_errors=True)
+            if swept or self.directory.exists():
+                return False
+            raise UserError(f"cannot make {self.directory} ({error}).") from error
+        sync_path(made.parent)
+        return True
+
+    def _check_other(self, stored: str) -> None:
+        """Refuse work of another job, unless it may be dropped or does not say of which job."""
+        try:
+            there = parse_json(stored, "job.json")
+        except UserError:
+            return
+        if isinstance(there, dict) and not self.target.overwrite:
+            job = json.loads(self._text)
+            keys = sorted(key for key in {*job, *there} if job.get(key) != there.get(key))
+            raise UserError(
+                f"{self.directory} holds unfinished work of another job (it differs in "
+                f"{', '.join(keys)}); repeat that job to finish it, or drop it with --overwrite."
+            )
+
+
+# A block of unfinished work on an embedding file: one file with its own checksum.
+
+
+@dataclass(frozen=True)
+class _Head(JsonRecord):
+    """The first line: name, type and shape of each table, the note, and the digest of the job."""
+
+    tables: tuple[tuple[Any, ...], ...]
+    note: Any
+    job: str
+
+
+def write_block(path: Path, arrays: Mapping[str, NDArray[Any]], note: Any, job: str) -> None:
+    """Write a block under a temporary name, and rename it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    arrays : mapping
+        The rows of every table.
+    note : object
+        Plain JSON that is kept with them.
+    job : str
+        Digest of the job that the block belongs to.
+    """
+    tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
+    head = hdf5_layout.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
+    body = head + b"".join(
+        rows.astype(hdf5_layout.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
+        for rows in arrays.values()
+    )
+    digest = hashlib.sha256(body).hexdigest().encode()
+    write_safely(path, digest + b"\n" + body)
+
+
+def read_block(path: Path, job: str) -> tuple[dict[str, NDArray[Any]], Any]:
+    """Return the tables and the note of a block.
+
+    Raises
+    ------
+    DamagedFileError
+        It is damaged, or a block of another job.
+    """
+    try:
+        with open_regular(path) as file:
+            digest, _, body = file.read().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            raise ValueError("its checksum is wrong")
+        line, _, data = body.partition(b"\n")
+        head = _Head.from_json(parse_json(line, "its first line"), "its first line")
+        if head.job != job:
+            raise ValueError("it belongs to another job")
+        arrays = {}
+        offset = 0
+        for name, dtype, shape in head.tables:
+            rows = np.frombuffer(data, hdf5_layout.FEATURE_TYPES[dtype], math.prod(shape), offset)
+            arrays[str(name)] = rows.reshape(shape)
+            offset += rows.nbytes
+        return arrays, head.note
+    except (UserError, OSError, LookupError, TypeError, ValueError) as error:
+        raise DamagedFileError(
+            f"{path} is damaged ({error}); run the same command again to redo it."
+        ) from error

@@ -1,0 +1,286 @@
+"""Assembling rows, samples and provenance into one HDF5 file, as docs/format.md describes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.storage import hdf5
+from embedbench.storage.atomic_write import writing
+
+from . import hdf5_layout
+from .embedding_file import EmbeddingFile
+from .formats.sliced_tables import SampleTable
+from .optional_columns import checked_columns, pack_column
+from .output_path import check_target
+from .provenance import read_provenance
+from .sample_list import SPLITS, Samples
+
+_LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_LAYER = (hdf5_layout.TABLES[hdf5_layout.EMBEDDING],)  # the form of a layer
+
+
+def assemble(
+    path: Path,
+    samples: Samples,
+    provenance: Mapping[str, Any],
+    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    *,
+    columns: Mapping[str, NDArray[Any]] | None = None,
+    compress: bool = False,
+) -> None:
+    """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
+
+    Only one chunk is in memory at a time, so memory does not grow with the number of rows. `path`
+    is a temporary name of `disk.writing`, which removes the file after an error.
+    """
+    samples.check()
+    columns = checked_columns(columns or {}, len(samples.ids))
+    provenance = _completed(provenance, samples)
+    text = hdf5_layout.canonical_json(provenance).encode()
+    read_provenance(text, "the provenance")
+    if len(text) > hdf5_layout.PROVENANCE:
+        raise UserError(
+            f"the provenance has {len(text):,} bytes; an embedding file holds at most "
+            f"{hdf5_layout.PROVENANCE:,}, so make it shorter."
+        )
+    recipe = hdf5_layout.recipe_digest(provenance)
+    with h5py.File(path, "w", libver=("v108", "v108")) as file:
+        hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
+        hdf5_layout.set_attribute(
+            file, "format_version", hdf5_layout.lowest_version(provenance, columns)
+        )
+        file.create_group("layers")
+        sums = file.create_group("checksums")
+        sums.create_group("layers")
+        kind, tables = _write_features(file, samples, chunks, compress=compress)
+        hdf5_layout.set_attribute(file, "kind", kind)
+        _write_samples(file, samples)
+        _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
+        _write_column(file, "provenance", np.array(text))
+        digests = file.create_group("digests")
+        hdf5_layout.set_attribute(digests, "samples", samples.digest())
+        hdf5_layout.set_attribute(digests, "recipe", recipe)
+        hdf5_layout.set_attribute(digests, "content", hdf5_layout.content_digest(tables))
+        if columns:
+            hdf5_layout.set_attribute(digests, "columns", hdf5_layout.columns_digest(columns))
+        hdf5_layout.set_attribute(sums, "metadata", hdf5_layout.metadata_digest(file))
+
+
+def check_rows(
+    table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
+) -> None:
+    """Raise UserError unless the rows are finite embeddings, or images, as in `layout.TABLES`.
+
+    Parameters
+    ----------
+    table : str
+        `features` or `layers/NAME`.
+    rows : array
+        The rows to check.
+    first : int
+        Row number of the first one in the file.
+    ids : sequence of str or array of str
+        Ids of all samples, to name a bad one; may be empty if they are not known yet.
+    """
+    layer = table.removeprefix("layers/")
+    if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
+        raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
+    kind = hdf5_layout.find_kind(rows.dtype, rows.shape)
+    if kind is None or (table != "features" and kind != hdf5_layout.EMBEDDING):
+        either = ", or ".join(hdf5_layout.TABLES.values() if table == "features" else _LAYER)
+        raise UserError(
+            f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
+        )
+    if kind == hdf5_layout.EMBEDDING and not np.isfinite(rows).all():
+        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
+        raise UserError(
+            f"row {first + bad} of {table}{who} holds NaN or infinite values; "
+            "remove that sample, or compute it in float32."
+        )
+
+
+class _Table:
+    """One feature table being written: rows go in, block checksums come out."""
+
+    def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
+        self.name = name
+        self.dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
+        self.shape = (n, *rows.shape[1:])
+        storage = {"chunks": (min(n, hdf5_layout.BLOCK), *rows.shape[1:])} if compress else {}
+        filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
+        self.data = file.create_dataset(
+            name, self.shape, self.dtype, **storage, **(filters if compress else {})
+        )
+        self.filled = 0
+        self.sums = bytearray()
+        self._hash = hashlib.sha256()
+
+    def add(self, rows: NDArray[Any], ids: NDArray[np.str_]) -> None:
+        check_rows(self.name, rows, self.filled, ids)
+        room = self.shape[0] - self.filled
+        if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
+            raise UserError(
+                f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
+                f"from {self.filled} on are {rows.dtype} of shape {rows.shape}."
+            )
+        rows = np.ascontiguousarray(rows, dtype=self.dtype)
+        self.data[self.filled : self.filled + len(rows)] = rows
+        while len(rows):
+            part = rows[: hdf5_layout.BLOCK - self.filled % hdf5_layout.BLOCK]
+            self._hash.update(part.view(np.uint8).data)
+            self.filled += len(part)
+            rows = rows[len(part) :]
+            if self.filled % hdf5_layout.BLOCK == 0 or self.filled == self.shape[0]:
+                self.sums += self._hash.digest()
+                self._hash = hashlib.sha256()
+
+
+def _write_features(
+    file: h5py.File,
+    samples: Samples,
+    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    *,
+    compress: bool,
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """Write all feature tables; return the kind of file, and signature and checksums per table."""
+    n = len(samples.ids)
+    tables: dict[str, _Table] = {}
+    for chunk in chunks:
+        for name, rows in chunk.items():
+            if name not in tables:
+                check_rows(name, rows, 0, samples.ids)
+                tables[name] = _Table(file, name, rows, n, compress)
+            tables[name].add(rows, samples.ids)
+    if "features" not in tables:
+        raise UserError("no features were given; give a table 'features' of shape (N, D).")
+    for table in tables.values():
+        if table.filled != n:
+            raise UserError(
+                f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
+            )
+        _write_sums(file, table.name, bytes(table.sums))
+    kind = hdf5_layout.find_kind(tables["features"].dtype, tables["features"].shape)
+    assert kind is not None
+    if kind == hdf5_layout.PIXELS and len(tables) > 1:
+        raise UserError("images have no layers beside them; leave the layers out.")
+    return kind, [
+        (hdf5_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
+        for table in tables.values()
+    ]
+
+
+def _write_samples(file: h5py.File, samples: Samples) -> None:
+    rows = {
+        "labels": samples.labels.astype("<i4"),
+        "split": samples.split,
+        "sample_ids": hdf5_layout.pack_strings(samples.ids),
+    }
+    _write_rows(file, rows)
+    meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
+    hdf5_layout.set_attribute(file["split"], "meaning", meaning)
+    _write_column(file, "classes", hdf5_layout.pack_strings(samples.classes))
+    _write_column(file, "parents", samples.parents.astype("<i4"))
+
+
+def _write_rows(file: h5py.File, tables: Mapping[str, NDArray[Any]]) -> None:
+    """Write tables of one value a sample, and their checksums."""
+    for name, values in tables.items():
+        _write_column(file, name, values)
+        blocks = hdf5_layout.block_ranges(len(values))
+        _write_sums(file, name, b"".join(hdf5_layout.block_digest(values[a:b]) for a, b in blocks))
+
+
+def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind == "S":
+        values = values.astype(h5py.string_dtype("utf-8", values.dtype.itemsize))
+    file.create_dataset(name, data=values)
+
+
+def _write_sums(file: h5py.File, name: str, sums: bytes) -> None:
+    file[f"checksums/{name}"] = np.frombuffer(sums, np.uint8).reshape(-1, 32)
+
+
+def _completed(provenance: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
+    """Return the provenance with date, writer and sample list filled in where they are missing."""
+    made_by = {"embedbench": metadata.version("embedbench-cl")}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    source = {"sample_list_sha256": samples.digest(), **(provenance.get("source") or {})}
+    filled = {"date_utc": now, "made_by": made_by, "skipped": []}
+    return {**filled, **provenance, "source": source}
+
+
+# Writing an embedding file at once; `embedbench.files.resumable_file` writes one block by block.
+#
+# docs/format.md describes the format. A file appears under its name only when it is complete.
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    samples: Samples,
+    features: SampleTable,
+    provenance: Mapping[str, Any],
+    *,
+    layers: Mapping[str, SampleTable] | None = None,
+    columns: Mapping[str, NDArray[Any]] | None = None,
+    overwrite: bool = False,
+    compress: bool = False,
+) -> EmbeddingFile:
+    """Write an embedding file under a temporary name, and rename it when it is complete.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Path of the file.
+    samples : Samples
+        Ids, labels, splits and hierarchy of the N rows.
+    features : array
+        (N, D) float32 or float16; for a pixel file, images, (N, H, W, C) uint8.
+    provenance : mapping
+        What made the features, as plain JSON; `date_utc` and `made_by` are filled in.
+    layers : mapping or None
+        (N, D_l) float32 or float16 of each intermediate embedding.
+    columns : mapping or None
+        Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
+        number.
+    overwrite : bool
+        Replace an existing file.
+    compress : bool
+        Store features with gzip; it pays for pixels, not for embeddings.
+
+    Raises
+    ------
+    UserError
+        The file exists, its directory does not, or samples, features or columns are not valid.
+    """
+    path = Path(path)
+    check_target(path, overwrite=overwrite)
+    tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
+    chunks = _chunks(tables, len(samples.ids))
+    with writing(path) as temporary:
+        assemble(temporary, samples, provenance, chunks, columns=columns, compress=compress)
+    hdf5.trust(path)
+    return EmbeddingFile.open(path)
+
+
+def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield whole tables of n rows block by block."""
+    for name, values in tables.items():
+        if len(values) != n:
+            raise UserError(
+                f"{name} has {len(values)} rows for {n} sample ids; give one row per sample."
+            )
+    for first, end in hdf5_layout.block_ranges(n):
+        yield {name: values[first:end] for name, values in tables.items()}

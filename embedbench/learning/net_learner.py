@@ -1,0 +1,98 @@
+"""The shared part of gradient learners: trunk and head, an optimiser, the one training loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from embedbench.config.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+from .image_settings import ImageTraining
+from .learner import Context, Footprint, Learner, Tags
+from .net_settings import check_training, net_bytes, predict, trunk_and_head
+from .optimisers import fresh_optimiser
+from .stopping import Stop
+from .training_loop import train
+
+
+@dataclass
+class NetLearner(Learner):
+    """Base of learners with a network. A method adds fields, and a `learn` that calls `train`.
+
+    It has no `learn`, so it is not a learner itself.
+
+    Parameters
+    ----------
+    trunk : str
+        The network below the head: "mlp"; "linear" for none at all; for images also "resnet8",
+        "resnet20", "resnet32" (He et al. 2016) or a model of timm. "mlp" and "linear" flatten
+        images.
+    units : int
+        Hidden units per layer, of the trunk "mlp".
+    layers : int
+        Number of hidden layers, of the trunk "mlp".
+    batch_size : int
+        Samples per step.
+    lr : float
+        Learning rate.
+    weight_decay : float
+        Weight decay of the optimiser.
+    optimiser : str
+        "nadam", "adam", "sgd" (momentum 0.9) or "plain-sgd" (none).
+    optimiser_state : str
+        "fresh": a new optimiser in every session; "kept": one for all sessions.
+    stop : Stop
+        When training a session ends.
+    images : ImageTraining
+        How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
+    """
+
+    trunk: str = "mlp"
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
+
+    tags: ClassVar[Tags] = Tags(images=True)
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.begin(trunk_and_head(self, spec, seeds.init), seeds, device)
+
+    def begin(self, net: nn.Module, seeds: Seeds, device: str) -> None:
+        """Start with a network and a fresh optimiser, before the first session."""
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net = net.to(device)
+        self.optimiser_ = fresh_optimiser(self, self.net)
+
+    def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
+        """Train the network on a session; return the log.
+
+        Parameters
+        ----------
+        session : Session
+            The data to train on; it may hold more than the runner's session, such as exemplars.
+        ctx : Context
+            The context that `learn` got.
+        **hooks : object
+            The method's additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`,
+            `validate` and `draws`.
+        """
+        return train(self, session, ctx, **hooks)
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return predict(self.net, x)
+
+    def footprint(self) -> Footprint:
+        return net_bytes(self)

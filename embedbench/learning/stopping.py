@@ -1,0 +1,186 @@
+"""When training a session ends, and which of its epochs is kept."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from embedbench.config.declared_settings import at_least, later, require, within
+from embedbench.errors import UserError, unknown
+
+RULES = ("patience", "plateau", "epochs", "trained")
+MONITORS = ("loss", "accuracy", "pw_js")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When training a session ends. The steps taken and the reason are recorded.
+
+    **Source**: none of the papers prints its rule. The default avoids a failure of early stopping
+    on sessions of forty samples: a rule that counts epochs stops before anything is learned.
+    "patience" uses the session's validation data, which has no exemplars of older sessions.
+    "plateau" is from Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
+    1e-3 and `monitor` "pw_js", as their code has it. `lr_min` and `rewind` are from the code of
+    Masana et al. (2020).
+
+    Parameters
+    ----------
+    rule : str
+        "patience": stops after more than `patience` epochs in a row without a better validation
+        value. "plateau": stops after `epochs`; after more than `patience` epochs in a row without a
+        better validation value, the learning rate is multiplied by `factor`, and the count starts
+        again. "epochs": stops after `epochs`. "trained": stops once an epoch's mean training loss
+        is ≤ `target`.
+    epochs : int
+        Largest number of epochs, for every rule.
+    first_epochs : int or None
+        Largest number of epochs in the first session; None: `epochs`.
+    patience : int
+        Allowed epochs without improvement; 0 stops at the first.
+    min_steps : int
+        Optimiser steps before a rule may stop, lower the rate, or remember an epoch.
+    monitor : str
+        The watched value on the session's validation data: "loss", "accuracy" or, for label sets,
+        "pw_js".
+    min_delta : float
+        Smallest improvement that counts.
+    restore : bool
+        Go back to the weights of the best epoch.
+    ties : str
+        Which of several equally good epochs is best, "later" or "earlier".
+    target : float
+        Training loss, nats, of the rule "trained".
+    factor : float
+        The learning rate is multiplied by it on a plateau; in (0, 1).
+    lr_min : float
+        The rule "plateau" also stops when the learning rate falls below this value.
+    rewind : bool
+        On a plateau, return to the weights of the best epoch so far and continue from there.
+    perfect : int
+        The rule "patience" also stops after this many epochs in a row in which every validation
+        sample was answered right; 0: it does not. Other rules set it to 0.
+    """
+
+    rule: str = "patience"
+    epochs: int = 200
+    first_epochs: int | None = None
+    patience: int = 5
+    min_steps: int = 30
+    monitor: str = "loss"
+    min_delta: float = 1e-4
+    restore: bool = True
+    ties: str = "later"
+    target: float = 0.05
+    factor: float = 0.1
+    lr_min: float = 0.0
+    rewind: bool = False
+    perfect: int = later(0, earlier=0)
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("stop rule", self.rule, RULES),
+            ("monitor", self.monitor, MONITORS),
+            ("ties", self.ties, ("later", "earlier")),
+        ):
+            if value not in known:
+                raise unknown(what, value, known)
+        require(self, "stop", epochs=at_least(1, 100_000), first_epochs=at_least(1, 100_000))
+        require(self, "stop", patience=at_least(0), factor=within("(0, 1)"))
+        require(self, "stop", **dict.fromkeys(("min_steps", "min_delta", "target"), at_least(0)))
+        require(self, "stop", lr_min=at_least(0), perfect=at_least(0))
+        if self.rewind and not self.restore:
+            raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
+        if self.rule != "patience":  # what has no effect shall not tell two runs apart
+            object.__setattr__(self, "perfect", 0)
+
+    @property
+    def watches(self) -> bool:
+        """Whether the rule looks at a validation value."""
+        return self.rule in ("patience", "plateau")
+
+    def cap(self, *, first: bool) -> int:
+        """Largest number of epochs, in the `first` session or in a later one."""
+        return self.first_epochs if first and self.first_epochs is not None else self.epochs
+
+    def decay(self, optimiser: torch.optim.Optimizer) -> ReduceLROnPlateau | None:
+        """The scheduler of the learning rate, if any; it takes each value, lower is better."""
+        if self.rule != "plateau":
+            return None
+        return ReduceLROnPlateau(
+            optimiser,
+            factor=self.factor,
+            patience=self.patience,
+            threshold=self.min_delta,
+            threshold_mode="abs",
+        )
+
+
+class Best:
+    """The best epoch so far, by a value of which lower is better.
+
+    Parameters
+    ----------
+    stop : Stop
+        Says what counts as better.
+
+    Attributes
+    ----------
+    value, epoch : float, int
+        The best value and its epoch; infinite and 0 before there is one.
+    mark : float
+        What the next epoch must beat by `min_delta` to count as an improvement.
+    waited : int
+        Number of epochs in a row without improvement.
+    right : int
+        Number of epochs in a row in which every validation sample was answered right.
+    weights : dict or None
+        The net's state after the best epoch, if the rule returns to it.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.value = self.mark = math.inf
+        self.waited = self.epoch = self.right = 0
+        self.weights: dict[str, Any] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state for a checkpoint; the rule is a setting and not part of it."""
+        return {name: value for name, value in vars(self).items() if name != "stop"}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+        for name in self.state_dict():
+            setattr(self, name, state[name])
+
+    def see(self, value: float, epoch: int, net: nn.Module) -> None:
+        """Use the value of an epoch that has ended."""
+        better = value <= self.value if self.stop.ties == "later" else value < self.value
+        if better:
+            self.value, self.epoch = value, epoch
+            if self.stop.restore:
+                self.weights = copy.deepcopy(net.state_dict())
+        if value < self.mark - self.stop.min_delta:
+            self.mark, self.waited = value, 0
+        else:
+            self.waited += 1
+
+    def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
+        """Lower the learning rate if the rule says so; call it after `see` with the same value.
+
+        Returns
+        -------
+        bool
+            Whether training ends, because the learning rate has fallen below `lr_min`.
+        """
+        group = decay.optimizer.param_groups[0]
+        before = group["lr"]
+        decay.step(value)
+        if self.stop.rewind and group["lr"] < before and self.weights is not None:
+            net.load_state_dict(self.weights)
+        return bool(group["lr"] < self.stop.lr_min)

@@ -1,0 +1,108 @@
+"""Weights of networks from the hub: fetched into its own cache, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError
+
+from .shipped_weights import SHIPPED
+
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")  # of a model of transformers
+
+
+def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
+    """Return the file of the weights that timm publishes for a model, and their id.
+
+    The file is fetched into the hub's own cache unless it is there already.
+
+    Raises
+    ------
+    UserError
+        There are none, or neither the cache nor the network provides them.
+    """
+    hub, url = cfg.get("hf_hub_id"), cfg.get("url")
+    if not hub and not url:
+        raise UserError(f"timm publishes no weights for {name!r}; give some with --weights FILE.")
+    try:
+        if hub:
+            return _from_hub(str(hub), cfg.get("hf_hub_filename"))
+        from timm.models._hub import download_cached_file
+
+        return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
+    except Exception as error:  # without a network, many kinds of errors occur
+        where = f"https://huggingface.co/{hub}" if hub else url
+        raise UserError(_unavailable(name, str(where), error)) from error
+
+
+def model_folder(name: str) -> tuple[Path, str]:
+    """Return the folder of a model of transformers, and its id: `name@commit`.
+
+    `name` is a folder, or a name on the hub, with `@REVISION` where one is asked for. Of the hub's
+    files only configurations, vocabularies and safetensors are fetched, into its own cache: no
+    code, and no pickle.
+
+    Raises
+    ------
+    UserError
+        There is no such folder, and neither the cache nor the network provides such a model.
+    """
+    from huggingface_hub import snapshot_download
+
+    if Path(name).is_dir():
+        return Path(name), Path(name).resolve().name
+    hub, _, revision = name.partition("@")
+    options: dict[str, Any] = {"revision": revision or None, "etag_timeout": 10}
+    options |= {"allow_patterns": MODEL_FILES, "ignore_patterns": "*/*"}
+    try:
+        folder = Path(snapshot_download(hub, **options))
+    except Exception as error:  # without a network, many kinds of errors occur
+        raise UserError(
+            f"there is no folder {name!r}, and the model of that name is neither on this machine "
+            f"nor could it be fetched ({type(error).__name__}); where there is a network, "
+            "download it with huggingface_hub.snapshot_download, and give its folder."
+        ) from error
+    return folder, f"{hub}@{folder.name}"
+
+
+def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
+    from huggingface_hub import (
+        get_hf_file_metadata,
+        hf_hub_download,
+        hf_hub_url,
+        try_to_load_from_cache,
+    )
+    from huggingface_hub.errors import EntryNotFoundError
+
+    names = [filename] if filename else ["model.safetensors", "pytorch_model.bin"]
+    for name in names:
+        cached = try_to_load_from_cache(hub, name)
+        if isinstance(cached, str):
+            return Path(cached), hub
+    for name in names:
+        try:
+            # a short request first: without a network the download retries for half a minute
+            get_hf_file_metadata(hf_hub_url(hub, name), timeout=10)
+            return Path(hf_hub_download(hub, name)), hub
+        except EntryNotFoundError:
+            continue
+    raise FileNotFoundError(f"{hub} has no file {' or '.join(names)}")
+
+
+def _unavailable(name: str, where: str, error: Exception) -> str:
+    """Why the weights of a model cannot be had, and what to do."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    if isinstance(error, RepositoryNotFoundError):  # the hub also answers this to unknown users
+        return (
+            f"the hub gives the weights of {name!r} only to users whom it knows: ask for access at "
+            f"{where}, and set HF_TOKEN to a token of yours; or download them and pass "
+            "--weights FILE."
+        )
+    return (
+        f"the weights of {name!r} are not on this machine and could not be fetched "
+        f"({type(error).__name__}); download them from {where} and pass --weights FILE, or do "
+        f"without the network: the package ships those of {SHIPPED} (choose it, with --weights "
+        "shipped), and the backbones 'pixels' and 'none' need none."
+    )

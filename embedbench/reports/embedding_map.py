@@ -1,0 +1,159 @@
+"""What a file looks like: its samples in the plane, by class; or some of its images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from embedbench.arrays import Floats, Ints
+from embedbench.files import hdf5_layout
+from embedbench.files.embedding_file import EmbeddingFile
+
+from .figure_files import legend, words
+from .figure_kinds import MAP_CLASSES, SHEET_CLASSES
+from .inline_svg import LINE, look
+
+POINTS = 2000  # at most
+SEED = 0  # draws the samples where there are more
+IMAGES = 12  # of a class of a pixel file
+
+
+def draw_file(file: EmbeddingFile, width: float) -> Figure:
+    """Two principal components of at most 2,000 embeddings by class; of a pixel file, images.
+
+    Colours and marks are those of the classes, of the classes at the top of the hierarchy where
+    there are more than twelve, and of the largest ones where these are too many, too.
+
+    Parameters
+    ----------
+    file : EmbeddingFile
+        The file.
+    width : float
+        Inches.
+
+    Raises
+    ------
+    DamagedFileError
+        Blocks do not match their checksums.
+    """
+    if file.kind == hdf5_layout.PIXELS:
+        return _sheet(file, width)
+    rows = sample_rows(len(file.labels))
+    points, shares = components(_values(file, rows))
+    names, group = groups(file)
+    height = 0.75 * width
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    entries: dict[str, Artist] = {}
+    for number, name in [(-1, "other classes"), *enumerate(names)]:
+        members = group[file.labels[rows]] == number
+        if members.any():
+            style: Any = look(number) if number >= 0 else {"color": LINE, "marker": "."}
+            style |= {"linestyle": "none", "markersize": 2.6}
+            axes.plot(*points[members].T, alpha=0.8, rasterized=True, **style)
+            entries[_short(name)] = Line2D([], [], **style | {"markersize": 4})
+    axes.set(xticks=[], yticks=[])
+    axes.set_xlabel(f"principal component 1 ({100 * shares[0]:.0f} % of the variance)")
+    axes.set_ylabel(f"component 2 ({100 * shares[1]:.0f} %)")
+    legend(figure, entries, height=height)
+    return figure
+
+
+def sample_rows(samples: int) -> Ints:
+    """The rows that are drawn: all, or 2,000 of them by chance, with seed 0."""
+    if samples <= POINTS:
+        return np.arange(samples)
+    return np.sort(np.random.default_rng(SEED).choice(samples, POINTS, replace=False))
+
+
+def groups(file: EmbeddingFile) -> tuple[list[str], Ints]:
+    """Names of at most twelve groups of classes, and the group of each leaf; -1 is none of them."""
+    samples = file.samples
+    counts = np.bincount(file.labels, minlength=samples.n_leaves)
+    group = np.arange(samples.n_leaves)
+    if np.count_nonzero(counts) > MAP_CLASSES:
+        group = _tops(np.asarray(samples.parents))[: samples.n_leaves]
+    sizes = np.bincount(group, weights=counts)
+    largest = np.argsort(-sizes, kind="stable")[:MAP_CLASSES]
+    kept = np.sort(largest[sizes[largest] > 0])
+    place = np.full(len(sizes), -1)
+    place[kept] = np.arange(len(kept))
+    return [samples.classes[c] for c in kept], place[group]
+
+
+def _tops(parents: Ints) -> Ints:
+    """(C,) the class at the top of the hierarchy above each class, or itself."""
+    top = np.arange(len(parents))
+    while (parents[top] >= 0).any():
+        top = np.where(parents[top] >= 0, parents[top], top)
+    return top
+
+
+def components(values: NDArray[Any]) -> tuple[Floats, Floats]:
+    """The first two principal components of rows (n, d), and their shares of the variance.
+
+    The points are (n, 2), with zeros where there is no second component.
+    """
+    centred = values.astype(np.float64) - values.mean(axis=0, dtype=np.float64)
+    _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
+    axes = axes[:2]
+    signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])  # else they are free
+    points = centred @ (axes * np.where(signs == 0, 1, signs)[:, None]).T  # (n, d) @ (d, 2)
+    shares = np.pad(sizes**2, (0, 2)) / max(float((sizes**2).sum()), 1e-300)
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))), shares[:2]
+
+
+def _values(file: EmbeddingFile, rows: Ints) -> NDArray[Any]:
+    """The features of some rows, (n, …), one block in memory at a time."""
+    dtype, shape = file.form("features")
+    values = np.empty((len(rows), *shape[1:]), dtype)
+    for first, block in file.blocks("features"):
+        here = np.flatnonzero((rows >= first) & (rows < first + len(block)))
+        values[here] = block[rows[here] - first]
+    return values
+
+
+def _chosen(file: EmbeddingFile) -> dict[str, Ints]:
+    """Rows of the largest classes, evenly spaced, by class name."""
+    counts = np.bincount(file.labels, minlength=file.samples.n_leaves)
+    largest = np.argsort(-counts, kind="stable")[:SHEET_CLASSES]
+    chosen = {}
+    for label in sorted(largest[counts[largest] > 0]):
+        rows = np.flatnonzero(file.labels == label)
+        picks = np.linspace(0, len(rows) - 1, min(IMAGES, len(rows))).astype(np.int64)
+        chosen[file.classes[label]] = rows[picks]
+    return chosen
+
+
+def _sheet(file: EmbeddingFile, width: float) -> Figure:
+    """A line of images for each of the largest classes."""
+    rows = _chosen(file)
+    values = _values(file, np.concatenate(list(rows.values())))
+    high, wide, channels = values.shape[1:]
+    sheet = np.full((len(rows), high, IMAGES, wide, channels), 255, np.uint8)
+    first = 0
+    for line, members in enumerate(rows.values()):
+        images = values[first : first + len(members)]
+        sheet[line, :, : len(images)] = images.swapaxes(0, 1)  # (high, n, wide, channels)
+        first += len(members)
+    whole = sheet.reshape(len(rows) * high, IMAGES * wide, channels).squeeze()
+    side = 0.075 * width  # inches of an image
+    figure = Figure(figsize=(width, side * len(rows) * high / wide + 0.1), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(whole, cmap="gray", vmin=0, vmax=255)
+    axes.set_yticks(high * (np.arange(len(rows)) + 0.5) - 0.5, [_short(name) for name in rows])
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _short(name: str) -> str:
+    """The last part of a class name, short."""
+    name = name.rpartition("/")[2] or name
+    return words(name if len(name) <= 24 else f"{name[:23]}…", 24) or "–"

@@ -1,0 +1,93 @@
+"""Which figures there are: `report RUNS --figure KIND --out fig.pdf`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedbench.errors import UserError, unknown
+
+from .result_rows import Row, groups
+
+KINDS = {
+    "curves": "accuracy after each session, with 95 % intervals over five seeds or more",
+    "matrix": "R[i, j] of each learner, mean over seeds",
+    "omega": "Ω_base, Ω_new and Ω_all with 95 % intervals over seeds",
+    "trade-off": "accuracy against memory and against seconds of learning",
+    "ranks": "average ranks, and which learners cannot be told apart",
+}
+WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
+FORMATS = (".pdf", ".svg", ".png")
+MAP_CLASSES = 12  # of an embedding file, with a colour and a mark each
+SHEET_CLASSES = 10  # of a pixel file, with a line of images each
+
+
+def check_figure(kind: str, path: Path | None, width: str) -> Path:
+    """Refuse a figure that there is not; the result is the file to write.
+
+    Raises
+    ------
+    UserError
+        The kind, the width or the format is unknown, or no file is named.
+    """
+    if kind not in KINDS:
+        raise unknown("figure", kind, KINDS)
+    if width not in WIDTHS:
+        raise unknown("--width", width, WIDTHS)
+    if path is None:
+        raise UserError(f"--figure {kind} needs a file to write; add --out {kind}.pdf")
+    check_format(path)
+    return path
+
+
+def check_format(path: Path) -> None:
+    """Refuse a file name that does not end with a format of figures."""
+    if path.suffix.lower() not in FORMATS:
+        raise UserError(f"{path}: a figure is written as .pdf, .svg or .png; name such a file")
+
+
+def save_figure(
+    rows: Sequence[Row],
+    kind: str,
+    path: Path,
+    *,
+    width: str = "column",
+    metric: str = "final_accuracy",
+) -> None:
+    """Draw the runs of one stream and write the figure.
+
+    Parameters
+    ----------
+    kind, width : str
+        Keys of `KINDS` and `WIDTHS`.
+    path : Path
+        A .pdf, .svg or .png.
+    metric : str
+        The metric of `trade-off` and `ranks`.
+
+    Raises
+    ------
+    UserError
+        There are several streams, the stream has nothing to draw, or the file cannot be written.
+    """
+    from . import curve_figures, matrix_figures
+    from .figure_files import write
+
+    streams = groups(rows)
+    if len(streams) > 1 and kind != "ranks":
+        places = ", ".join(group.place for group in streams)
+        raise UserError(
+            f"--figure {kind} draws one stream, and there are {len(streams)}; "
+            f"give the directory of one instead: {places}"
+        )
+    if not any(row.used for row in rows):
+        raise UserError("no run is left to draw: all are flagged nan or diverged")
+    inches = WIDTHS[width]
+    draw = {
+        "curves": lambda: curve_figures.curves(rows, inches),
+        "matrix": lambda: matrix_figures.matrix(rows, inches),
+        "omega": lambda: matrix_figures.omega(rows, inches),
+        "trade-off": lambda: curve_figures.trade_off(rows, inches, metric),
+        "ranks": lambda: matrix_figures.ranks(rows, inches, metric),
+    }
+    write(path, draw[kind])

@@ -1,0 +1,292 @@
+"""The frozen-to-full bridge: one stream, run on embeddings and on the images behind them.
+
+`report --bridge` pairs the rows of a report by learner, and the runs of these rows by their four
+seeds. All numbers of a row are over these pairs; the gap is images minus embeddings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from embedbench.config.json_types import JsonRecord
+from embedbench.errors import UserError
+from embedbench.files.hdf5_layout import PIXELS
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import Digests, RunRecord
+
+from .result_rows import Group, Row
+
+SCHEMA = "embedbench-bridge/1.0"
+MAIN = "final_accuracy"
+METRICS = ("omega_all", MAIN, "average_accuracy", "average_forgetting")
+CURVES = ("raa", "raf", "gacc")  # shown as means over the sessions where they are defined
+SIDES = {False: "embeddings", True: "images"}
+
+# Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
+# which samples are trained on in each session, and which are tested.
+SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
+PERMUTED = (
+    ". Columns of embeddings are not permuted as pixels are: on a permutation stream the embedding "
+    "file must hold the pixels, extract --backbone pixels"
+)
+
+
+@dataclass(frozen=True)
+class Sides(JsonRecord):
+    """A number over pairs of runs: on embeddings, on images, and their difference."""
+
+    frozen: Stat
+    full: Stat
+    gap: Stat
+
+    @classmethod
+    def of(cls, values: Sequence[tuple[float, float]]) -> Sides:
+        """From the two numbers (embeddings, images) of each pair."""
+        frozen, full = zip(*values, strict=True)
+        return cls(Stat.of(frozen), Stat.of(full), Stat.of(b - a for a, b in values))
+
+
+@dataclass(frozen=True)
+class BridgedLearner(JsonRecord):
+    """One learner, on embeddings and on images.
+
+    Parameters
+    ----------
+    learner : str
+        The learner's label, or both labels where they differ.
+    trunk : str or None
+        The trunk that it trains on images.
+    n, unpaired : int
+        Number of pairs of runs with the same four seeds, and number of runs without a partner.
+    metrics : dict
+        Scores, by metric.
+    bytes, learn_seconds, learn_joules : Sides
+        Costs; joules are NaN on a side without a measurement.
+    gap_per_hour : float
+        Gap of the final score divided by the hours of learning on images.
+    """
+
+    learner: str
+    trunk: str | None
+    n: int
+    unpaired: int
+    metrics: dict[str, Sides]
+    bytes: Sides
+    learn_seconds: Sides
+    learn_joules: Sides
+    gap_per_hour: float
+
+
+@dataclass(frozen=True)
+class Ideals(JsonRecord):
+    """α_ideal on both sides: one, or one per session; empty where it was not measured."""
+
+    frozen: tuple[float, ...]
+    full: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Devices(JsonRecord):
+    """The devices that the runs of each side used."""
+
+    frozen: tuple[str, ...]
+    full: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BridgedStream(JsonRecord):
+    """One stream with its learners, on embeddings and on images.
+
+    Parameters
+    ----------
+    title, score : str
+        Protocol and files, and the score that every metric is computed from.
+    ideal : Ideals
+        α_ideal on both sides.
+    devices : Devices
+        The devices of the runs.
+    learners : tuple of BridgedLearner
+        The learners that ran on both sides.
+    """
+
+    title: str
+    score: str
+    ideal: Ideals
+    devices: Devices
+    learners: tuple[BridgedLearner, ...]
+
+    @property
+    def has_joules(self) -> bool:
+        """Whether some learner has joules on both sides."""
+        return any(not math.isnan(e.learn_joules.gap.mean) for e in self.learners)
+
+
+@dataclass(frozen=True)
+class Alone(JsonRecord):
+    """A row without a partner: its label, its table, embeddings or images, and the reason."""
+
+    learner: str
+    title: str
+    on: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Bridge(JsonRecord):
+    """Learners that ran on embeddings and on images, and rows without a partner."""
+
+    schema: str
+    streams: tuple[BridgedStream, ...]
+    alone: tuple[Alone, ...]
+
+
+def check_one_stream(frozen: Digests, full: Digests) -> None:
+    """Refuse two runs, by the digests of their streams, unless they are of one stream.
+
+    Raises
+    ------
+    UserError
+        Recipe, training data or test data differ, or the features are the same.
+    """
+    differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
+    if differ:
+        raise UserError(
+            f"these two runs are not of one stream: {', '.join(differ)} differ; run the same "
+            "protocol, parameters and seed on an embedding file and a pixel file of one source and "
+            "split"
+        )
+    if frozen.features == full.features:
+        raise UserError(
+            "these two runs are on the same features; one must be on embeddings, one on images"
+        )
+
+
+def bridge(rows: Sequence[Row]) -> Bridge:
+    """Pair the learners of some rows; fractions, bytes, seconds, joules.
+
+    Raises
+    ------
+    UserError
+        No two of them make a pair; the message says why.
+    """
+    rows = [row for row in rows if row.learns]
+    sides = {on: [row for row in rows if _on_images(row) == on] for on in SIDES}
+    tables: dict[tuple[int, int], tuple[Group, Group, list[BridgedLearner]]] = {}
+    why: dict[int, str] = {}  # id of a row → the reason why it has no partner
+    paired: set[int] = set()
+    for frozen, full in itertools.product(*sides.values()):
+        if frozen.learner != full.learner:
+            continue
+        try:
+            entry = _entry(frozen, full)
+        except UserError as e:
+            why[id(frozen)] = f"with {full.group.title}: {e}"
+            why[id(full)] = f"with {frozen.group.title}: {e}"
+            continue
+        paired |= {id(frozen), id(full)}
+        key = id(frozen.group), id(full.group)
+        tables.setdefault(key, (frozen.group, full.group, []))[2].append(entry)
+    alone = tuple(
+        _alone(row, on, why.get(id(row)))
+        for on, there in sides.items()
+        for row in there
+        if id(row) not in paired
+    )
+    if not tables:
+        listed = [f"{a.learner} ({a.title}): {a.why}" for a in alone]
+        more = f" (rows without a partner: {len(listed)})" if listed[1:] else ""
+        raise UserError(
+            "expected runs of one learner on an embedding file and on the pixel file of the same "
+            f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
+        )
+    return Bridge(SCHEMA, tuple(_stream(*table) for table in tables.values()), alone)
+
+
+def _on_images(row: Row) -> bool:
+    """Whether a row's runs are on images; early records do not say, and are on embeddings."""
+    return any(f.kind == PIXELS for f in row.group.first.files)
+
+
+def _alone(row: Row, on: bool, why: str | None) -> Alone:
+    """A row without a partner."""
+    why = why or f"no run of {row.learner} on {SIDES[not on]}"
+    return Alone(row.label, row.group.title, SIDES[on], why)
+
+
+def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> BridgedStream:
+    """The table of one stream; metrics that no learner has are left out."""
+    defined = [
+        name
+        for name in (*METRICS, *CURVES)
+        if not all(math.isnan(e.metrics[name].gap.mean) for e in entries)
+    ]
+    learners = (replace(e, metrics={name: e.metrics[name] for name in defined}) for e in entries)
+    return BridgedStream(
+        title=f"{frozen.title} → {', '.join(full.file_names)}",
+        score=frozen.first.score,
+        ideal=Ideals(tuple(frozen.ideals), tuple(full.ideals)),
+        devices=Devices(_devices(frozen), _devices(full)),
+        learners=tuple(learners),
+    )
+
+
+def _devices(group: Group) -> tuple[str, ...]:
+    return tuple(sorted({str(r.environment.get("device")) for r in group.records}))
+
+
+def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
+    """Pairs of runs with the same four seeds; each pair is checked."""
+    presets = [row.group.first.reference.preset for row in (frozen, full)]
+    if presets[0] != presets[1]:
+        raise UserError(f"Ω of the two runs is normalised differently: {' and '.join(presets)}")
+    partners = {r.seeds: r for r in full.used}
+    pairs = [(r, partners[r.seeds]) for r in frozen.used if r.seeds in partners]
+    for a, b in pairs:
+        try:
+            check_one_stream(a.digests, b.digests)
+        except UserError as e:
+            raise UserError(f"{e}{PERMUTED if a.protocol == 'permutation' else ''}") from None
+    if not pairs:
+        raise UserError("these two share no seeds; run both with the same --seeds")
+    return pairs
+
+
+def _entry(frozen: Row, full: Row) -> BridgedLearner:
+    """One learner: scores and costs of its paired runs, on embeddings and on images."""
+    pairs = _pairs(frozen, full)
+    metrics = {
+        name: Sides.of([(metric_value(a, name), metric_value(b, name)) for a, b in pairs])
+        for name in (*METRICS, *CURVES)
+    }
+    seconds = Sides.of([(a.seconds.learn, b.seconds.learn) for a, b in pairs])
+    hours = seconds.full.mean / 3600
+    return BridgedLearner(
+        learner=" → ".join(dict.fromkeys([frozen.label, full.label])),
+        trunk=full.params.get("trunk"),
+        n=len(pairs),
+        unpaired=len(frozen.records) + len(full.records) - 2 * len(pairs),
+        metrics=metrics,
+        bytes=Sides.of([(a.footprint["total"], b.footprint["total"]) for a, b in pairs]),
+        learn_seconds=seconds,
+        learn_joules=Sides.of([(_joules(a), _joules(b)) for a, b in pairs]),
+        gap_per_hour=metrics[MAIN].gap.mean / hours if hours else math.nan,
+    )
+
+
+def _joules(record: RunRecord) -> float:
+    """Joules of learning; NaN where they were not measured."""
+    return record.joules.learn if record.joules else math.nan
+
+
+def metric_value(record: RunRecord, name: str) -> float:
+    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
+    if name not in CURVES:
+        return record.metrics.get(name, math.nan)
+    curve = np.array((record.curves or {}).get(name, ()), dtype=np.float64)
+    defined = curve[~np.isnan(curve)]
+    return float(defined.mean()) if len(defined) else math.nan

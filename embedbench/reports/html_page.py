@@ -1,0 +1,42 @@
+"""HTML pages: one file each, which loads nothing."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from embedbench.errors import printable
+from embedbench.version import __version__
+
+
+def page(template: str, **values: object) -> str:
+    """Fill in a template from the assets; values lose their control characters and are escaped.
+
+    Every template also gets `version`, `css`, `colours` and `dark_colours`.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from .inline_svg import COLOURS, DARK_COLOURS
+
+    assets = resources.files("embedbench") / "assets"
+
+    def plain(value: object) -> object:
+        """A text without control characters; figures are `Markup` and have none."""
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return printable(str(value), lines=True) if is_text else value
+
+    environment = Environment(
+        autoescape=True,
+        finalize=plain,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = (assets / template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(
+        version=__version__,
+        css=(assets / "report.css").read_text(encoding="utf-8"),
+        colours=COLOURS,
+        dark_colours=DARK_COLOURS,
+        **values,
+    )

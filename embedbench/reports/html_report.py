@@ -1,0 +1,282 @@
+"""The HTML report: one file that loads nothing, opens offline, and can be printed."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.scores.mean_intervals import amount, format_signed, megabytes
+from embedbench.scores.metrics import all_metrics
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.storage.atomic_write import write_safely
+
+from .answer_tables import TableCell, are_equal, by_answer, cell
+from .chance_and_upper_bound import chance, offline
+from .curve_figures import stack_runs
+from .frozen_vs_full import Bridge
+from .heatmap import colour_scale, heat_map
+from .html_figures import by_samples, curve_figures, trade_off_figures, with_final_score
+from .html_page import page
+from .learner_colours import assign_styles, glyph, hue
+from .result_rows import FLAGS, Group, Row, groups
+from .svg_minify import share_styles
+from .terminal_tables import choose_columns, who_has
+from .verdict import verdict
+
+
+def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | None = None) -> None:
+    """Write the report of all rows to `out`, replacing an earlier file; a bridge comes first.
+
+    Raises
+    ------
+    UserError
+        `out` cannot be written.
+    """
+    write_safely(out, render(rows, name, bridge))
+
+
+def heading(roots: Sequence[Path]) -> str:
+    """Directories of runs with their parents: most are called `runs`."""
+    return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
+
+
+def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
+    """The page as text; `name` is its heading."""
+    learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
+    styles = assign_styles((r.learner, r.label) for r in learners)
+    text = page(
+        "report.html.j2",
+        name=name,
+        bridge=_bridge(bridge) if bridge else None,
+        scale=colour_scale(),
+        sections=[
+            _section(g, [r for r in rows if r.group is g], styles, i)
+            for i, g in enumerate(groups(rows))
+        ],
+        runs=sum(len(r.records) for r in rows),
+        left_out=sum(len(r.left_out) for r in rows),
+        n_learners=len({r.learner for r in rows if r.learns}),
+        metrics=[_formula(n, f) for n, f in all_metrics().items()] + _outside(rows),
+    )
+    return share_styles(text)
+
+
+def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """The formulas of metrics of other people."""
+    every = {n: m.function for group in groups(rows) for n, m in group.outside.items()}
+    return [_formula(name, function) for name, function in every.items()]
+
+
+def _bridge(bridge: Bridge) -> dict[str, object]:
+    """The values of a bridge for the template."""
+    from . import frozen_vs_full_text as texts
+
+    tables = []
+    for stream in bridge.streams:
+        heads, lines = texts.bridge_table(stream)
+        facts = texts.bridge_facts(stream)
+        tables.append({"title": stream.title, "facts": facts, "heads": heads, "lines": lines})
+    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(bridge)}
+
+
+def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
+    """The values of one table for the template."""
+    entries = [_entry(r, styles) for r in rows]
+    drawn = [row for row in rows if row.used]
+    return {
+        "id": f"stream-{i}",
+        "protocol": group.first.protocol,
+        "files": group.title.removeprefix(f"{group.first.protocol} · "),
+        "place": group.place,
+        "verdict": verdict(rows),
+        "facts": group.describe(),
+        "notes": group.notes,
+        "rows": entries,
+        "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
+        "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
+        "levels": _levels(group, drawn),
+        "ranking": _with_levels(group, rows, entries),
+        "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in choose_columns(group)],
+        "several": any(len(r.used) > 1 for r in rows),
+        "legend": _legend(rows),
+        "equal": any(map(are_equal, rows)),
+        "trade_off": trade_off_figures(drawn, styles),
+        "figures": [*curve_figures(group, drawn, styles), *by_samples(rows, styles)],
+        **by_answer(rows, entries),
+        "maps": _maps(rows, entries),
+        "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
+        "sessions": [
+            {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
+        ],
+        "runs": [_run(r, e, run) for r, e in zip(rows, entries, strict=True) for run in r.records],
+        "metric_names": list(rows[0].metrics),
+        "digests": _digests(group),
+        "environments": _environments(group),
+    }
+
+
+def _levels(group: Group, drawn: Sequence[Row]) -> list[str]:
+    """The levels that figures have beside the learners."""
+    guessed = not math.isnan(chance(group)) or any(not row.learns for row in drawn)
+    return ["offline"] * (not math.isnan(offline(group))) + ["chance"] * guessed
+
+
+def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
+    """One row of the main table."""
+    style = styles.get(row.label)
+    footprint = {k: v for k, v in row.footprint.items() if k != "total"}
+    return {
+        "label": row.label,
+        "learner": row.learner,
+        "settings": row.label[len(row.learner) :].strip(),
+        "hue": None if style is None else hue(style),
+        "glyph": "" if style is None else glyph(style),
+        "n": row.n,
+        "equal": are_equal(row),
+        "cells": {n: _metric(row, n, d, f) for n, _, d, f in choose_columns(row.group)},
+        "memory": megabytes(row.footprint.get("total")),
+        "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
+        "learn": amount(row.seconds["learn"].mean),
+        "evaluate": amount(row.seconds["evaluate"].mean),
+        "flags": [(f, f"{len(r)}/{len(row.records)}") for f, r in row.flags.items()],
+        "commands": row.commands,
+        "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
+        "params": row.params,
+    }
+
+
+def _with_levels(
+    group: Group, rows: Sequence[Row], entries: Sequence[dict[str, object]]
+) -> list[dict[str, object]]:
+    """The rows of the main table, with the offline reference and chance among them.
+
+    A level that the table has runs of gets no second row.
+    """
+    ideal, guess = offline(group), chance(group)
+    learners = {row.learner for row in rows}
+    ranking = list(entries)
+    if not (math.isnan(ideal) or "offline" in learners):
+        below = (i for i, row in enumerate(rows) if not row.metrics[FINAL].mean >= ideal)
+        ranking.insert(next(below, len(rows)), _level("offline", "(all data at once)", ideal))
+    if not math.isnan(guess) and all(row.learns for row in rows):
+        ranking.append(_level("chance", "(guessing)", guess))
+    return ranking
+
+
+def _level(name: str, words: str, value: float) -> dict[str, object]:
+    """A row of the main table with a final score alone."""
+    cells = {FINAL: TableCell(format_signed(100 * value, 1))}
+    empty = dict.fromkeys(("glyph", "n", "equal", "memory", "learn"), "")
+    return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
+
+
+def _metric(row: Row, name: str, decimals: int, factor: float) -> TableCell:
+    """A metric of a row; "open" where it waits for reference runs."""
+    if name in row.metrics and row.is_open(name):
+        return TableCell("open")
+    return cell(row.metrics.get(name), decimals, factor, row)
+
+
+def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
+    meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
+    tuned = [who_has(row, "tuned") for row in rows if "tuned" in row.flags]
+    meaning["tuned"] += f" [{'; '.join(tuned)}]"
+    return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
+
+
+def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """A heat map of R for each learner, mean over its runs."""
+    return [
+        {"row": e, "svg": heat_map(stack_runs(r, "R").mean(axis=0), f"R of {r.label}")}
+        for r, e in zip(rows, entries, strict=True)
+        if r.used and r.learns
+    ]
+
+
+def _session_table(row: Row) -> dict[str, object]:
+    """Costs and the learner's log for every session; numbers are means over the runs."""
+    logs = [[s.log for s in r.sessions] for r in row.used]
+    plain = (str, int, float, bool)
+    names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
+    lines = []
+    for i in range(len(logs[0])):
+        at = [r.sessions[i] for r in row.used]
+        size = np.mean([sum(s.footprint.values()) for s in at])
+        cells = [str(i), _summary([r.n_train[i] for r in row.used])]
+        cells += [amount(float(np.mean([s.learn_seconds for s in at])))]
+        cells += [amount(float(np.mean([s.evaluate_seconds for s in at])))]
+        cells += [megabytes(float(size)), *(_summary([s.log.get(k) for s in at]) for k in names)]
+        lines.append(cells)
+    heads = ["session", "samples", "learn s", "evaluate s", "MB"]
+    return {"heads": heads + [n.replace("_", " ") for n in names], "lines": lines}
+
+
+def _is(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds)
+
+
+def _summary(values: Sequence[Any]) -> str:
+    """The values of several runs as one text: range of integers, mean of numbers, or joined
+    words."""
+    present = [v for v in values if v is not None]
+    if not present:
+        return "–"
+    if all(_is(v, (int,)) and not _is(v, (bool,)) for v in present):
+        low, high = min(present), max(present)
+        return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    if all(_is(v, (int, float)) and not _is(v, (bool,)) for v in present):
+        return f"{np.mean(present):.3g}"
+    return ", ".join(sorted({str(v) for v in present}))
+
+
+def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, object]:
+    values = []
+    for name in row.metrics:
+        value = record.metrics.get(name, math.nan)
+        values.append("–" if math.isnan(value) else format_signed(value, 4))
+    marked = ("outlier", "threads", "reference")
+    among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
+    return {
+        "row": entry,
+        "seed": record.run,
+        "numbers": values,
+        "flags": [*record.flags, *among],
+        "used": any(r is record for r in row.used),
+    }
+
+
+def _digests(group: Group) -> list[tuple[str, str]]:
+    digests = [(f"{f.name} {k}", v) for f in group.first.files for k, v in f.digests.items()]
+    stream = group.first.digests
+    digests += [("stream recipe", stream.recipe), ("stream features", stream.features)]
+    for key in ("train", "eval"):
+        by_seed = {getattr(r.digests, key): r.run for r in reversed(group.records)}
+        several = len(by_seed) > 1
+        digests += [(f"stream {key}{f', seed {s}' * several}", d) for d, s in by_seed.items()]
+    return digests
+
+
+def _environments(group: Group) -> list[str]:
+    """The environments of the runs, each different one once."""
+    texts = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
+    return list(dict.fromkeys(texts))
+
+
+def _formula(name: str, metric: Any) -> dict[str, object]:
+    """The docstring of a metric as a summary and paragraphs of HTML."""
+    from markupsafe import Markup, escape
+
+    summary, _, rest = (inspect.getdoc(metric) or name).partition("\n")
+    paragraphs = []
+    for block in filter(None, rest.strip().split("\n\n")):
+        text = str(escape(" ".join(block.split())))
+        text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
+        paragraphs.append(Markup(re.sub(r"`(.+?)`", r"<code>\1</code>", text)))
+    return {"name": name, "summary": summary, "paragraphs": paragraphs}

@@ -1,0 +1,145 @@
+"""Finished runs as data: `load_runs` gives one row a run; answers are read on demand.
+
+docs/results_as_data.md has examples.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from embedbench.errors import UserError, printable, unknown
+from embedbench.scores import record_files
+from embedbench.scores.verified_records import Checker
+
+from .loaded_run import Run
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, repr=False)
+class Runs(Sequence[Run]):
+    """Finished runs, sorted by their directories. A slice of them is `Runs` again."""
+
+    _runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Run | Runs:
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __repr__(self) -> str:
+        """Three lines: how many, of which learners, on which protocols."""
+        parts = [sorted({getattr(r._brief, key) for r in self}) for key in ("learner", "protocol")]
+        learners, protocols = (", ".join(names) or "none" for names in parts)
+        return f"<{len(self)} runs\n learners: {learners}\n protocols: {protocols}>"
+
+    def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> Runs:
+        """The runs whose rows have these values.
+
+        Parameters
+        ----------
+        conditions : mapping or None
+            Name in the row → value, or a list of values; for names with dots.
+        **more : object
+            The same, for names without: `learner="ewc", seed=[0, 1]`.
+
+        Raises
+        ------
+        UserError
+            No run has such a name.
+        """
+        wanted = {
+            k: v if isinstance(v, list | tuple | set | range) else [v]
+            for k, v in {**(conditions or {}), **more}.items()
+        }
+        rows = self.rows()
+        for name in wanted:
+            if rows and not any(name in row for row in rows):
+                raise unknown("name in the rows", name, {key for row in rows for key in row})
+        kept = (
+            run
+            for run, row in zip(self._runs, rows, strict=True)
+            if all(name in row and row[name] in values for name, values in wanted.items())
+        )
+        return Runs(tuple(kept))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a run, see `Run.row`."""
+        return [run.row() for run in self._runs]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a run; a value that a run does not have is missing.
+
+        Raises
+        ------
+        UserError
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UserError(
+                "to_pandas needs pandas: pip install 'embedbench-cl[pandas]'; rows() needs nothing"
+            ) from None
+        return pd.DataFrame.from_records(self.rows())
+
+
+def load_runs(
+    *roots: str | Path,
+    verify: bool = False,
+    references: bool = False,
+    notify: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=3),
+) -> Runs:
+    """Load finished runs: `load_runs("runs")`.
+
+    Every record is read and the values of its row are checked, and nothing else: 10,000 runs take
+    seconds. Predictions are compared with the SHA-256 in their record when they are read.
+    Nothing that a record names is imported.
+
+    Parameters
+    ----------
+    *roots : str or Path
+        Directories of runs, or directories inside them.
+    verify : bool
+        Compute all metrics again from the predictions and compare, as `embedbench report` does.
+        What is in doubt is left out.
+    references : bool
+        Whether to load the runs under `references`, too.
+    tell : callable
+        `tell(sentence)` gets one for each run that is left out; the default warns.
+
+    Raises
+    ------
+    UserError
+        There is no such directory, or it has no finished run.
+    """
+    runs: list[Run] = []
+    for root in map(Path, roots):
+        checker = Checker(root, notify)
+        found = record_files.find(root, references=references)
+        if not found:
+            raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+        for place in found:
+            try:
+                if verify:
+                    runs.append(Run.of(checker.record(place), place, root))
+                else:
+                    runs.append(Run.read(place, root))
+            except UserError as e:
+                notify(printable(f"left out: {e}"))
+    if not roots:
+        raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
+    return Runs(tuple(runs))

@@ -1,0 +1,300 @@
+"""Rows of a report: the runs of one learner on one stream, with means and intervals over seeds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import mode
+from typing import Any
+
+import numpy as np
+
+from embedbench.scores.mean_intervals import Stat, outliers
+from embedbench.scores.plugin_metrics import Outside
+from embedbench.scores.run_record import RunRecord
+
+from .comparability import loss_classes, stream_title
+
+LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
+OUTLIER_METRIC = "final_accuracy"
+
+# flag → mark in a table, meaning
+FLAGS = {
+    "nan": ("N", "scores were NaN; left out of every mean"),
+    "diverged": ("D", "the training loss was not finite; left out of every mean"),
+    "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
+    "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "tuned": ("V", "--tune chose settings, on the validation data of one seed"),
+    "test-validation": ("T", "test data could stop training"),
+    "session-id": ("S", "the learner knew which session every test sample is from"),
+    "imported": ("I", "another tool gave the answers; what it cost is not known"),
+    "not-pinned": (
+        "P",
+        "the record names no SHA-256 of its predictions; embedbench score RUNS --update adds it",
+    ),
+    "outlier": (
+        "O",
+        "final score more than 5 scaled MADs and two points from the median over seeds",
+    ),
+    "threads": ("B", "another number of threads than most runs of the row: other last bits"),
+    "reference": (
+        "R",
+        "another offline reference than most runs of the row, by its settings or the number of its "
+        "seeds: this row's Ω is a mean of shares of different references",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The properties that all rows of one table share.
+
+    Parameters
+    ----------
+    place : str
+        Directory of the stream, relative to the root.
+    records : tuple of RunRecord
+        All runs of the table, without variations.
+    varied : int
+        Number of variations: runs that repeat another run with single seeds set differently.
+    further : tuple of str
+        Metrics that get a column beside those that every table has.
+    outside : dict
+        The metrics of other people among them, by name.
+    apart : str
+        Settings of the protocol that differ between tables of one title.
+    remarks : tuple of str
+        Remarks on the learners: several settings of one, some of them tuned.
+    """
+
+    place: str
+    records: tuple[RunRecord, ...]
+    varied: int = 0
+    further: tuple[str, ...] = ()
+    outside: Outside = field(default_factory=dict)
+    apart: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> RunRecord:
+        return self.records[0]
+
+    @property
+    def title(self) -> str:
+        return " · ".join(filter(None, [stream_title(self.first), self.apart]))
+
+    @property
+    def file_names(self) -> list[str]:
+        """Names of the embedding files of the runs."""
+        return [f.name for f in self.first.files]
+
+    @property
+    def sessions(self) -> int:
+        return len(self.first.n_train)
+
+    @property
+    def so_far(self) -> bool:
+        """Whether α_ideal was measured after every session."""
+        return bool(self.first.reference.so_far)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes of the runs, and remarks on this table; each once."""
+        notes = dict.fromkeys(self.remarks)
+        notes |= dict.fromkeys(n for r in self.records for n in r.notes)
+        if self.varied:
+            runs = (
+                "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
+            )
+            notes[
+                f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
+                "of seed decides: report --by seeds"
+            ] = None
+        if by := [r.imported for r in self.records if r.reference.source == "missing"]:
+            makes = "the same command" if None in by else "embedbench run --learner chance"
+            notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
+        omega = "omega_streaming" if self.so_far else "omega_all"
+        if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
+            notes[
+                f"Ω{omega[5:]} above 1: sessions with few classes are easier than all classes, the "
+                "offline reference; or that was trained too little"
+            ] = None
+        by_order: dict[int, set[tuple[float, ...]]] = {}
+        for r in self.records:
+            if r.ideals:
+                by_order.setdefault(r.seeds.order, set()).add(r.ideals)
+        if any(len(values) > 1 for values in by_order.values()):
+            notes["Ω of these rows are shares of different offline references; not comparable"] = (
+                None
+            )
+        for name, metric in self.outside.items():
+            notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
+        return list(notes)
+
+    @cached_property
+    def ideals(self) -> list[float]:
+        """α_ideal, or one per session; empty where it was not measured.
+
+        If α_ideal depends on the class order, it is the mean over the orders of the table.
+        """
+        different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
+        return [float(np.mean(values)) for values in zip(*different, strict=True)]
+
+    def describe(self) -> list[str]:
+        """The stream in a few short phrases."""
+        classes = sum(len(c) for c in self.first.classes)
+        sizes = [[n for r in self.records for n in r.n_train[part]] for part in _PARTS]
+        first, later = (_range(s) for s in sizes)
+        train = f"{first} training samples"
+        train += " a session" if first == later else f" at first, then {later} a session"
+        source = "TEST data" if self.first.validation == "test" else "training data"
+        phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
+        phrases += [f"validation from {source}", loss_classes(self.first)]
+        phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
+        phrases += [SCORE_NAMES.get(self.first.score, "")]
+        if self.ideals:
+            phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
+        return [p for p in phrases if p]
+
+
+_PARTS = (slice(0, 1), slice(1, None))
+SCORE_NAMES = {
+    "class_accuracy": "mean-per-class accuracy",
+    "accuracy": "accuracy per sample",
+    "pw_js": "scores are pw-JS",
+}
+
+
+def _range(values: Sequence[int]) -> str:
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner with one setting on one stream: means over its runs.
+
+    Parameters
+    ----------
+    group : Group
+        The table that the row belongs to.
+    label : str
+        The learner's name, with the settings that tell it from namesakes in the table.
+    used, left_out : tuple of RunRecord
+        Runs that the means include, and runs flagged `nan` or `diverged`.
+    varied : tuple of RunRecord
+        Runs that repeat one of these with single seeds set differently; no mean includes them.
+    """
+
+    group: Group
+    label: str
+    used: tuple[RunRecord, ...]
+    left_out: tuple[RunRecord, ...]
+    varied: tuple[RunRecord, ...] = ()
+
+    @property
+    def records(self) -> tuple[RunRecord, ...]:
+        """All runs, `used` first."""
+        return self.used + self.left_out
+
+    @property
+    def learner(self) -> str:
+        return self.records[0].learner
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.records[0].learner_params)
+
+    @property
+    def learns(self) -> bool:
+        return self.records[0].learns
+
+    @property
+    def n(self) -> str:
+        """Number of runs; "2 of 3" if some were left out."""
+        total = len(self.records)
+        return str(total) if not self.left_out else f"{len(self.used)} of {total}"
+
+    @cached_property
+    def metrics(self) -> dict[str, Stat]:
+        """Every metric, over the runs used."""
+        names = self.records[0].metrics
+        return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
+
+    def is_open(self, metric: str) -> bool:
+        """Whether a metric is undefined only because reference runs are not finished."""
+        return (
+            metric.startswith("omega_")
+            and math.isnan(self.metrics[metric].mean)
+            and any(r.reference.source == "missing" and r.reference.offline_runs for r in self.used)
+        )
+
+    @cached_property
+    def flags(self) -> dict[str, list[str]]:
+        """Flag → the runs that have it: those of records, and what only a report knows."""
+        flags: dict[str, list[str]] = {}
+        for r in self.records:
+            of_run = {"not-pinned": r.predictions_sha256 is None, "tuned": r.tuning is not None}
+            for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
+                flags.setdefault(name, []).append(r.run)
+        final = self.metrics.get(OUTLIER_METRIC)
+        for i in outliers(final.values) if final and self.learns else []:
+            flags.setdefault("outlier", []).append(self.used[i].run)
+        alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
+        for name, of in alike.items():
+            usual = mode(map(of, self.records))
+            if other := [r.run for r in self.records if of(r) != usual]:
+                flags[name] = other
+        return flags
+
+    @property
+    def footprint(self) -> dict[str, int]:
+        """Bytes after the last session by kind, mean over the runs that say."""
+        kinds = dict.fromkeys(k for r in self.used for k, v in r.footprint.items() if v == v)
+        return {k: round(np.nanmean([r.footprint.get(k, 0) for r in self.used])) for k in kinds}
+
+    @property
+    def seconds(self) -> dict[str, Stat]:
+        """Seconds of learning and of evaluation, over the runs used."""
+        return {
+            "learn": Stat.of(r.seconds.learn for r in self.used),
+            "evaluate": Stat.of(r.seconds.evaluate for r in self.used),
+        }
+
+    @property
+    def commands(self) -> list[str]:
+        """Commands that make the row's runs; those that differ only by the seed are joined."""
+        seeds: dict[str, list[int]] = {}
+        others: dict[str, None] = {}
+        for r in self.records:
+            match = re.fullmatch(r"(.*) --seed (\d{1,19})", r.command)
+            if match:
+                seeds.setdefault(match[1], []).append(int(match[2]))
+            elif r.command:
+                others[r.command] = None
+        return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _reference(record: RunRecord) -> Any:
+    """What decides α_ideal, without the stream: the runs of a row may have different orders."""
+    offline = record.reference.runs[: None if record.reference.chance_run is None else -1]
+    return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
+
+
+def _seed_option(seeds: list[int]) -> str:
+    unique = sorted(set(seeds))
+    if len(unique) == 1:
+        return f"--seed {unique[0]}"
+    if unique[-1] - unique[0] == len(unique) - 1:
+        return f"--seeds {unique[0]}-{unique[-1]}"
+    return "--seeds " + ",".join(map(str, unique))
+
+
+def groups(rows: Sequence[Row]) -> list[Group]:
+    """The tables, in order."""
+    return list({id(r.group): r.group for r in rows}.values())

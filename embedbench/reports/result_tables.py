@@ -1,0 +1,230 @@
+"""Reports: finished runs are averaged into rows, and rows are collected into tables.
+
+The runs in one learner's directory become one row, and the rows in one stream's directory become
+one table. The digests of the streams decide whether this is allowed; if it is not, the table is
+refused. Some runs repeat another run with single seeds set differently. They are not independent of
+it and are left out of the means.
+
+Every number is recomputed from the predictions before it is used. A run that cannot be trusted is
+named on stderr and left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError, printable
+from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
+from embedbench.scores.record_files import find
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import Checker
+
+from .comparability import check_average, check_comparable
+from .remarks import beside, candidates, remark_on_memory
+from .result_rows import LEFT_OUT, Group, Row, groups
+from .row_labels import flat, labels, value
+from .verdict import verdict
+
+SCHEMA = "embedbench-report/1.0"
+
+
+def say(sentence: str) -> None:
+    """Print a remark to stderr."""
+    print(printable(sentence), file=sys.stderr)
+
+
+def collect(
+    root: Path,
+    places: Sequence[Path] | None = None,
+    notify: Callable[[str], None] = say,
+    metrics: Sequence[str] = (),
+) -> list[Row]:
+    """Rows of all finished runs under `root`, table by table; the chance learner comes last.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of run records, or a directory inside it.
+    places : sequence of Path, or None
+        Directories of the cells to report; None reports all under `root`.
+    tell : callable
+        `tell(sentence)` gets one for each run that is left out.
+    metrics : sequence of str
+        Metrics that get columns beside the usual ones; those of other people too.
+
+    Raises
+    ------
+    UserError
+        There is no run that can be reported, or no table whose runs may be averaged and compared.
+    """
+    cells = find(root) if places is None else list(places)
+    if not cells and places is None:
+        raise UserError(
+            f"expected finished runs (record.json) under {root}, found none; "
+            f"make some with embedbench run … --out {root}"
+        )
+    notify = _once(notify)
+    checker, outside = Checker(root, notify), outside_metrics(metrics, notify)
+    tables: dict[Path, dict[Path, list[RunRecord]]] = {}
+    for cell in cells:
+        try:
+            run = with_outside(checker.record(cell), cell, outside, notify)
+        except UserError as e:
+            notify(f"left out: {e}")
+            continue
+        place = cell.resolve().parent
+        # each reference learner gets a table; its neighbours learned other streams
+        together = place if place.parent.name == "references" else place.parent
+        tables.setdefault(together, {}).setdefault(place, []).append(run)
+    if cells and not tables:
+        raise UserError(
+            f"none of the {len(cells)} runs under {root} can be reported; the lines above say why"
+        )
+    rows, refused = [], []
+    for place, learners in tables.items():
+        try:
+            rows += _table(place, root.resolve(), learners, metrics, outside)
+        except UserError as e:
+            refused.append(e)
+    if refused and not rows:
+        raise refused[0]
+    for error in refused:
+        notify(f"left out, a whole table: {error}")
+    return _apart(rows)
+
+
+def _apart(rows: Sequence[Row]) -> list[Row]:
+    """The same rows; tables of one title have in it what differs between their protocols."""
+    tables = [(g, g.title, flat(g.first.protocol_params)) for g in groups(rows)]
+    named = {}
+    for group, title, mine in tables:
+        others = [params for _, other, params in tables if other == title]
+        keys = [k for k in mine if any(params.get(k, mine[k]) != mine[k] for params in others)]
+        apart = ", ".join(f"{k}={value(mine[k])}" for k in keys)
+        named[id(group)] = dataclasses.replace(group, apart=apart)
+    return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
+
+
+def _name(place: Path, root: Path) -> str:
+    return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
+
+
+def _once(notify: Callable[[str], None]) -> Callable[[str], None]:
+    """A `notify` that says each sentence once."""
+    said: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            notify(sentence)
+
+    return once
+
+
+def _table(
+    directory: Path,
+    root: Path,
+    made: Mapping[Path, list[RunRecord]],
+    metrics: Sequence[str],
+    outside: Outside,
+) -> list[Row]:
+    """The rows of one stream's directory: best final accuracy first, chance last."""
+    place, learners = _name(directory, root), list(made.values())
+    for runs in learners:
+        check_average(runs, place)
+    check_comparable([r for runs in learners for r in runs], place)
+    split = [variations(runs) for runs in learners]
+    alone = tuple(r for runs, _ in split for r in runs)
+    repeats = sum(len(varied) for _, varied in split)
+    names = labels(learners)
+    remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
+    remarks += remark_on_memory(list(zip(names, learners, strict=True)))
+    further = tuple(dict.fromkeys([*metrics, *outside]))
+    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks))
+    rows = []
+    for (runs, varied), label in zip(split, names, strict=True):
+        parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+        for r in runs:
+            parts[any(f in LEFT_OUT for f in r.flags)].append(r)
+        rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied)))
+    return sorted(rows, key=_rank)
+
+
+def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
+    """One learner's independent runs, and the variations of them.
+
+    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
+    variations of them and would be counted twice.
+    """
+    overridden = [_overridden(r) for r in runs]
+    least: dict[int, int] = {}
+    for r, n in zip(runs, overridden, strict=True):
+        least[r.seed] = min(n, least.get(r.seed, n))
+    parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+    for r, n in zip(runs, overridden, strict=True):
+        parts[n > least[r.seed]].append(r)
+    return parts
+
+
+def _overridden(record: RunRecord) -> int:
+    """The number of the four seeds that differ from those that `seed` draws."""
+    drawn = dataclasses.asdict(Seeds.of(record.seed))
+    used = dataclasses.asdict(record.seeds)
+    return sum(value != used[kind] for kind, value in drawn.items())
+
+
+def _rank(row: Row) -> tuple[bool, bool, float]:
+    final = row.metrics["final_accuracy"].mean
+    return not row.learns, final != final, -final
+
+
+def to_json(rows: Sequence[Row]) -> dict[str, Any]:
+    """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
+    each = [(group, [row for row in rows if row.group is group]) for group in groups(rows)]
+    tables = [
+        {
+            "place": group.place,
+            "protocol": group.first.protocol,
+            "protocol_params": group.first.protocol_params,
+            "files": group.file_names,
+            "sessions": group.sessions,
+            "score": group.first.score,
+            "validation": group.first.validation,
+            "digests": _shared_digests(group),
+            "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
+            "verdict": verdict(mine),
+            "notes": group.notes,
+            "rows": [_row_json(r) for r in mine],
+        }
+        for group, mine in each
+    ]
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
+    return result
+
+
+def _shared_digests(group: Group) -> dict[str, str]:
+    digests = group.first.digests
+    return {"recipe": digests.recipe, "features": digests.features}
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    return {
+        "learner": row.learner,
+        "params": row.params,
+        "label": row.label,
+        "n": len(row.used),
+        "runs": [r.run for r in row.used],
+        "left_out": [r.run for r in row.left_out],
+        "candidates": candidates(row.records[0].tuning),
+        "metrics": row.metrics,
+        "seconds": row.seconds,
+        "footprint": row.footprint,
+        "flags": row.flags,
+        "commands": row.commands,
+    }

@@ -1,0 +1,382 @@
+"""Trackers: finished runs are replayed to TensorBoard, Weights & Biases, or one of other people.
+
+What has been replayed is remembered in `.tracked.json` in the directory of all runs, so that
+nothing is replayed twice. A search for settings leaves no run, so nothing of it reaches a tracker.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from embedbench import plugins
+from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.errors import UserError, printable, short
+from embedbench.scores import record_files
+from embedbench.scores.record_comparison import MISSING
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import Checker
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import read_text, write_safely
+
+from .loaded_run import Run
+
+TRACKERS = {
+    "tensorboard": "event files in DIR: tensorboard:DIR",
+    "wandb": "Weights & Biases, online or offline as WANDB_MODE says: wandb:PROJECT",
+}
+SEEN, LEASE = ".tracked.json", ".tracked.lease"
+
+
+class Tracker(Protocol):
+    """What takes runs. Of each run, the calls come in this order; `close` comes at the end of all.
+
+    A tracker is made by a function of one text: what follows its name in `--to NAME:TEXT`.
+    """
+
+    def cell_started(self, cell: Run) -> None:
+        """A run begins: `cell.name`, and its settings in `cell.row()`."""
+
+    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        """Session i, from 0, is learned and evaluated.
+
+        Parameters
+        ----------
+        cell : Run
+            The run.
+        i : int
+            The session.
+        scores : dict
+            Of the test data: the main score over all classes so far, under its name; the curves of
+            docs/record.md; and `R/j`, the score on eval set j. NaN is left out.
+        log : dict
+            Seconds, bytes, and the learner's log of the session.
+        """
+
+    def cell_done(self, record: RunRecord) -> None:
+        """The run that began last is finished, with these metrics."""
+
+    def close(self) -> None:
+        """Nothing follows."""
+
+
+@dataclass(frozen=True)
+class _Seen(JsonRecord):
+    """What was replayed: tracker → run → SHA-256 of its predictions."""
+
+    trackers: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def make_tracker(text: str) -> Tracker:
+    """The tracker that `--to` names, such as "tensorboard:DIR".
+
+    Raises
+    ------
+    UserError
+        It is unknown, its library is missing, or it cannot be made.
+    """
+    name, target = _parts(text)
+    make = _maker(name)
+    try:
+        return make(target)
+    except UserError:
+        raise
+    except Exception as e:  # code of other people
+        raise UserError(f"--to {text} made no tracker: {type(e).__name__}: {e}") from e
+
+
+def _maker(name: str) -> Callable[[str], Tracker]:
+    """The class or function that makes a tracker from its target."""
+    if name == "tensorboard":
+        # CODEMOD
+
+        return TensorBoard
+    if name == "wandb":
+        # CODEMOD
+
+        return WeightsAndBiases
+    try:
+        return cast(Callable[[str], Tracker], plugins.load("trackers", name, TRACKERS))
+    except UserError as e:
+        head = name.partition(":")[0]
+        if difflib.get_close_matches(head, TRACKERS, n=1):
+            raise plugins.absent("trackers", head, TRACKERS) from e
+        raise
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Name and target of `name:target` or `package.module:Name:target`."""
+    name, _, target = text.partition(":")
+    if name in TRACKERS or name in plugins.entry_points_by_name("trackers"):
+        if name in TRACKERS and not target:
+            raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
+        return name, target
+    attribute, _, target = target.partition(":")
+    if not attribute:
+        raise plugins.absent("trackers", name, TRACKERS)
+    return f"{name}:{attribute}", target
+
+
+def track(
+    root: Path,
+    names: Sequence[str],
+    *,
+    notify: Callable[[str], None],
+    watch: float | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> int:
+    """Replay finished runs to trackers; those that each has got before are skipped.
+
+    Runs whose references are not finished wait for them, since Ω would be missing.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of all runs.
+    names : sequence of str
+        Trackers, as `--to` takes them.
+    tell : callable
+        Takes a sentence on each run that is left out.
+    watch : float or None
+        Seconds after which to look for new runs, again and again until Ctrl-C; None looks once.
+    wait : callable
+        Waits so many seconds.
+
+    Returns
+    -------
+    int
+        The number of replays.
+
+    Raises
+    ------
+    UserError
+        A tracker cannot be made or fails, or another process tracks these runs.
+    """
+    record_files.find(root)  # refuses what is no directory
+    lease = leases.take(root / LEASE)
+    if lease is None:
+        raise UserError(f"another process tracks the runs in {root}; wait until it ends")
+    told: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in told:
+            told.add(sentence)
+            notify(sentence)
+
+    with lease, ExitStack() as stack:
+        trackers = {}
+        for name in dict.fromkeys(names):
+            trackers[name] = make_tracker(name)
+            stack.callback(_call, name, trackers[name].close)
+        done: dict[Path, int] = {}
+        replays = _replay(root, trackers, once, done)
+        try:
+            while watch is not None:
+                wait(watch)
+                replays += _replay(root, trackers, once, done)
+        except KeyboardInterrupt:  # how watching ends
+            pass
+    return replays
+
+
+def _replay(
+    root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None], done: dict[Path, int]
+) -> int:
+    """Replay what is new, the run that finished first being the first; the number of replays.
+
+    Parameters
+    ----------
+    done : dict
+        Records that need not be looked at again, with the times of their last change.
+    """
+    seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
+    times = {
+        place: (place / record_files.RECORD).stat().st_mtime_ns for place in record_files.find(root)
+    }
+    new = [place for place, changed in times.items() if done.get(place) != changed]
+    for place in sorted(new, key=lambda p: (times[p], p)):
+        try:
+            made = checker.record(place)
+            sha256 = record_files.predictions_sha256(place, made)
+        except UserError as e:
+            notify(printable(f"left out: {e}"))
+            continue
+        if made.reference.source == MISSING and made.reference.runs:
+            waiting += 1
+            continue
+        run = Run.of(made, place, root)
+        for name, tracker in trackers.items():
+            mine = seen.trackers.setdefault(_key(name), {})
+            if mine.get(run.name) == sha256:
+                continue
+            _call(name, partial(_send, run, tracker))
+            replays, mine[run.name] = replays + 1, sha256
+            write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
+        done[place] = times[place]
+    if waiting:
+        notify(f"{waiting} runs wait for their references; embedbench run makes them")
+    return replays
+
+
+def _send(run: Run, tracker: Tracker) -> None:
+    """Give one run to a tracker."""
+    made = run.record
+    tracker.cell_started(run)
+    for i, costs in enumerate(made.sessions):
+        scores = {made.score: made.pooled[i]}
+        scores |= {name: values[i] for name, values in (made.curves or {}).items()}
+        scores |= {f"R/{j}": value for j, value in enumerate(made.R[i])}
+        log = {
+            "learn_seconds": costs.learn_seconds,
+            "evaluate_seconds": costs.evaluate_seconds,
+            "bytes": sum(costs.footprint.values()),
+            **costs.log,
+        }
+        tracker.session(run, i, {k: v for k, v in scores.items() if not math.isnan(v)}, log)
+    tracker.cell_done(made)
+
+
+def _call(name: str, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as e:  # code of other people
+        why = printable(f"{type(e).__name__}: {e}")
+        raise UserError(f"the tracker {short(name)} failed: {why}") from e
+
+
+def _key(name: str) -> str:
+    """A tracker in `.tracked.json`; a directory by its whole path."""
+    kind, _, target = name.partition(":")
+    return f"{kind}:{Path(target).resolve()}" if kind == "tensorboard" else name
+
+
+def _seen(root: Path) -> _Seen:
+    path = root / SEEN
+    if not path.exists():
+        return _Seen()
+    return _Seen.from_json(parse_json(read_text(path), str(path)), str(path))
+
+
+# Runs as TensorBoard's event files: curves by session, and the metrics beside the settings.
+
+
+class TensorBoard:
+    """One folder a run, as in the directory of runs.
+
+    Parameters
+    ----------
+    target : str
+        The directory that `tensorboard --logdir` gets.
+    """
+
+    def __init__(self, target: str) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError(
+                "--to tensorboard needs TensorBoard: pip install 'embedbench-cl[tensorboard]'"
+            ) from None
+        self._make, self._root = SummaryWriter, Path(target)
+        self._writer: Any = None
+        self._settings: dict[str, Any] = {}
+
+    def cell_started(self, cell: Run) -> None:
+        """Begin the run's event file."""
+        self._writer = self._make(str(self._root / cell.name))
+        row = cell.row()
+        wanted = ("learner", "protocol", "seed", "files", "order")
+        self._settings = {
+            k: v if isinstance(v, bool | str | int | float) else str(v)
+            for k, v in row.items()
+            if k in wanted or k.startswith(("learner.", "protocol."))
+        }
+        self._writer.add_text("command", row["command"])
+
+    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        """Add a point to each curve."""
+        for name, value in scores.items():
+            self._writer.add_scalar(f"scores/{name}", value, i)
+        for name, value in log.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                self._writer.add_scalar(f"log/{name}", value, i)
+
+    def cell_done(self, record: RunRecord) -> None:
+        """Add settings and metrics to the table HPARAMS, and end the file."""
+        metrics = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}
+        self._writer.add_hparams(self._settings, metrics, run_name=".")
+        self._writer.close()
+
+    def close(self) -> None:
+        """Nothing is open between runs."""
+
+
+# Runs in Weights & Biases; `WANDB_MODE=offline` writes them to files, see its own pages.
+
+
+class WeightsAndBiases:
+    """One run there for each run here, with the same id each time.
+
+    Parameters
+    ----------
+    target : str
+        The project, or ENTITY/PROJECT.
+    """
+
+    def __init__(self, target: str) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise UserError(
+                "--to wandb needs Weights & Biases: pip install 'embedbench-cl[wandb]'"
+            ) from None
+        self._wandb: Any = wandb
+        self._entity, _, self._project = target.rpartition("/")
+        self._run: Any = None
+
+    def cell_started(self, cell: Run) -> None:
+        """Begin a run; its group is its learner on its stream."""
+        row = cell.row()
+        sha256 = row["digests.predictions"] or ""
+        config = {
+            k: v
+            for k, v in row.items()
+            if k in ("learner", "protocol", "seed", "files", "order", "command")
+            or k.startswith(("learner.", "protocol.", "seeds.", "digests.", "environment."))
+        }
+        self._run = self._wandb.init(
+            project=self._project,
+            entity=self._entity or None,
+            name=cell.name,
+            id=hashlib.sha256(f"{cell.name} {sha256}".encode()).hexdigest()[:16],
+            group=cell.name.rpartition("/")[0],
+            config=config,
+            settings=self._wandb.Settings(console="off", silent=True),
+        )
+
+    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        """Log a step."""
+        values = {f"scores/{k}": v for k, v in scores.items()}
+        numbers = {k: v for k, v in log.items() if isinstance(v, int | float)}
+        self._run.log(values | {f"log/{k}": v for k, v in numbers.items()}, step=i)
+
+    def cell_done(self, record: RunRecord) -> None:
+        """Put the metrics into the summary, and end the run."""
+        for name, value in record.metrics.items():
+            if value == value:
+                self._run.summary[f"metrics/{name}"] = value
+        self._run.finish()
+        self._run = None
+
+    def close(self) -> None:
+        """End a run that was interrupted."""
+        if self._run is not None:
+            self._run.finish(exit_code=1)

@@ -1,0 +1,242 @@
+"""A stream as files for other tools: which samples each session has, and with which labels.
+
+docs/answers.md describes the files. `stream.json` is written last.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.config.json_types import parse_json
+from embedbench.errors import UserError
+from embedbench.storage.atomic_write import read_text, write_safely, writing
+from embedbench.streams.digests import CoveredSet, eval_digest
+from embedbench.streams.layer_columns import without_layers
+from embedbench.streams.merged_views import view_columns
+from embedbench.streams.stream import EvalSet, Session, Stream
+from embedbench.streams.view import View, table_of
+
+from .exported_stream import SCHEMA, EvalEntry, ExportedStream, SessionEntry
+from .prepared_run import PreparedRun
+from .stream_metadata import described_stream, list_packages
+
+STREAM, FEATURES = "stream.json", "features.npy"
+LISTS = ("train.csv", "val.csv", "test.csv")
+COLUMNS = ["session", "row", "sample", "label"]
+LONGEST = 2**30  # bytes of a list
+BLOCK = 4096  # rows of features that are written at once
+
+
+@dataclass(frozen=True)
+class EvalList:
+    """The samples of all eval sets, in order.
+
+    Parameters
+    ----------
+    rows, labels, sets : array of int
+        (n,) row in the file, class, and number of the eval set, which does not decrease.
+    """
+
+    rows: Ints
+    labels: Ints
+    sets: Ints
+
+
+def describe_stream(work: PreparedRun) -> ExportedStream:
+    """What `stream.json` says of a cell's stream.
+
+    Raises
+    ------
+    UserError
+        Lists of one label a sample cannot hold the stream.
+    """
+    stream, cell = work.stream, work.cell
+    if stream.spec.multilabel or len(work.files) > 1:
+        what = "several labels a sample" if stream.spec.multilabel else "several files"
+        raise UserError(
+            f"{cell.protocol.name} makes a stream with {what}, which cannot be exported; take a "
+            "protocol such as incremental-class"
+        )
+    made = described_stream(work)
+    made |= {
+        "schema": SCHEMA,
+        "directory": work.place.relative_to(work.root).parts[0],
+        "run": work.place.name,
+        "samples": stream.samples,
+        "input_shape": without_layers(stream).spec.input_shape,
+        "sessions": tuple(map(_taught, stream.sessions)),
+        "eval_sets": tuple(map(_asked, stream.eval_sets)),
+        "packages": list_packages(protocol=cell.protocol.settings),
+    }
+    exported = ExportedStream(**made, digest="")
+    return ExportedStream(**made, digest=exported.identity)
+
+
+def _taught(s: Session) -> SessionEntry:
+    return SessionEntry(
+        introduces=tuple(s.classes.tolist()),
+        train=len(s.x),
+        val=len(s.val_x),
+        columns=tuple(view_columns(s.x).tolist()) or None,
+    )
+
+
+def _asked(e: EvalSet) -> EvalEntry:
+    limit = None if e.candidates is None else tuple(np.flatnonzero(e.candidates).tolist())
+    return EvalEntry(
+        classes=tuple(np.flatnonzero(e.classes).tolist()),
+        test=len(e.x),
+        candidates=limit,
+        columns=tuple(view_columns(e.x).tolist()) or None,
+    )
+
+
+def export(work: PreparedRun, directory: Path, *, features: bool = False) -> ExportedStream:
+    """Write a cell's stream to a directory; what lies there is replaced.
+
+    Parameters
+    ----------
+    work : Work
+        The cell and its stream.
+    directory : Path
+        It is made where it is missing.
+    features : bool
+        Whether to write the features too, scaled as learners get them.
+
+    Raises
+    ------
+    UserError
+        The stream cannot be exported, or the files cannot be written.
+    """
+    exported = describe_stream(work)
+    stream, names = without_layers(work.stream), work.files[0].sample_ids
+    sessions = stream.sessions
+    parts = (
+        [(s.ids, s.y) for s in sessions],
+        [(s.val_ids, s.val_y) for s in sessions],
+        [(e.ids, e.y) for e in stream.eval_sets],
+    )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in (STREAM, FEATURES):  # features of another stream must not stay
+            (directory / name).unlink(missing_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot write to {directory} ({e.strerror}); name another one") from e
+    for name, lists in zip(LISTS, parts, strict=True):
+        write_safely(directory / name, _list_text(lists, names))
+    if features:
+        _write_features(stream, directory / FEATURES)
+    write_safely(directory / STREAM, json.dumps(exported.to_json(), indent=1) + "\n")
+    return exported
+
+
+def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for number, (rows, labels) in enumerate(lists):
+        samples = names[rows].tolist()
+        listed = zip(rows.tolist(), samples, labels.tolist(), strict=True)
+        writer.writerows((number, *line) for line in listed)
+    return text.getvalue()
+
+
+def _write_features(stream: Stream, path: Path) -> None:
+    """Write the whole table behind a stream, (N, *input_shape) float32, block by block."""
+    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
+    tables = {id(table_of(v)): table_of(v) for v in views}
+    if len(tables) > 1:
+        raise UserError("the sessions of this stream have several tables of features; export none")
+    table, width = table_of(views[0]), views[0].width
+    n = len(table.values)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (n, *stream.spec.input_shape)}
+    with writing(path) as temporary, open(temporary, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for first in range(0, n, BLOCK):
+            rows = np.arange(first, min(first + BLOCK, n))
+            file.write(View(table, rows, width).numpy().astype("<f4").tobytes())
+
+
+def read_stream(directory: Path) -> ExportedStream:
+    """Read `stream.json` of an exported stream.
+
+    Raises
+    ------
+    UserError
+        It is missing or damaged.
+    """
+    path = directory / STREAM
+    if not path.is_file():
+        raise UserError(
+            f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
+            "writes it"
+        )
+    return ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
+
+
+def load(directory: Path) -> tuple[ExportedStream, EvalList]:
+    """Read an exported stream, and its test samples.
+
+    Raises
+    ------
+    UserError
+        A file is missing or damaged, or the test samples are not those of the stream.
+    """
+    stream = read_stream(directory)
+    tests = _read_list(directory / LISTS[2])
+    if not _sizes_agree(stream, tests) or _digest(stream, tests) != stream.digests.eval:
+        raise UserError(
+            f"{directory / LISTS[2]} does not list the test samples of {STREAM} beside it: its "
+            "digest is another one; export the stream again"
+        )
+    return stream, tests
+
+
+def _sizes_agree(stream: ExportedStream, tests: EvalList) -> bool:
+    """Whether the test samples belong to the eval sets, in order and as many as each has."""
+    n, sets = len(stream.eval_sets), tests.sets
+    if sets.size and not (sets[0] >= 0 and sets[-1] < n and (np.diff(sets) >= 0).all()):
+        return False
+    return [e.test for e in stream.eval_sets] == list(np.bincount(sets, minlength=n))
+
+
+def _digest(stream: ExportedStream, tests: EvalList) -> str:
+    """The digest of the test data."""
+    ends = np.cumsum([e.test for e in stream.eval_sets])[:-1]
+    parts = zip(np.split(tests.rows, ends), np.split(tests.labels, ends), strict=True)
+    covered = [
+        CoveredSet(
+            split="test",
+            ids=rows,
+            y=labels,
+            classes=stream.mask(e.classes),
+            columns=np.array(e.columns or (), dtype=np.int64),
+            candidates=None if e.candidates is None else stream.mask(e.candidates),
+        )
+        for e, (rows, labels) in zip(stream.eval_sets, parts, strict=True)
+    ]
+    return eval_digest(stream.samples, covered)
+
+
+def _read_list(path: Path) -> EvalList:
+    """The samples of a list."""
+    lines = csv.reader(io.StringIO(read_text(path, LONGEST)), strict=True)
+    values: list[tuple[int, int, int]] = []
+    try:
+        if next(lines, None) != COLUMNS:
+            raise ValueError(f"expected the columns {', '.join(COLUMNS)}")
+        for session, row, _, label in lines:
+            values.append((int(row), int(label), int(session)))
+        table = np.array(values, dtype=np.int64).reshape(-1, 3)
+    except (csv.Error, OverflowError, ValueError) as e:
+        raise UserError(f"{path}, line {lines.line_num}: {e}; export the stream again") from None
+    return EvalList(*np.ascontiguousarray(table.T))

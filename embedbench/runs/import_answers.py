@@ -1,0 +1,372 @@
+"""Importing a run: answers of another tool on an exported stream become a run like any other."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Bools, Ints, digest
+from embedbench.errors import UserError, short, unknown
+from embedbench.files.formats.numpy_files import load_npz
+from embedbench.scores import record_files
+from embedbench.scores.predictions import Answers, Predictions, WrongError
+from embedbench.scores.record_comparison import MISSING
+from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
+from embedbench.scores.verified_records import remember
+from embedbench.storage import cache, leases
+from embedbench.storage.atomic_write import open_regular, remove, temporary_name, unreadable
+from embedbench.version import __version__
+
+from .class_registry import learner_names
+from .evaluate import EVAL_BATCH, allowed_classes, best_classes
+from .export_stream import EvalList, load
+from .exported_stream import ExportedStream
+from .run_dirs import publish, set_aside, tidy
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
+_TOOL = re.compile(r"([A-Za-z0-9][\w.+-]{0,59})==([\w.+-]{1,60})", re.ASCII)
+
+
+def parse_tool(text: str) -> Package:
+    """The tool and its version, written as pip writes them.
+
+    >>> parse_tool("avalanche-lib==0.6.0")
+    Package(name='avalanche-lib', version='0.6.0')
+    """
+    match = _TOOL.fullmatch(text)
+    if match is None:
+        raise UserError(
+            f"name the tool and its version as avalanche-lib==0.6.0 or PILOT==COMMIT, got "
+            f"{short(text)}"
+        )
+    return Package(match[1], match[2])
+
+
+def import_answers(
+    answers: Path,
+    stream_directory: Path,
+    root: Path,
+    *,
+    name: str,
+    tool: Package,
+    settings: Mapping[str, Any] | None = None,
+    command: str = "",
+    overwrite: bool = False,
+) -> Path:
+    """Score the answers of another tool on an exported stream, and save them as a run.
+
+    Parameters
+    ----------
+    answers : Path
+        The npz file.
+    stream_directory : Path
+        The exported stream.
+    root : Path
+        The directory of all runs.
+    name : str
+        Name of the method, in the place of a learner's.
+    tool : Package
+        The tool and its version.
+    settings : mapping or None
+        Settings of the method.
+    command : str
+        The command that imports it.
+    overwrite : bool
+        Whether a run of this method on this stream is replaced.
+
+    Returns
+    -------
+    Path
+        The directory of the run.
+
+    Raises
+    ------
+    UserError
+        The answers or the stream cannot be used, or the run is there already.
+    """
+    if not _NAME.fullmatch(name) or name.replace("_", "-") in learner_names():
+        raise UserError(
+            f"--name takes up to 60 letters, digits and . _ + - and no name of a learner of "
+            f"embedbench, such as avalanche-er; got {short(name)}"
+        )
+    stream, tests = load(stream_directory)
+    try:
+        predictions, gave = read_answers(answers, stream, tests)
+    except WrongError as e:
+        raise UserError(f"{answers}: {e}") from e
+    settings = dict(settings or {})
+    text = json.dumps(settings, sort_keys=True)
+    place = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
+    imported = ImportedAnswers(tool=tool, gave=gave, sha256=cache.sha256(answers))
+    what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lease = leases.take(leases.lease_path(place))
+    if lease is None:
+        raise UserError(f"another process writes {place}; import it again when that has ended")
+    with lease:
+        tidy(place, root)
+        _save(predictions, stream, what, place, root, overwrite)
+    return place
+
+
+def lacks_references(place: Path) -> bool:
+    """Whether the reference runs of an imported run are not there."""
+    return record_files.load(place).reference.source == MISSING
+
+
+def _save(
+    predictions: Predictions,
+    stream: ExportedStream,
+    what: dict[str, Any],
+    place: Path,
+    root: Path,
+    overwrite: bool,
+) -> None:
+    """Write a run to its place, whose lease is held."""
+    if record_files.is_finished(place) and not overwrite:
+        raise UserError(
+            f"{place} is there already; give another --name or other --set, or add --overwrite"
+        )
+    made = temporary_name(place)
+    made.mkdir()
+    old = None
+    try:
+        predictions.save(made / record_files.PREDICTIONS)
+        unscored = _unscored(stream, what, cache.sha256(made / record_files.PREDICTIONS))
+        record_files.save(record_files.evaluate(unscored, made, root, place), made)
+        if record_files.is_finished(place):
+            old = set_aside(place)
+        publish(made, place, root)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        if old is not None and old.exists():
+            publish(old, place, root)
+        raise
+    if old is not None:
+        remove(old)
+    remember(place, root)
+
+
+def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: str) -> UnscoredRun:
+    """The record of an imported run before it is scored; its costs are not known."""
+    shared = {f.name for f in fields(ExportedStream)} & {f.name for f in fields(UnscoredRun)}
+    described = {name: getattr(stream, name) for name in shared - {"schema", "sessions"}}
+    unknown = {"total": math.nan}
+    costs = SessionCosts(math.nan, math.nan, unknown, {})
+    made = UnscoredRun(
+        **described,
+        **what,
+        schema=record_files.SCHEMA,
+        learns=True,
+        predictions_sha256=predictions_sha256,
+        environment={"embedbench": __version__},
+        sessions=(costs,) * len(stream.sessions),
+        seconds=Costs(math.nan, math.nan),
+        footprint=unknown,
+    )
+    return UnscoredRun.from_json(made.to_json(), "the record of these answers")
+
+
+# Answers of another tool, as docs/answers.md describes them: read, checked, made into predictions.
+#
+# What is chosen among which classes is the runner's rule, see `evaluators`.
+
+
+STREAM, ROWS = "stream", "rows"
+KINDS = ("scores", "answers", "within")
+_ANSWERS_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
+
+
+class _AnswerFile:
+    """The arrays of a file of answers, for one stream."""
+
+    def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
+        self.path, self.stream, self.tests = path, stream, tests
+        try:
+            open_regular(path).close()
+        except OSError as e:
+            raise unreadable(path, e, "give the npz file of the answers") from e
+        self.arrays: Mapping[str, Any] = load_npz(path)
+        self._check_names()
+        self._check_stream()
+        self.order = self._order()
+
+    @property
+    def gave(self) -> str:
+        """What the tool gave: "scores" or "answers"."""
+        return "scores" if "scores_after_0" in self.arrays else "answers"
+
+    def error(self, sentence: str) -> UserError:
+        return UserError(f"{self.path}: {sentence}")
+
+    def _check_names(self) -> None:
+        """Refuse arrays that are missing, of no session, or of both kinds."""
+        sessions = range(len(self.stream.sessions))
+        kinds = ["scores"] if self.gave == "scores" else ["answers", "within"]
+        known = [f"{kind}_after_{i}" for i in sessions for kind in kinds]
+        for name in self.arrays:
+            match = _ANSWERS_NAME.fullmatch(name)
+            if match and int(match[2]) not in sessions:
+                raise self.error(
+                    f"{name} is after no session of the stream, whose sessions are 0 to "
+                    f"{len(sessions) - 1}"
+                )
+            if match and name not in known:
+                raise self.error(
+                    f"it has scores and {name}; give the scores alone, which decide all answers"
+                )
+            if not match and name not in (STREAM, ROWS):
+                raise self.error(str(unknown("array", name, [STREAM, ROWS, *known])))
+        some = any(name.startswith("within_") for name in self.arrays)
+        for name in known:
+            if name not in self.arrays and (some or not name.startswith("within_")):
+                raise self.error(
+                    f"{name} is missing; the stream has {len(sessions)} sessions, and there must "
+                    "be answers after each"
+                )
+
+    def _check_stream(self) -> None:
+        """Refuse answers on another stream."""
+        named = self.arrays.get(STREAM)
+        if named is None:
+            raise self.error(
+                "it does not name its stream; add stream=STREAM['digest'], where STREAM is the "
+                "content of stream.json"
+            )
+        text = str(named) if named.shape == () and named.dtype.kind == "U" else ""
+        if text != self.stream.digest:
+            raise self.error(
+                f"these are answers on another stream: expected the digest "
+                f"{self.stream.digest[:12]}… of stream.json, got {short(text[:16])}"
+            )
+
+    def _order(self) -> Ints | None:
+        """Where each test sample lies in the arrays, (n,); None: in the order of test.csv."""
+        rows = self.arrays.get(ROWS)
+        if rows is None:
+            return None
+        tests = self.tests.rows
+        given = self._integers(ROWS, -(2**63), 2**63 - 1)
+        if np.array_equal(given, tests):
+            return None
+        here, there = np.argsort(tests, kind="stable"), np.argsort(given, kind="stable")
+        if not np.array_equal(tests[here], given[there]):
+            wrong = np.setdiff1d(given, tests)
+            what = f"row {wrong[0]} is not there" if wrong.size else "some rows occur more often"
+            raise self.error(f"rows must be those of test.csv, each as often as there: {what}")
+        if len(np.unique(tests)) < len(tests):
+            raise self.error(
+                "rows occur in several eval sets of this stream; give the arrays in the order of "
+                "test.csv"
+            )
+        order = np.empty(len(tests), dtype=np.int64)
+        order[here] = there
+        return order
+
+    def _array(self, name: str, shape: tuple[int, ...], kinds: str, what: str) -> Any:
+        array = self.arrays[name]
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise self.error(
+                f"{name} must be {what} of shape {shape}, it is {array.dtype} of shape "
+                f"{array.shape}"
+            )
+        return array
+
+    def _integers(self, name: str, low: int, high: int) -> Ints:
+        """An array of integers, one a test sample, as it lies in the file."""
+        array = self._array(name, (len(self.tests.rows),), "iu", "integers")
+        if array.size and not low <= int(array.min()) <= int(array.max()) <= high:
+            raise self.error(
+                f"{name} must lie in {low} to {high}, got {array.min()} to {array.max()}"
+            )
+        return np.asarray(array, dtype=np.int64)
+
+    def _in_order(self, values: Any) -> Any:
+        return values if self.order is None else values[self.order]
+
+    def answers(self, kind: str, session: int, allowed: Bools) -> Answers:
+        """(n,) Answers after a session; those outside of `allowed`, (E, C), are refused."""
+        name = f"{kind}_after_{session}"
+        given = self._in_order(self._integers(name, -1, self.stream.n_labels - 1))
+        there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
+        if not there.all():
+            first = int(np.argmin(there))
+            among = "the session of the sample" if kind == "within" else "the sessions so far"
+            raise self.error(
+                f"{name} has class {given[first]} for row {self.tests.rows[first]}, which is no "
+                f"class of {among}; answer among these, or give scores_after_{session}"
+            )
+        return np.asarray(given, dtype=np.int32)
+
+    def chosen(self, session: int, masks: Sequence[Bools]) -> list[Answers]:
+        """(n,) The best class in each of the masks, (E, C), after a session."""
+        import torch
+
+        name, n = f"scores_after_{session}", len(self.tests.rows)
+        scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
+        blocked = [torch.from_numpy(~mask) for mask in masks]
+        parts: list[list[Answers]] = [[] for _ in masks]
+        sets = np.empty_like(self.tests.sets)  # in the order of the file
+        sets[slice(None) if self.order is None else self.order] = self.tests.sets
+        for first in range(0, n, EVAL_BATCH):
+            here = slice(first, first + EVAL_BATCH)
+            x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
+            if x.isnan().any():
+                row = first + int(x.isnan().any(dim=1).int().argmax())
+                raise self.error(
+                    f"{name} holds NaN in line {row}; give numbers, or answers_after_… with -1 "
+                    "where there is no answer"
+                )
+            which = torch.from_numpy(sets[here])
+            best = best_classes(x, *(mask[which] for mask in blocked))
+            for part, values in zip(parts, best, strict=True):
+                part.append(values.numpy())
+        return [self._in_order(np.concatenate([np.zeros(0, np.int32), *p])) for p in parts]
+
+
+def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
+    """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
+
+    Without scores and within-session answers the latter are all -1.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or does not hold answers on this stream as docs/answers.md says.
+    """
+    file = _AnswerFile(path, stream, tests)
+    classes = np.stack([stream.mask(e.classes) for e in stream.eval_sets])
+    limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
+    seen, answer, within = stream.seen(), list[Answers](), list[Answers]()
+    for i, known in enumerate(seen):
+        allowed = allowed_classes(known, limits)
+        if file.gave == "scores":
+            best, inside = file.chosen(i, (allowed, classes))
+        else:
+            best = file.answers("answers", i, allowed)
+            inside = np.full_like(best, -1)
+            if f"within_after_{i}" in file.arrays:
+                inside = file.answers("within", i, classes)
+        answer.append(best)
+        within.append(inside)
+    predictions = Predictions(
+        ids=tests.rows,
+        y=tests.labels,
+        eval_set=tests.sets,
+        set_classes=classes,
+        session=np.arange(len(seen)),
+        samples_seen=np.cumsum(stream.n_train),
+        seen=seen,
+        answer=np.stack(answer),
+        within=np.stack(within),
+    )
+    predictions.check()
+    return predictions, file.gave

@@ -1,0 +1,156 @@
+"""Merging directories of runs: what shards made apart gets into one directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedbench.config.json_types import JsonRecord
+from embedbench.errors import UserError
+from embedbench.scores import record_files
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import open_regular, temporary_name, unreadable, writing
+
+from .run_dirs import publish, tidy_if_free
+
+
+@dataclass(frozen=True)
+class MergeResult(JsonRecord):
+    """What a merge did.
+
+    Parameters
+    ----------
+    copied : int
+        Runs that are new there, references included.
+    there : int
+        Runs that were there already, or came from two directories.
+    filled : int
+        Runs whose metrics waited for a reference that is there now.
+    left_out : tuple of str
+        A sentence for each run that is damaged.
+    """
+
+    copied: int
+    there: int
+    filled: int
+    left_out: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in words."""
+        filled = f", reference values filled in: {self.filled}" if self.filled else ""
+        return f"runs copied: {self.copied}, there already: {self.there}{filled}"
+
+
+def merge(roots: Sequence[Path], out: Path) -> MergeResult:
+    """Copy the finished runs of several directories, with their references, into one.
+
+    A run is copied if its predictions have the SHA-256 that its record names. Two runs of one place
+    are equal if their predictions are; the first is kept. Everything is compared before anything is
+    written.
+
+    Parameters
+    ----------
+    roots : sequence of Path
+        Directories of runs.
+    out : Path
+        The directory that gets them; it may hold runs already.
+
+    Raises
+    ------
+    UserError
+        Two runs of one place differ, a directory is missing or has no run, or `out` cannot be
+        written.
+    """
+    chosen: dict[Path, tuple[Path, str]] = {}  # place in `out` → the run to copy, its SHA-256
+    seen, left_out = 0, []
+    kept = [out] if out.is_dir() else []
+    if out.exists() and not kept:
+        raise UserError(f"{out} is a file; --out takes a directory for the run records")
+    for root in (*kept, *roots):
+        finished = record_files.find(root, references=True)
+        if root != out and not finished:
+            raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+        for run in finished:
+            relative = run.relative_to(root)
+            if relative == Path():
+                raise UserError(f"{root} is a single run; give the directory of all runs")
+            try:
+                sha256 = verify_predictions(run)
+            except UserError as e:
+                left_out.append(str(e))
+                continue
+            seen += 1
+            first, other = chosen.setdefault(out / relative, (run, sha256))
+            if other != sha256:
+                raise _differ(first, run)
+    todo = {place: run for place, (run, _) in chosen.items() if run != place}
+    for place in chosen:
+        tidy_if_free(place, out)
+    copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
+    filled = sum(_filled(place, out) for place in chosen)
+    before = len(chosen) - len(todo)
+    return MergeResult(copied, seen - before - copied, filled, tuple(left_out))
+
+
+def _differ(first: Path, other: Path) -> UserError:
+    return UserError(
+        f"{first} and {other} are runs of one place with different predictions; nothing was "
+        "copied: keep one of them (they may have been made by other versions, threads or machines)"
+    )
+
+
+def verify_predictions(run: Path) -> str:
+    """The SHA-256 of a run's predictions, which is that of its record."""
+    made = record_files.load(run)
+    actual = record_files.predictions_sha256(run, made)
+    if made.predictions_sha256 is None:
+        raise UserError(
+            f"{run} does not name the SHA-256 of its predictions; embedbench score RUNS --update "
+            "adds it"
+        )
+    return actual
+
+
+def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
+    """Copy a run to its place; False if another process has put it there meanwhile."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    made = temporary_name(place)
+    # with the lease, so that no grid that begins now clears up `made`
+    with leases.take(leases.lease_path(place)) or nullcontext():
+        made.mkdir()
+        try:
+            for name in (record_files.PREDICTIONS, record_files.RECORD):
+                _copy_file(run / name, made / name)
+            if verify_predictions(made) != sha256:
+                raise UserError(f"{run} changed while it was copied; run the command again")
+            if publish(made, place, out):
+                return True
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    if verify_predictions(place) != sha256:
+        raise _differ(place, run)
+    return False
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with writing(target) as temporary:
+        try:
+            file = open_regular(source)
+        except OSError as e:
+            raise unreadable(source, e) from e
+        with file, open(temporary, "xb") as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def _filled(place: Path, out: Path) -> bool:
+    """Fill in the reference of a run, unless another process is at it."""
+    with suppress(UserError):  # damaged, which whoever reads it is told
+        lease = leases.take(leases.lease_path(place))
+        if lease is not None:
+            with lease:
+                return record_files.fill_reference(place, out)
+    return False

@@ -1,0 +1,144 @@
+"""Cells: one learner, one stream, one seed. A cell names what decides a run; it opens no file.
+
+`work` makes the objects of a cell, `execute` runs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from embedbench.config.declared_settings import identity
+from embedbench.config.seeds import Seeds
+from embedbench.learning.learner import Learner
+from embedbench.streams.protocol import Protocol
+
+T = TypeVar("T", Learner, Protocol)
+
+
+@dataclass(frozen=True, eq=False)
+class Spec(Generic[T]):
+    """A learner or a protocol by its name, with complete settings.
+
+    Specs are equal if their names and settings are.
+
+    Parameters
+    ----------
+    name : str
+        As written on the command line.
+    settings : Learner or Protocol
+        The learner or protocol made from the settings. It is never started; `fresh` copies it.
+    """
+
+    name: str
+    settings: T
+
+    @cached_property
+    def text(self) -> str:
+        """The complete settings as JSON, keys sorted."""
+        return json.dumps(dataclasses.asdict(self.settings), sort_keys=True)
+
+    @cached_property
+    def identity(self) -> str:
+        """The settings that decide where a run is kept, as JSON; see `later`."""
+        return json.dumps(identity(self.settings), sort_keys=True)
+
+    def fresh(self) -> T:
+        """A copy of the learner or protocol, which may be started."""
+        return copy.deepcopy(self.settings)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spec):
+            return NotImplemented
+        return (self.name, self.text) == (other.name, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.text))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """One run: everything that decides its result, and what its metrics refer to.
+
+    Parameters
+    ----------
+    files : tuple of str
+        Paths of the embedding files.
+    protocol : Spec
+        Turns the files into a stream.
+    learner : Spec
+        Learns the stream.
+    seed : int
+        The seed from which the four seeds are drawn.
+    fixed : tuple of tuple
+        Pairs (kind of seed, value): the seeds among the four that are set instead of drawn.
+    offline, chance : Spec
+        The learners behind α_ideal and behind the chance level.
+    references : int
+        Number of offline runs behind an α_ideal.
+    preset : str
+        The formula of Ω.
+    device : str
+        "cpu", "cuda", …
+    command : str
+        The command that runs this cell alone.
+    part : int
+        For an offline run: the index of the stream's reference that it learns.
+    tuning : dict or None
+        The log of the search that chose the settings, see `tune`. It does not affect the result.
+    checkpoint : float
+        Least number of seconds between two checkpoints. It does not affect the result.
+    """
+
+    files: tuple[str, ...]
+    protocol: Spec[Protocol]
+    learner: Spec[Learner]
+    seed: int
+    fixed: tuple[tuple[str, int], ...] = ()
+    offline: Spec[Learner]
+    chance: Spec[Learner]
+    references: int = 1
+    preset: str = "kemker_table"
+    device: str = "cpu"
+    command: str = ""
+    part: int = 0
+    tuning: dict[str, Any] | None = field(default=None, compare=False)
+    checkpoint: float = 60.0
+
+    @cached_property
+    def seeds(self) -> Seeds:
+        """The four seeds."""
+        return Seeds.of(self.seed, **dict(self.fixed))
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the learner gets a reference of the stream instead of its sessions."""
+        return self.learner.settings.tags.offline
+
+    def offline_runs(self, parts: int) -> list[list[RunSpec]]:
+        """The runs behind α_ideal: one list per reference of the stream, one run per seed."""
+        order = (("order", self.seeds.order),)
+        return [
+            [
+                self._other(self.offline, seed=seed, fixed=order, part=part)
+                for seed in range(self.references)
+            ]
+            for part in range(parts)
+        ]
+
+    def chance_run(self) -> RunSpec:
+        """The chance run on the same stream."""
+        return self._other(self.chance)
+
+    def _other(self, learner: Spec[Learner], **changes: Any) -> RunSpec:
+        head, _, _ = self.command.partition(" --learner ")
+        seed = changes.get("seed", self.seed)
+        command = f"{head} --learner {learner} --seed {seed}"
+        return dataclasses.replace(self, learner=learner, tuning=None, command=command, **changes)

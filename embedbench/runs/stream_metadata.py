@@ -1,0 +1,80 @@
+"""What a record says of a cell's stream, whatever learned it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.pretraining_overlap import seen_note
+from embedbench.files.provenance import read_weights_entry
+from embedbench.files.remote.fetch import origin
+from embedbench.files.remote.uri import is_name
+from embedbench.plugins import find_package
+from embedbench.scores.run_record import SCHEMA, ClassOrder, Digests, FileInfo, Package
+
+from .prepared_run import PreparedRun
+
+
+def described_stream(work: PreparedRun) -> dict[str, Any]:
+    """The fields of a record that depend on the stream alone; docs/record.md describes each."""
+    cell, stream = work.cell, work.stream
+    protocol = cell.protocol.settings
+    order = protocol.order_record()
+    classes = [stream.classes] if stream.classes else [_leaves(file) for file in work.files]
+    return {
+        "schema": SCHEMA,
+        "protocol": cell.protocol.name,
+        "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
+        "session_id_at_test": stream.spec.reveals_session_id,
+        "seed": cell.seed,
+        "seeds": cell.seeds,
+        "files": tuple(map(_file_info, work.files, work.names)),
+        "order": None if order is None else ClassOrder(**order),
+        "digests": Digests(**stream.digests),
+        "validation": stream.validation,
+        "notes": (*stream.notes, *_seen(work, classes)),
+        "scale": stream.scale or None,
+        "n_train": tuple(len(s.x) for s in stream.sessions),
+        "n_classes": tuple(len(s.classes) for s in stream.sessions),
+        "n_candidates": tuple(
+            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
+        ),
+        "n_train_by_class": stream.class_sizes,
+        "classes": tuple(map(tuple, classes)),
+        "reference": work.reference,
+    }
+
+
+def list_packages(**code: object) -> dict[str, Package] | None:
+    """The packages of what is not ours; None where all is."""
+    made = {kind: find_package(thing) for kind, thing in code.items()}
+    return {kind: Package(*package) for kind, package in made.items() if package} or None
+
+
+def _file_info(file: EmbeddingFile, name: str) -> FileInfo:
+    made = FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    if not is_name(name):
+        return made
+    source = origin(name)
+    if source is None:  # of the package
+        return dataclasses.replace(made, url=name)
+    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
+
+
+def _leaves(file: EmbeddingFile) -> Sequence[str]:
+    return file.classes[: file.samples.n_leaves]
+
+
+def _seen(work: PreparedRun, classes: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences on classes of the stream that the files' backbones were pretrained on."""
+    names = [name for part in classes for name in part]
+    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
+    return [
+        note
+        for file in work.files
+        for note in seen_note(
+            file.path.name, read_weights_entry(file.provenance).classes_seen, introduced
+        )
+    ]

@@ -1,0 +1,286 @@
+"""The runner: one learner learns one stream and is evaluated at every evaluation moment.
+
+It cuts online batches and measures time; `evaluators` turns scores into answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from embedbench.arrays import Bools, Ints, Labels
+from embedbench.config.seeds import Seeds
+from embedbench.engines.gpu_choice import enough_memory
+from embedbench.errors import UserError
+from embedbench.learning.learner import (
+    NO_CHECKPOINT,
+    Checkpoint,
+    Context,
+    Learner,
+    NoCheckpoint,
+    learns_sessions,
+)
+from embedbench.learning.sample_views import blocks
+from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
+from embedbench.streams.layer_columns import without_layers
+from embedbench.streams.stream import Session, Stream, StreamSpec
+from embedbench.streams.view import View, table_of
+from embedbench.system.determinism import repeatable
+
+from .cost_meter import Clock, SessionLog
+from .evaluate import Moment, make_evaluator
+from .pretrained_classifier import pretrained_head
+
+if TYPE_CHECKING:
+    from .checkpoint import CheckpointDirectory
+
+GATHERED = 1024  # samples of an online stream that are read at once
+
+
+def run_stream(
+    stream: Stream,
+    learner: Learner,
+    seeds: Seeds,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda _: None,
+    checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """Let `learner` learn the sessions in order; evaluate on every test sample after each.
+
+    A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
+    `needs_session_id` gets the session ids where the protocol allows it; no other learner does.
+    Only one tagged `needs_layers` sees intermediate layers.
+
+    `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
+    continues from the last save. Within a session of online batches nothing is saved. On a GPU the
+    arithmetic is `repeatable`.
+    """
+    head = pretrained_head(learner, stream)
+    stream = _as_seen(stream, learner)
+    _check(stream, learner)
+    with repeatable(device), enough_memory(device):
+        learner.start(stream.spec, seeds, device)
+        teacher = _Teacher(stream, learner, seeds, device, progress, checkpoint, head)
+        return _through(stream, teacher, checkpoint)
+
+
+def _through(
+    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """Learn and evaluate session by session, starting after the last checkpoint."""
+    learner, device = teacher.learner, teacher.device
+    evaluator, clock = make_evaluator(stream, device), Clock(device)
+    logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
+    kept = len(logs)  # sessions learned before the run was interrupted
+    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+    before = 0  # training samples of the earlier sessions
+    for i, session in enumerate(stream.sessions):
+        seen = seen.copy()
+        seen[session.classes] = True
+        if i >= kept:
+            checkpoint.begin(i)
+            clock.clear()
+            session.x.expect()
+            log: dict[str, Any] = {}
+            for n, lesson in teacher.lessons(i, seen, before):
+                with clock.learning:
+                    log = lesson()
+                    learner.prepare()
+                    _synchronise(device)
+                with clock.evaluating:
+                    evaluator.ask(learner, Moment(i, before + n, seen))
+            if checkpoint.carried:  # the joules before the interruption are unknown
+                clock.learning.add(checkpoint.carried, math.nan)
+            logs.append(_log(clock, learner, log))
+            checkpoint.end(learner, evaluator, logs)
+            teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
+        before += len(session.x)
+    return evaluator.predictions(), logs
+
+
+def _as_seen(stream: Stream, learner: Learner) -> Stream:
+    """The stream as the learner sees it, according to its tags."""
+    if learner.tags.offline:
+        stream = stream.merged()
+    if not learner.tags.needs_layers:
+        stream = without_layers(stream)
+    if learner.tags.needs_session_id and stream.can_reveal:
+        stream = stream.revealed()
+    return stream
+
+
+def _log(clock: Clock, learner: Learner, log: dict[str, Any]) -> SessionLog:
+    learning, evaluating = clock.learning, clock.evaluating
+    return SessionLog(
+        learning.seconds,
+        evaluating.seconds,
+        dict(learner.footprint()),
+        log,
+        learning.joules,
+        evaluating.joules,
+    )
+
+
+def _check(stream: Stream, learner: Learner) -> None:
+    name = type(learner).__name__
+    if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
+        raise UserError(
+            f"{name} must know at test which session a sample is from, and this stream hides it: "
+            "where sessions have few classes, the session would give the answer away. "
+            "Run it where sessions share their classes, as in permutation"
+        )
+    if learner.tags.needs_layers and not stream.spec.layers:
+        raise UserError(
+            f"{name} needs intermediate layers beside the final embedding, and this stream shows "
+            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
+            "and run it under --protocol fscil, whose protocol.layers must not be 'none'"
+        )
+    if len(stream.spec.input_shape) > 1 and not learner.tags.images:
+        raise UserError(
+            f"{name} takes vectors, and this stream shows images of shape "
+            f"{stream.spec.input_shape}: run it on a file of their embeddings (embedbench extract "
+            "SOURCE --backbone NAME --out FILE), or a learner with a trunk, as finetune or er, "
+            "with --trunk resnet32"
+        )
+    if stream.spec.multilabel and not learner.tags.multilabel:
+        raise UserError(f"{name} learns one label a sample, and this stream has several")
+    if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
+        raise UserError(
+            f"{name} learns from batches as they come, and this stream gives whole sessions: use "
+            "--set protocol.observe_batch=10"
+        )
+    if stream.task_free and learner.tags.learns and not learner.tags.online:
+        raise UserError(
+            f"{name} learns whole sessions, and this stream does not say where a session ends: "
+            "take a learner of batches, such as er, agem, gdumb or slda, or use --set "
+            "protocol.task_free=false"
+        )
+    for i, session in enumerate(stream.sessions):
+        _check_samples(session.x, session.y, stream.spec, f"session {i}")
+        _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
+    for i, test in enumerate(stream.eval_sets):
+        _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
+    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
+    for table in {id(t): t for t in map(table_of, views)}.values():
+        if (row := table.unfit_row()) is not None:
+            raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
+
+
+def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
+    """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
+    n, n_classes = len(x), spec.n_classes
+    if x.shape != spec.input_shape:
+        got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
+        said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
+        raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
+    if spec.scaling not in (None, table_of(x).scaling):
+        raise UserError(
+            f"{where} shows images by another scaling than the stream's spec: expected "
+            f"{spec.scaling}, got {table_of(x).scaling}"
+        )
+    if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
+        raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
+    if spec.multilabel != (y.dtype == np.bool_):
+        kind = "bool" if spec.multilabel else "integer"
+        raise UserError(f"{where} has labels of type {y.dtype}, expected {kind}")
+    if n and not spec.multilabel and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
+        raise UserError(
+            f"{where} has labels {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}"
+        )
+
+
+@dataclass(frozen=True)
+class _Teacher:
+    """Splits sessions into lessons; the learner is evaluated after each lesson."""
+
+    stream: Stream
+    learner: Learner
+    seeds: Seeds
+    device: str
+    progress: Callable[[str], None]
+    checkpoint: Checkpoint
+    head: NDArray[np.float32] | None
+
+    def lessons(
+        self, number: int, seen: Bools, before: int
+    ) -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
+        """The lessons of a session, as pairs (samples, lesson).
+
+        `samples` counts the session's samples up to the end of the lesson. `lesson()` trains the
+        learner and returns its log. The last lesson ends with the session. Online learners also
+        have a lesson after every `stream.evaluate_every` samples, counted over the whole stream
+        from `before`.
+        """
+        session, size = self.stream.sessions[number], self.stream.observe_batch
+        n = len(session.x)
+        if not (self.learner.tags.online and size):
+            yield n, lambda: self.learner.learn(session, self._context(session, seen))
+            return
+        every = self.stream.evaluate_every or math.inf
+        order = np.arange(n)
+        if not self.stream.ordered:
+            order = np.random.default_rng([self.seeds.batches, number]).permutation(n)
+        batches = _batches(session, order, size, self.device)
+        steps = 0
+        for start in range(0, max(n, 1), size):
+            end = min(start + size, n)
+            if end == n or (before + start) // every < (before + end) // every:
+                last = start // size + 1
+                yield end, partial(self._observe, islice(batches, last - steps), last)
+                steps = last
+
+    def _observe(self, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> dict[str, Any]:
+        for x, y in batches:
+            self.learner.observe(x, y)
+        return {"steps": steps, "epochs": 1}
+
+    def _context(self, session: Session, seen: Bools) -> Context:
+        return Context(
+            validate=partial(_validation_score, session=session, seen=seen, device=self.device),
+            validation=self.stream.validation,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+            head=self.head,
+        )
+
+
+def _batches(
+    session: Session, order: Ints, size: int, device: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of `size` samples in `order`, (n,); many are read at once, which is faster."""
+    labels = torch.from_numpy(session.y).to(device)
+    for block in torch.split(torch.from_numpy(order).to(device), size * max(1, GATHERED // size)):
+        x, y = session.x.batch(block, device), labels[block]
+        yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
+
+
+def _validation_score(
+    scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
+) -> float:
+    """Validation accuracy, or pw-JS for label sets, over the seen classes that the loss uses.
+
+    NaN without validation data.
+    """
+    if len(session.val_x) == 0:
+        return float("nan")
+    out = torch.cat([torch.as_tensor(scores(x)) for x in blocks(session.val_x, device)])
+    allowed = seen if session.loss_classes is None else seen & session.loss_classes
+    if session.val_y.ndim == 2:
+        return float(pw_js(session.val_y, (out > 0).cpu().numpy() & allowed).mean())
+    out = out.masked_fill(~torch.from_numpy(allowed).to(out.device), -torch.inf)
+    return float((out.argmax(1).cpu() == torch.from_numpy(session.val_y)).double().mean())
+
+
+def _synchronise(device: str) -> None:
+    """Wait until a GPU has finished its work."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)

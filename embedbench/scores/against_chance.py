@@ -1,0 +1,194 @@
+"""Accuracy and forgetting against chance: relative to a random classifier, session by session.
+
+A stream that adds classes gets harder, so even a learner that knows nothing loses accuracy. uRAA
+and uRAF divide by the values of such a learner; RAA and RAF divide by their largest possible value,
+too.
+
+**Source**: Michel et al. (2023), Definitions 4.1 and 4.2, Propositions 4.3 and 4.4. Sessions are
+counted from 1 here, as in the paper: k = 1 … K; C_k is the number of classes seen after session k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from embedbench.arrays import Floats
+
+from .score_matrix import ScoreMatrix
+
+Table = list[list[Fraction]]
+
+
+def gamma(k: int, sessions: int) -> Fraction:
+    """γ_k for K equal sessions: RAA_k = γ_k AA_k, γ_k = k/K (Prop. 4.3).
+
+    >>> gamma(2, 5)
+    Fraction(2, 5)
+    """
+    return Fraction(k, sessions)
+
+
+def beta(k: int, sessions: int) -> Fraction:
+    """β_k for K equal sessions, k ≥ 2: RAF_k = β_k AF_k (Prop. 4.4).
+
+    β_k = (H_K - 1)(k - 1) / ((H_k - 1)(K - 1)), H_k = 1 + 1/2 + … + 1/k.
+
+    >>> float(beta(2, 5)), beta(5, 5)
+    (0.6416666666666667, Fraction(1, 1))
+    """
+    return (_harmonic(sessions) - 1) * (k - 1) / ((_harmonic(k) - 1) * (sessions - 1))
+
+
+def _harmonic(k: int) -> Fraction:
+    return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))
+
+
+def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
+    """a_{k,j} and f_{k,j} of the random classifier, rows k = 1 … K (Tables 1 and 2).
+
+    Row k of the first table has j = 1 … k, of the second j = 1 … k - 1. The mean of a row is
+    AA_k(Rand) or AF_k(Rand).
+
+    Parameters
+    ----------
+    seen : sequence of int
+        (K,) C_k, the number of classes seen after each session.
+    """
+    accuracy = [[Fraction(1, c)] * k for k, c in enumerate(seen, start=1)]
+    forgetting = [
+        [max(accuracy[row][j] for row in range(j, k)) - accuracy[k][j] for j in range(k)]
+        for k in range(len(seen))
+    ]
+    return accuracy, forgetting
+
+
+def random_accuracy(seen: Sequence[int]) -> list[Fraction]:
+    """AA_k(Rand) = 1/C_k, k = 1 … K (Lemma A.1)."""
+    return [Fraction(1, c) for c in seen]
+
+
+def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
+    """AF_k(Rand), k = 2 … K: the mean of 1/C_j over j < k, minus 1/C_k.
+
+    **Source**: the proof of Lemma B.1, before it assumes equal sessions; with equal sessions it is
+    k (H_k - 1) / ((k - 1) C_k).
+    """
+    values, total = [], Fraction(0)
+    for k in range(1, len(seen)):
+        total += Fraction(1, seen[k - 1])
+        values.append(total / k - Fraction(1, seen[k]))
+    return values
+
+
+# --- the curves of a run, (K,) each ---
+
+
+def aa(scores: ScoreMatrix) -> Floats:
+    """AA_k: unweighted mean over the eval sets so far of the score after session k.
+
+    AA_k = 1/k Σ_{j≤k} R[k, j]. **Source**: Michel et al. (2023), Eq. 1.
+    """
+    there = scores.tested
+    return np.array([np.mean(row[: k + 1][there[: k + 1]]) for k, row in enumerate(scores.R)])
+
+
+def af(scores: ScoreMatrix) -> Floats:
+    """AF_k: mean over old sessions of the drop from the best earlier score to the score after k.
+
+    AF_k = 1/(k-1) Σ_{j<k} (max_{j≤l<k} R[l, j] - R[k, j]); NaN at k = 1. **Source**: Michel et al.
+    (2023), Eq. 2.
+    """
+    R = scores.R
+    learned = np.tri(*R.shape, dtype=np.bool_)
+    best = np.maximum.accumulate(np.where(learned, R, -np.inf))  # (K, E) max over j ≤ l ≤ k
+    drops, there = best[:-1] - R[1:], scores.tested  # (K - 1, E), (E,)
+    return np.array([np.nan, *(np.mean(d[:k][there[:k]]) for k, d in enumerate(drops, start=1))])
+
+
+def uraa(scores: ScoreMatrix) -> Floats:
+    """uRAA_k: AA_k as a multiple of the random classifier's.
+
+    uRAA_k = AA_k / AA_k(Rand) = C_k AA_k. **Source**: Michel et al. (2023), Eq. 3.
+    """
+    return aa(scores) / _random_accuracy(scores)
+
+
+def uraf(scores: ScoreMatrix) -> Floats:
+    """uRAF_k: AF_k as a multiple of the random classifier's.
+
+    uRAF_k = AF_k / AF_k(Rand), `random_forgetting`; NaN at k = 1 and while no class was added.
+    **Source**: Michel et al. (2023), Eq. 3.
+    """
+    return af(scores) / _random_forgetting(scores)
+
+
+def raa(scores: ScoreMatrix) -> Floats:
+    """RAA_k: uRAA_k as a share of its largest possible value; a constant curve is no progress.
+
+    RAA_k = γ_k AA_k, γ_k = C_k/C_K, whatever the sizes of the sessions; RAA_K = AA_K. **Source**:
+    Michel et al. (2023), Eq. 5.
+    """
+    chance = _random_accuracy(scores)
+    return aa(scores) * (np.min(chance) / chance)
+
+
+def raf(scores: ScoreMatrix) -> Floats:
+    """RAF_k: uRAF_k as a share of its largest possible value, max_k' 1/AF_k'(Rand).
+
+    RAF_k = AF_k · min_k' AF_k'(Rand) / AF_k(Rand). With equal sessions this is β_k AF_k and RAF_K =
+    AF_K. If session 1 is large, the maximum lies at k' = 2 and RAF_K < AF_K (with a base of 100
+    classes and 100 sessions of one class: RAF_K = .0506 AF_K). **Source**: Michel et al. (2023),
+    Eq. 4. **Departs**: Prop. 4.4 treats equal sessions only; this is the definition for any
+    sessions.
+    """
+    chance = _random_forgetting(scores)
+    least = np.min(chance[1:]) if len(chance) > 1 else np.nan  # NaN where any is undefined
+    return af(scores) * (least / chance)
+
+
+def raf_lastnorm(scores: ScoreMatrix) -> Floats:
+    """RAF_lastnorm_k: uRAF_k scaled so that its last value is AF_K.
+
+    AF_k · AF_K(Rand) / AF_k(Rand). Equal to RAF_k with equal sessions; may exceed 1 otherwise.
+    **Source**: ours, a variant of Michel et al. (2023), Eq. 4. **Departs**: it keeps RAF_K = AF_K
+    for unequal sessions, as the paper says; Eq. 4 does not.
+    """
+    chance = _random_forgetting(scores)
+    return af(scores) * (float(chance[-1]) / chance)
+
+
+CURVES = (aa, af, uraa, uraf, raa, raf, raf_lastnorm)
+
+
+def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats]:
+    """Every curve by name, (K,) each.
+
+    Parameters
+    ----------
+    restricted : bool
+        Answers are not chosen among all the classes seen, so that 1/C_k is not the chance level
+        (within-session scores, modalities). Only AA and AF are defined then.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result = {curve.__name__: curve(scores) for curve in CURVES}
+    if restricted:
+        result |= {k: np.full_like(v, np.nan) for k, v in result.items() if k not in ("aa", "af")}
+    return result
+
+
+def _seen(scores: ScoreMatrix) -> list[int]:
+    return [int(c) for c in scores.classes_seen[scores.ends]]
+
+
+def _random_accuracy(scores: ScoreMatrix) -> Floats:
+    return np.array([float(v) for v in random_accuracy(_seen(scores))])
+
+
+def _random_forgetting(scores: ScoreMatrix) -> Floats:
+    """(K,) AF_k(Rand); NaN at k = 1 and where it is 0, since it is a divisor."""
+    values: Floats = np.array([np.nan, *map(float, random_forgetting(_seen(scores)))])
+    values[values == 0] = np.nan
+    return values

@@ -1,0 +1,296 @@
+"""Accuracies of few-shot streams: a large base session, then sessions of a few samples a class.
+
+Most classes belong to the base session, so plain accuracy hardly shows what happens to the novel
+classes. gAcc(α) scales the weight of the base session from nothing (α = 0) to its number of classes
+(α = 1). The area under it is one number for the whole range.
+
+**Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6. The
+formulas count sessions from 1, as the paper does: i = 1 … T. A_i^j = R[i, j] is the accuracy on the
+classes of session j after session i; |Y_j| is the number of these classes. `accuracies` is (T, T);
+only j ≤ i is read. Every function returns (T,), one value per session; NaN where undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from embedbench.arrays import Floats, Ints
+from embedbench.errors import unknown
+
+from .score_matrix import ScoreMatrix
+
+MODES = ("official", "exact")
+BASE = 0.85  # base-session accuracy of the corner cases
+
+
+def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
+    """aAcc_i: accuracy over all classes so far, classes weighted equally; its mean over i is aAcc.
+
+    aAcc_i = Σ_{j≤i} |Y_j| A_i^j / Σ_{j≤i} |Y_j|. lAcc is the last value. **Source**: Tang et al.
+    (2024), Eq. 1 and 3. **Departs**: Eq. 1 pools test samples, Eq. 3 weights classes. They are
+    equal where all classes have the same number of test samples. We use Eq. 3, which gAcc
+    generalises; `pooled` in the record is Eq. 1.
+
+    Parameters
+    ----------
+    n_classes : sequence of int or array of int
+        (T,) |Y_j|.
+    """
+    weight = np.asarray(n_classes, dtype=np.float64)
+    result: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
+    return result
+
+
+def tacc(accuracies: Floats) -> Floats:
+    """tAcc_i: accuracy over all sessions so far, equal weight per session; its mean over i is tAcc.
+
+    tAcc_i = 1/i Σ_{j≤i} A_i^j, which is AA_i. **Source**: Tang et al. (2024), Eq. 2.
+    """
+    base, novel, k = _parts(accuracies)
+    result: Floats = (base + novel) / (1 + k)
+    return result
+
+
+def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
+    """gAcc_i(α): accuracy with the base session's weight scaled by α.
+
+    gAcc_i(α) = (α r A_i^1 + Σ_{2≤j≤i} A_i^j) / (α r + i - 1), r = |Y_1|/|Y_novel|. gAcc_i(0) is the
+    novel classes' accuracy, gAcc_i(1/r) = tAcc_i and gAcc_i(1) = aAcc_i; gAcc_1(0) is undefined.
+
+    **Source**: Tang et al. (2024), Eq. 4.
+
+    Parameters
+    ----------
+    ratio : float
+        r, see `class_ratio`.
+    alpha : ArrayLike
+        α, one or several, (…); the result is (…, T).
+    """
+    base, novel, k = _parts(accuracies)
+    weight = np.asarray(alpha, dtype=np.float64)[..., None] * ratio  # (…, 1)
+    with np.errstate(invalid="ignore"):
+        result: Floats = (weight * base + novel) / (weight + k)
+    return result
+
+
+def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Floats:
+    """gAcc_i: area under gAcc_i(α), α from 0 to 1; its mean over i is gAcc.
+
+    "official": the trapezoid rule on α = a/r, a = 0 … r, with gAcc_1(0) counted as 0, so that a
+    base session of accuracy A scores A (1 - 1/(2r)); NaN unless r is an integer. "exact": the
+    integral, for any r: A_i^1 + (Σ_{2≤j≤i} A_i^j - k A_i^1)/r · ln((r + k)/k), k = i - 1; for the
+    base session it is A_1^1. The paper prints "official"; at r = 12 the two differ by some tenths
+    of a point after the base session.
+
+    **Source**: Tang et al. (2024), Eq. 5 and 6; the grid is from their code. **Departs**: their
+    code first rounds A_i^j to three decimals; ours does not.
+
+    Parameters
+    ----------
+    ratio : float
+        r, see `class_ratio`.
+    """
+    if mode not in MODES:
+        raise unknown("mode of gAcc's area", mode, MODES)
+    if mode == "official":
+        if not float(ratio).is_integer():
+            return np.full(len(accuracies), np.nan)
+        values = gacc(accuracies, ratio, np.linspace(0, 1, int(ratio) + 1))  # (r + 1, T)
+        values[0, 0] = 0.0
+        return np.asarray(np.trapezoid(values, dx=1 / ratio, axis=0), dtype=np.float64)
+    base, novel, k = _parts(accuracies)
+    later = np.maximum(k, 1)
+    share = np.where(k > 0, np.log((ratio + later) / later) / ratio, 0.0)
+    exact: Floats = base + (novel - k * base) * share
+    return exact
+
+
+def novel_accuracy(accuracies: Floats) -> Floats:
+    """Accuracy on the novel classes: the mean over all sessions after the base session; gAcc_i(0).
+
+    A_i^novel = 1/(i-1) Σ_{2≤j≤i} A_i^j; NaN at the base session. **Source**: Tang et al. (2024),
+    A6 and Tables A6 and A7.
+    """
+    _, novel, k = _parts(accuracies)
+    with np.errstate(invalid="ignore"):
+        result: Floats = novel / k
+    return result
+
+
+def hacc(accuracies: Floats) -> Floats:
+    """hAcc_i: harmonic mean of the accuracies on base and on novel classes.
+
+    hAcc_i = 2 A_i^1 A_i^novel / (A_i^1 + A_i^novel); NaN at the base session, and where both are 0.
+    **Source**: Peng et al. (2022), ALICE, in the form of Tang et al. (2024), Eq. A2.
+    """
+    base, novel = accuracies[:, 0], novel_accuracy(accuracies)
+    with np.errstate(invalid="ignore"):
+        result: Floats = 2 * base * novel / (base + novel)
+    return result
+
+
+def pd(accuracies: Floats) -> Floats:
+    """PD_i, performance drop: mean change on each old session since it was learned.
+
+    1/(i-1) Σ_{j<i} (A_i^j - A_j^j), so that a drop is negative; NaN at the base session. After the
+    last session it is BWT.
+
+    **Source**: Tang et al. (2024), §3.3 and A6, with one number for each j. **Departs**: ours is
+    the mean over j. The PD of Zhang et al. (2021, CEC), aAcc_1 - aAcc_T, is a different number.
+    """
+    drops = accuracies - np.diagonal(accuracies)
+    return np.array([_mean(row[:i]) for i, row in enumerate(drops)])
+
+
+def kr(accuracies: Floats) -> Floats:
+    """KR_i, knowledge rate: the share of each old session's first accuracy that is left.
+
+    Mean over j < i of A_i^j / A_j^j; NaN at the base session. **Source**: Tang et al. (2024), §3.3,
+    with one number for each j. **Departs**: ours is the mean over j. A session that was never
+    learned (A_j^j = 0) has no such share and is left out: so a learner that keeps the base session
+    and learns nothing else has KR 1, as the paper says.
+    """
+    return _kept(accuracies)
+
+
+def rpd(accuracies: Floats) -> Floats:
+    """RPD_i, relative performance drop: PD relative to the first accuracy of each old session.
+
+    Mean over j < i of (A_i^j - A_j^j) / A_j^j, which is KR_i - 1; drops are negative. **Source**:
+    Tan et al. (2022), in the form of Tang et al. (2024), A6. **Departs**: the same as KR.
+    """
+    return _kept(accuracies) - 1
+
+
+def max_forgetting(accuracies: Floats) -> Floats:
+    """F_i: range of an old session's accuracies since it was learned, mean over old sessions.
+
+    Mean over j < i of max_{j≤l≤i} A_l^j - min_{j≤l≤i} A_l^j; NaN at the base session. A rise counts
+    like a drop. **Source**: Tang et al. (2024), A6, with one number for each j. They cite Chaudhry
+    et al. (2018), whose forgetting is a different measure (`average_forgetting`). **Departs**: ours
+    is the mean over j.
+    """
+    ranges = [[np.ptp(accuracies[j : i + 1, j]) for j in range(i)] for i in range(len(accuracies))]
+    return np.array([_mean(np.array(row)) for row in ranges])
+
+
+# --- curves and summary of a run ---
+
+
+def class_ratio(n_classes: Sequence[int] | Ints) -> float:
+    """r = |Y_1|/|Y_novel|; NaN without later sessions, or if later sessions differ in size.
+
+    >>> class_ratio([60, 5, 5, 5])
+    12.0
+    """
+    later = set(map(int, n_classes[1:]))
+    return float(n_classes[0]) / later.pop() if len(later) == 1 else float("nan")
+
+
+_PLAIN = (novel_accuracy, hacc, pd, kr, rpd, max_forgetting)
+CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in _PLAIN))
+
+
+def curves(scores: ScoreMatrix) -> dict[str, Floats]:
+    """Every curve of a few-shot run, by name; (T,) each."""
+    return curves_from_accuracies(scores.R, scores.n_classes)
+
+
+def curves_from_accuracies(
+    accuracies: Floats, n_classes: Sequence[int] | Ints
+) -> dict[str, Floats]:
+    """The same as `curves`, from the accuracies of a run.
+
+    Parameters
+    ----------
+    n_classes : sequence of int or array of int
+        (T,) |Y_j|.
+    """
+    ratio = class_ratio(n_classes)
+    return {
+        "aacc": aacc(accuracies, n_classes),
+        "tacc": tacc(accuracies),
+        "gacc": gacc_area(accuracies, ratio),
+        "gacc_exact": gacc_area(accuracies, ratio, "exact"),
+        **{f.__name__: f(accuracies) for f in _PLAIN},
+    }
+
+
+def summary(result: dict[str, Floats]) -> dict[str, float]:
+    """One number for each curve, the one that papers quote.
+
+    aAcc, tAcc and gAcc are means over all sessions; novel accuracy and hAcc are means over the
+    sessions after the base session. PD, KR, RPD and the largest forgetting are the values after the
+    last session, and so is lAcc, the last aAcc_i.
+    """
+    means = {n: _mean(result[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
+    novel = {n: _mean(result[n][1:]) for n in ("novel_accuracy", "hacc")}
+    last = {n: float(result[n][-1]) for n in ("pd", "kr", "rpd", "max_forgetting")}
+    return {**means, "lacc": float(result["aacc"][-1]), **novel, **last}
+
+
+# --- corner cases, (T, T) each; NaN above the diagonal ---
+
+
+def lazy(sessions: int, base: float = BASE) -> Floats:
+    """Lazy: keeps the base session, learns nothing after it.
+
+    **Source**: Tang et al. (2024), §3.3 and Table A1.
+    """
+    return _case(sessions, base, kept=base, newest=0.0, older=0.0)
+
+
+def greedy(sessions: int, base: float = BASE) -> Floats:
+    """Greedy: perfect on the newest session, forgets every other.
+
+    **Source**: Tang et al. (2024), §3.3 and Table A2.
+    """
+    return _case(sessions, base, kept=0.0, newest=1.0, older=0.0)
+
+
+def greedy_nf(sessions: int, base: float = BASE) -> Floats:
+    """Greedy-NF: perfect on all novel classes from when they are learned, forgets the base session.
+
+    **Source**: Tang et al. (2024), §3.3 and Table A3.
+    """
+    return _case(sessions, base, kept=0.0, newest=1.0, older=1.0)
+
+
+CORNER_CASES: dict[str, Callable[[int, float], Floats]] = {
+    "Lazy": lazy,
+    "Greedy": greedy,
+    "Greedy-NF": greedy_nf,
+}
+
+
+def _case(sessions: int, base: float, *, kept: float, newest: float, older: float) -> Floats:
+    result = np.where(np.eye(sessions, dtype=np.bool_), newest, older)
+    result[:, 0] = kept
+    result[0, 0] = base
+    result[np.triu_indices(sessions, 1)] = np.nan
+    return result
+
+
+# --- helpers ---
+
+
+def _parts(accuracies: Floats) -> tuple[Floats, Floats, Floats]:
+    """(T,) each: A_i^1, Σ_{2≤j≤i} A_i^j, and i - 1."""
+    novel = np.tril(accuracies)[:, 1:].sum(axis=1)
+    return accuracies[:, 0], novel, np.arange(len(accuracies), dtype=np.float64)
+
+
+def _kept(accuracies: Floats) -> Floats:
+    """(T,) mean over j < i of A_i^j / A_j^j, sessions with A_j^j = 0 left out."""
+    first = np.diagonal(accuracies)
+    learned = first != 0
+    shares = accuracies / np.where(learned, first, np.nan)
+    return np.array([_mean(row[:i][learned[:i]]) for i, row in enumerate(shares)])
+
+
+def _mean(values: Floats) -> float:
+    """Mean; NaN if there are no values or any value is undefined."""
+    return float(np.mean(values)) if len(values) else float("nan")

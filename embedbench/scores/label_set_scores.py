@@ -1,0 +1,283 @@
+"""Scores of multi-label runs: from label sets to score matrices, curves and confusions.
+
+Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted to the
+classes seen at the moment, so a label counts as soon as its class was introduced, also on old
+samples. Label sets stay packed, eight to a byte, and are read one moment at a time.
+
+All functions take `split`: 0 for the test samples, 1 for the post-task validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from embedbench.arrays import Bools, Floats, Ints
+
+from .label_set_predictions import Bytes, LabelSets, levels, pack
+from .score_matrix import ScoreMatrix
+
+SCORES = ("pw_js", "js", "exact_match")
+_CHUNK = 4096  # rows of label sets that a confusion unpacks at once
+
+Counts = tuple[Ints, Ints, Ints]  # |Y ∩ Ŷ|, |Y|, |Ŷ| of each sample
+
+
+def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatrix:
+    """Compute one base score: a number for each sample, and its means over samples.
+
+    `js` is |Y ∩ Ŷ| / |Y ∪ Ŷ|. `pw_js` is `js` times the precision |Y ∩ Ŷ| / |Ŷ|. `exact_match` is 1
+    where Ŷ = Y. Eval set k of `values` has every sample with a label among session k's classes, so
+    eval sets overlap; it is scored once these classes were seen. `pooled` has every sample with a
+    seen label once. All means are over samples, not over classes.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), §4.2, Eq. 1 (`values`, R_jk) and Eq. 2 (`pooled`,
+    R_j). **Departs**: where nothing is predicted Eq. 1 divides by 0; the score is then 0, as the
+    authors' code does.
+    """
+    rows = _rows(p, split)
+    y = p.y[rows]
+    members = [np.flatnonzero(_has(y, classes)) for classes in p.introduces]
+    shape = (len(p.session), len(members))
+    values, pooled = np.full(shape, np.nan), np.full(shape[0], np.nan)
+    for m, seen in enumerate(p.seen):
+        hit, true, given = _counts(y, p.answer[m, rows], seen)
+        score = _score(name, hit, true, given)
+        pooled[m] = _mean(score[true > 0])
+        for k, samples in enumerate(members):
+            if seen[p.introduces[k]].all():
+                values[m, k] = _mean(score[samples])
+    return ScoreMatrix(
+        name=name,
+        values=values,
+        pooled=pooled,
+        session=p.session,
+        samples_seen=p.samples_seen,
+        classes_seen=p.seen.sum(axis=1),
+        n_samples=np.array([len(samples) for samples in members]),
+        n_classes=p.introduces.sum(axis=1),
+        learned=np.arange(len(members)),
+        per_class=np.full(p.seen.shape, np.nan),
+        class_sizes=np.full(p.n_classes, np.nan),
+    )
+
+
+def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:
+    """Every base score of the test samples, by name."""
+    return {name: score_matrix(p, name) for name in SCORES}
+
+
+def curves(p: LabelSets) -> dict[str, Floats]:
+    """Every curve of the test samples, by name; (T,) each, the values after each session."""
+    result = {f.__name__: f(p) for f in CURVES}
+    for depth in range(int(levels(p.parents).max(initial=-1)) + 1):
+        result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
+    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
+    return {name: values[ends] for name, values in result.items()}
+
+
+# --- curves over moments, (M,) each; NaN where undefined ---
+
+
+def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
+    """pw-JS if only superclasses were labels: how well coarse labels are kept.
+
+    A superclass is a class with classes below it in the stream, at any depth. In the orders of
+    IIRC-ImageNet-lite, 9 to 15 of the paper's superclasses have no class below them. They count as
+    subclasses without a superclass here, since label sets cannot tell the two apart.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), D.2. **Departs**: no code of it is published. Y and
+    Ŷ are restricted to superclasses seen; samples without one in Y are left out.
+    """
+    return _restricted_pw_js(p, superclasses(p.parents), split)
+
+
+def depth_pw_js(p: LabelSets, depth: int, split: int = 0) -> Floats:
+    """pw-JS if only classes of one depth were labels; depth 0 is the top.
+
+    **Source**: ours, like `superclass_pw_js` for hierarchies of any depth. A class without a
+    superclass has depth 0, whether or not it has classes below it.
+    """
+    return _restricted_pw_js(p, levels(p.parents) == depth, split)
+
+
+def subclass_precision(p: LabelSets, split: int = 0) -> Floats:
+    """Share of right labels among the given labels that are subclasses under a superclass.
+
+    Σ |Y ∩ Ŷ| / Σ |Ŷ| over the samples with a seen label, Ŷ restricted to those classes. A subclass
+    is a class without classes below it, at any depth.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: no code of it is published. The
+    sums run over all samples together; NaN where no such label is given.
+    """
+    return _precision(p, ~superclasses(p.parents) & (p.parents >= 0), split)
+
+
+def lone_subclass_precision(p: LabelSets, split: int = 0) -> Floats:
+    """The same as `subclass_precision`, for subclasses without a superclass.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: the same as `subclass_precision`.
+    """
+    return _precision(p, ~superclasses(p.parents) & (p.parents < 0), split)
+
+
+def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
+    """Mean number of labels given to a sample, over the samples with a seen label.
+
+    **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that some learners give too many.
+    """
+    everything = np.ones(p.n_classes, dtype=np.bool_)
+    return np.array([_mean(given) for _, _, given in _over_moments(p, everything, split)])
+
+
+def labels_true(p: LabelSets, split: int = 0) -> Floats:
+    """Mean number of true labels of a sample that were seen, over the samples with a seen label.
+
+    **Source**: ours, to compare with `labels_predicted`.
+    """
+    everything = np.ones(p.n_classes, dtype=np.bool_)
+    return np.array([_mean(true) for _, true, _ in _over_moments(p, everything, split)])
+
+
+def labels_newest(p: LabelSets, split: int = 0) -> Floats:
+    """Share of the latest session's classes in all labels given to the samples with a seen label.
+
+    **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that ER always predicts labels of
+    the newest classes. NaN where no label is given.
+    """
+    values = np.full(len(p.session), np.nan)
+    rows = _rows(p, split)
+    for m, seen in enumerate(p.seen):
+        given = p.answer[m, rows][_has(p.y[rows], seen)]
+        total = _size(given & pack(seen)).sum()
+        if total:
+            newest = pack(seen & p.introduces[p.session[m]])
+            values[m] = _size(given & newest).sum() / total
+    return values
+
+
+CURVES = (
+    superclass_pw_js,
+    subclass_precision,
+    lone_subclass_precision,
+    labels_predicted,
+    labels_true,
+    labels_newest,
+)
+
+
+# --- confusion ---
+
+
+def introduction_order(p: LabelSets) -> Ints:
+    """(C,) classes in the order of introduction; by class number within a session."""
+    never = ~p.introduces.any(axis=0)
+    first = np.where(never, len(p.introduces), p.introduces.argmax(axis=0))
+    return np.argsort(first, kind="stable")
+
+
+def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False) -> Floats:
+    """Which labels are given to the samples of each class, (C, C), at one moment.
+
+    Entry [a, b] is the share of samples with true label a that were given label b; rows and columns
+    are in `introduction_order`. A sample counts in the row of each of its true labels and in the
+    column of each label given, so rows do not sum to 1. A perfect learner has 1 on the diagonal and
+    in the columns of all classes above the row's class. In the row of a superclass it has the
+    shares of the subclasses. `truth` gives this matrix. NaN in rows and columns of classes not
+    seen, and in rows without samples.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), Fig. 6 and D.6.
+
+    Parameters
+    ----------
+    truth : bool
+        Use the true labels seen in place of the labels given (Fig. 6a).
+    """
+    order, rows = introduction_order(p), _rows(p, split)
+    at = np.flatnonzero(p.seen[moment][order])
+    classes = order[at]
+    given = p.y if truth else p.answer[moment]
+    together = np.zeros((len(at), len(at)))
+    samples = np.zeros(len(at))
+    for start in range(0, len(rows), _CHUNK):
+        part = rows[start : start + _CHUNK]
+        true, answered = (_unpacked(of[part], p.n_classes)[:, classes] for of in (p.y, given))
+        together += true.T @ answered  # (c, n) @ (n, c) -> (c, c); float32 counts to 4,096 exactly
+        samples += true.sum(axis=0)
+    result = np.full((p.n_classes, p.n_classes), np.nan)
+    with np.errstate(invalid="ignore"):
+        result[np.ix_(at, at)] = together / samples[:, None]
+    return result
+
+
+def _unpacked(packed: Bytes, n_classes: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.unpackbits(packed, axis=1, count=n_classes).astype(np.float32)
+
+
+# --- the hierarchy ---
+
+
+def superclasses(parents: Ints) -> Bools:
+    """(C,) classes with classes below them."""
+    return np.isin(np.arange(len(parents)), parents)
+
+
+# --- counts ---
+
+
+def _rows(p: LabelSets, split: int) -> Ints:
+    return np.flatnonzero(p.split == split)
+
+
+def _size(packed: Bytes) -> Ints:
+    """(n, B) → (n,) number of labels in each set."""
+    sizes: Ints = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+    return sizes
+
+
+def _has(packed: Bytes, classes: Bools) -> Bools:
+    """(n,) the set has a label among the classes (C,)."""
+    result: Bools = np.any(packed & pack(classes), axis=1)
+    return result
+
+
+def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
+    """Sizes of Y ∩ Ŷ, Y and Ŷ, with both sets restricted to the classes `among`."""
+    allowed = pack(among)
+    y, given = y & allowed, given & allowed
+    return _size(y & given), _size(y), _size(given)
+
+
+def _over_moments(p: LabelSets, among: Bools, split: int) -> Iterator[Counts]:
+    """For each moment, the counts among seen classes, over the samples with any seen label."""
+    rows = _rows(p, split)
+    for m, seen in enumerate(p.seen):
+        taught = rows[_has(p.y[rows], seen)]
+        yield _counts(p.y[taught], p.answer[m, taught], among & seen)
+
+
+def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:
+    """(n,) score of each sample; NaN where both sets are empty."""
+    if name == "exact_match":
+        return np.array((hit == true) & (hit == given), dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        js: Floats = hit / (true + given - hit)
+    precision: Floats = hit / np.maximum(given, 1)
+    return js if name == "js" else np.multiply(js, precision)
+
+
+def _mean(values: Floats | Ints) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
+    """(M,) mean pw-JS restricted to some classes, over the samples with a label among them."""
+    result = _over_moments(p, among, split)
+    return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
+
+
+def _precision(p: LabelSets, among: Bools, split: int) -> Floats:
+    """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| restricted to some classes; NaN where none of them is given."""
+    sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, among, split)]
+    return np.array([hit / given if given else np.nan for hit, given in sums])

@@ -1,0 +1,93 @@
+"""Means with their 95 % intervals, and how numbers are printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from embedbench.config.json_types import JsonRecord
+
+OUTLIER_MADS = 5.0
+OUTLIER_RUNS = 4
+OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
+
+
+@dataclass(frozen=True)
+class Stat(JsonRecord):
+    """One number over the runs of a row: mean, interval and standard deviation.
+
+    Parameters
+    ----------
+    mean : float
+        NaN where the number is undefined in any run, or where there is no run.
+    half : float
+        Half-width of the 95 % t-interval of the mean; NaN under two runs.
+    sd : float
+        Standard deviation over the runs (n - 1); NaN under two runs.
+    values : tuple of float
+        One for each run.
+    """
+
+    mean: float
+    half: float = field(metadata={"key": "half_95"})
+    sd: float
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Stat:
+        """Mean, interval t(0.975, n - 1)·sd/√n, and sd."""
+        x = np.array(list(values), dtype=np.float64)
+        n = len(x)
+        mean = float(np.mean(x)) if n else math.nan
+        sd = float(np.std(x, ddof=1)) if n > 1 else math.nan
+        half = t_quantile(n) * sd / math.sqrt(n) if n > 1 else math.nan
+        return cls(mean, half, sd, tuple(x.tolist()))
+
+
+def t_quantile(n: int) -> float:
+    """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
+    from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
+
+    return float(stdtrit(n - 1, 0.975))
+
+
+def format_signed(value: float, decimals: int) -> str:
+    """A number with a typographic minus sign; a value that rounds to zero has no sign."""
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def megabytes(size: float | None) -> str:
+    """Bytes as MB (10⁶)."""
+    return "–" if size is None else amount(size / 1e6)
+
+
+def amount(value: float) -> str:
+    """Seconds or MB: fewer digits for large values, an upper bound for very small ones."""
+    if math.isnan(value):
+        return "–"
+    for least, decimals in ((100, 0), (1, 1), (0.095, 2), (0.0005, 3)):
+        if value >= least:
+            return f"{value:,.{decimals}f}"
+    return "<0.001" if value > 0 else "0"
+
+
+def outliers(values: Sequence[float]) -> list[int]:
+    """Positions of values more than 5 scaled MADs and two points from the median.
+
+    There are none among fewer than four values.
+
+    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
+    normal distribution).
+    """
+    if len(values) < OUTLIER_RUNS:
+        return []
+    distance = np.abs(np.array(values) - np.median(values))
+    scaled = 1.4826 * np.median(distance)
+    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
+    return [int(i) for i in np.flatnonzero(distance > bound)]

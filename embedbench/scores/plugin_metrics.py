@@ -1,0 +1,171 @@
+"""Metrics of other people: those of installed packages, and those named on the command line.
+
+Records never hold them: what is in a record is recomputed and compared wherever it is read, also
+where such a package is missing or has another version. They are computed from the predictions
+whenever they are asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench import plugins
+from embedbench.errors import UserError
+
+from .metrics import Metric, Reference, all_metrics
+from .omega_reference import reference_values
+from .record_files import read_predictions
+from .run_record import RunRecord
+from .score_matrix import ScoreMatrix
+from .scoring import score_matrices
+
+Outside = Mapping[str, "OutsideMetric"]
+
+
+@dataclass(frozen=True)
+class OutsideMetric:
+    """A metric of other people.
+
+    Parameters
+    ----------
+    name : str
+        The name of its entry point, or `package.module:function`.
+    function : callable
+        `function(scores, reference)`, see `embedbench.scores.metrics`.
+    origin : str
+        Name and version of its package; where it has none, "a file of yours".
+    """
+
+    name: str
+    function: Metric
+    origin: str
+
+    @classmethod
+    def load(cls, name: str) -> OutsideMetric:
+        """The metric that a name means.
+
+        Raises
+        ------
+        UserError
+            There is none, it cannot be imported, or it takes other arguments.
+        """
+        function = plugins.load("metrics", name, all_metrics())
+        if not takes_scores(function):
+            raise UserError(
+                f"{name!r} is no metric: expected a function of (scores, reference), got "
+                f"{type(function).__name__} {getattr(function, '__name__', '')}".rstrip()
+            )
+        package = plugins.find_package(function)
+        return cls(name, function, " ".join(package) if package else "a file of yours")
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better: the function has an attribute `lower_is_better` that is true."""
+        return bool(getattr(self.function, "lower_is_better", False))
+
+    def __call__(self, scores: ScoreMatrix, reference: Reference) -> float:
+        """The value of one score matrix.
+
+        Raises
+        ------
+        UserError
+            The function fails, or returns no number.
+        """
+        try:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return float(self.function(scores, reference))
+        except Exception as e:  # code of other people may fail in any way
+            raise UserError(
+                f"the metric {self.name} of {self.origin} failed: {type(e).__name__}: {e}"
+            ) from e
+
+
+def takes_scores(function: Any) -> bool:
+    """Whether something can be called with `(scores, reference)` and is no class."""
+    if inspect.isclass(function) or not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
+    """The metrics of installed packages, and those of `names` that are not ours.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As typed by the user: our metrics, entry points, or `package.module:function`.
+    tell : callable
+        `tell(sentence)` gets one for each metric of a package that cannot be used.
+
+    Raises
+    ------
+    UserError
+        One of `names` is unknown or cannot be used.
+    """
+    ours = all_metrics()
+    result = {name: OutsideMetric.load(name) for name in names if name not in ours}
+    for name in sorted(plugins.entry_points_by_name("metrics")):
+        if name in ours:
+            notify(
+                f"the metric {name} of an installed package has the name of one of ours; left out"
+            )
+        elif name not in result:
+            try:
+                result[name] = OutsideMetric.load(name)
+            except UserError as e:
+                notify(f"a metric is left out: {e}")
+    return result
+
+
+def with_outside(
+    made: RunRecord, place: Path, metrics: Outside, notify: Callable[[str], None]
+) -> RunRecord:
+    """A record whose metrics, of every base score, include those of other people.
+
+    Parameters
+    ----------
+    made : RunRecord
+        A record that was checked.
+    place : Path
+        Its directory, where `predictions.h5` lies.
+    tell : callable
+        `tell(sentence)` gets one for each metric that fails; its value is NaN.
+
+    Raises
+    ------
+    UserError
+        The predictions cannot be used.
+    """
+    if not metrics:
+        return made
+    by_score = dict(made.by_score)
+    matrices = score_matrices(read_predictions(place, made), made.n_train_by_class)
+    for name, matrix in matrices.items():
+        reference = reference_values(made.reference, name)
+        values = {key: _value(metric, matrix, reference, notify) for key, metric in metrics.items()}
+        if name in by_score:
+            scored = by_score[name]
+            by_score[name] = replace(scored, metrics={**scored.metrics, **values})
+        if name == made.score:
+            made = replace(made, metrics={**made.metrics, **values})
+    return replace(made, by_score=by_score)
+
+
+def _value(
+    metric: OutsideMetric, scores: ScoreMatrix, reference: Reference, notify: Callable[[str], None]
+) -> float:
+    try:
+        return metric(scores, reference)
+    except UserError as e:
+        notify(str(e))
+        return float("nan")

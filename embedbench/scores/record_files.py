@@ -1,0 +1,320 @@
+"""Run records: one directory per cell with `record.json` and `predictions.h5`.
+
+docs/record.md describes the schema. NaN is written as null, so that the file is plain JSON. The
+record names the SHA-256 of the predictions, which is compared whenever they are read.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.errors import UserError
+from embedbench.storage import cache
+from embedbench.storage.atomic_write import write_safely
+
+from . import few_shot_scores, label_set_scores, metrics
+from .against_chance import curves
+from .flags import find_flags
+from .label_set_predictions import AnyPredictions, LabelSets, load_any
+from .omega_reference import Matrices, References, measure_references, reference_values
+from .predictions import Predictions
+from .record_comparison import MISSING, compare, fill_open_values
+from .run_record import SCHEMA as SCHEMA
+from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
+from .score_matrix import ScoreMatrix
+from .scoring import score_matrices
+
+RECORD, PREDICTIONS = "record.json", "predictions.h5"
+FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot_scores`
+LARGEST = 2**27  # bytes of a record
+
+
+def save(record: RunRecord, directory: Path) -> None:
+    """Write `record.json` completely or not at all: it exists exactly when the cell is finished."""
+    text = json.dumps(record.to_json(), indent=1, allow_nan=False)
+    write_safely(directory / RECORD, text + "\n")
+
+
+def load(directory: Path) -> RunRecord:
+    """Read the record of a finished cell.
+
+    Raises
+    ------
+    UserError
+        There is no record, or it does not have the form of docs/record.md.
+    """
+    return parse_record(read(directory), directory)
+
+
+def read(directory: Path) -> bytes:
+    """The bytes of a record.
+
+    Raises
+    ------
+    UserError
+        There is no record, or it is no regular file.
+    """
+    path = directory / RECORD
+    try:
+        if not os.path.lexists(path):
+            raise UserError(f"{directory} holds no record.json; is it the directory of a run?")
+        if not path.is_file():
+            raise UserError(f"{path} must be a regular file; remove it and run that cell again")
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; run that cell again")
+        return path.read_bytes()
+    except OSError as e:
+        raise UserError(f"cannot read {path} ({e.strerror})") from e
+
+
+def decode_json(data: bytes, directory: Path) -> Any:
+    """The JSON values of a record, unchecked, that `read` returned the bytes of."""
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
+        path = directory / RECORD
+        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
+
+
+def parse_record(data: bytes, directory: Path) -> RunRecord:
+    """The record that `read` returned the bytes of."""
+    record = RunRecord.from_json(decode_json(data, directory), str(directory / RECORD))
+    run = os.fsencode(directory.resolve().name.removeprefix("seed-"))
+    return replace(record, run=run.decode(errors="replace"))
+
+
+def find(root: Path, *, references: bool = False) -> list[Path]:
+    """Directories under `root` with a record, sorted; hidden ones are unfinished work.
+
+    Reference runs are left out unless `references`.
+    """
+    if root.is_file():
+        raise UserError(
+            f"{root} is a file, not a directory of runs; `runs merge` makes one of packs, and "
+            "`report --site` makes a board of them"
+        )
+    if not root.is_dir():
+        raise UserError(f"there is no directory {root}; give the --out of an earlier run")
+    result = []
+    for path in root.rglob(RECORD):
+        parts = path.relative_to(root).parts[:-1]
+        hidden = any(part.startswith(".") for part in parts)
+        if not hidden and (references or "references" not in parts):
+            result.append(path.parent)
+    return sorted(result)
+
+
+def is_finished(place: Path) -> bool:
+    """Whether a directory holds a finished cell: its record and its predictions."""
+    return os.path.isfile(place / RECORD) and os.path.isfile(place / PREDICTIONS)
+
+
+def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
+    """The SHA-256 of a run's predictions.
+
+    Raises
+    ------
+    UserError
+        There are none, or the record names another one.
+    """
+    path = directory / PREDICTIONS
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{directory} has a record.json and no predictions.h5, from which every score is "
+            "computed; run that cell again"
+        )
+    try:
+        actual = cache.sha256(path)
+    except OSError as e:
+        raise UserError(f"cannot read {path} ({e.strerror})") from e
+    expected = made.predictions_sha256
+    if expected is not None and actual != expected:
+        raise UserError(
+            f"{path} is not the file that its record was made from: expected SHA-256 "
+            f"{expected[:12]}…, got {actual[:12]}…; restore it, or run that cell again with "
+            "--overwrite"
+        )
+    return actual
+
+
+def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
+    """The predictions of a run; their SHA-256 is compared before they are opened.
+
+    Parameters
+    ----------
+    directory : Path
+        The directory of the run.
+    made : Unscored or None
+        Its record; None reads it.
+
+    Raises
+    ------
+    UserError
+        They are missing, damaged, or not those of the record.
+    """
+    made = made or load(directory)
+    predictions_sha256(directory, made)
+    predictions = load_any(directory / PREDICTIONS)
+    sessions = int(predictions.session[-1]) + 1
+    if sessions != len(made.n_train):
+        raise UserError(
+            f"{directory}: predictions.h5 has {sessions} sessions, record.json "
+            f"{len(made.n_train)}; run that cell again with --overwrite"
+        )
+    if isinstance(predictions, Predictions):
+        sets, classes = predictions.set_classes.shape
+        _check_length(directory, "n_train_by_class", made.n_train_by_class, classes)
+        _check_length(directory, "n_candidates", made.n_candidates, sets)
+    return predictions
+
+
+def _check_length(directory: Path, key: str, values: Any, expected: int) -> None:
+    """Refuse a list of a record whose length is not that of the predictions; other values pass."""
+    if isinstance(values, tuple) and len(values) != expected:
+        raise UserError(
+            f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
+            f"{expected}; run that cell again with --overwrite"
+        )
+
+
+def evaluate(
+    made: UnscoredRun, directory: Path, root: Path, place: Path | None = None
+) -> RunRecord:
+    """Return a record with every score, metric and flag computed from its predictions.
+
+    Parameters
+    ----------
+    made : Unscored
+        A record, scored or not.
+    directory : Path
+        Where `predictions.h5` lies.
+    root : Path
+        The record names its reference runs by paths relative to this directory. If a run is
+        missing or damaged, the reference values in the record are used, and `reference.source` is
+        "record", or "missing" without such values.
+    place : Path or None
+        Where the run will lie, if not in `directory`: a chance run refers to itself.
+
+    Raises
+    ------
+    UserError
+        The predictions are missing, damaged, or not those of the record.
+    """
+    predictions = read_predictions(directory, made)
+    matrices = score_matrices(predictions, made.n_train_by_class)
+    _check_reference(directory, made.reference, matrices)
+    itself = {(place or directory).resolve(): matrices}
+    reference = _measure_references(made.reference, root, list(matrices), itself)
+    limited = any(n is not None for n in made.n_candidates or ())
+    by_score = {}
+    for name, matrix in matrices.items():
+        values = _curves(predictions, matrix, limited)
+        if made.protocol == FEW_SHOT:
+            values |= few_shot_scores.curves(matrix)
+        by_score[name] = BaseScore(
+            R=_rows(matrix.R),
+            pooled=_row(matrix.pooled[matrix.ends]),
+            metrics=metrics.compute(matrix, reference_values(reference, name)),
+            curves={name: _row(curve) for name, curve in values.items()},
+        )
+    main_score, main = next(iter(by_score.items()))
+    pooled, seen = matrices[main_score].pooled, predictions.samples_seen
+    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
+    return RunRecord(
+        **{**described, "reference": reference},
+        score=main_score,
+        R=main.R,
+        pooled=main.pooled,
+        moments=Moments(tuple(seen.tolist()), _row(pooled)),
+        metrics=main.metrics,
+        curves=main.curves,
+        by_score=by_score,
+        flags=tuple(find_flags(made, predictions, matrices[main_score])),
+    )
+
+
+def _check_reference(directory: Path, kept: References, matrices: Matrices) -> None:
+    """Refuse lists of reference values, or of offline runs, of other lengths than the scores."""
+    for name, scores in matrices.items():
+        sessions, sets = scores.R.shape
+        each, later = sessions if kept.so_far else sets, len(np.diagonal(scores.R, offset=1))
+        if any(isinstance(runs, tuple) for runs in kept.offline_runs):
+            _check_length(directory, "reference.offline_runs", kept.offline_runs, each)
+        _check_length(directory, f"reference.ideal.{name}", (kept.ideal or {}).get(name), each)
+        if kept.chance_run is not None:  # or else it is undefined
+            chance = (kept.chance or {}).get(name)
+            _check_length(directory, f"reference.chance.{name}", chance, 1 + later)
+
+
+def _row(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+def _rows(values: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, values.tolist()))
+
+
+def _curves(p: AnyPredictions, matrix: ScoreMatrix, limited: bool) -> dict[str, Floats]:
+    """Curves over sessions of one base score; for label sets only those of the main score."""
+    if isinstance(p, LabelSets):
+        return label_set_scores.curves(p) if matrix.name == label_set_scores.SCORES[0] else {}
+    return curves(matrix, restricted=limited or matrix.name.startswith("within_"))
+
+
+def are_finished(reference: References, root: Path) -> bool:
+    """Whether all reference runs are finished."""
+    return all(is_finished(root / run) for run in reference.runs)
+
+
+def _measure_references(
+    reference: References, root: Path, names: list[str], known: Mapping[Path, Matrices]
+) -> References:
+    """The reference values from their runs, or those in the record; `known` need no reading."""
+
+    def matrices(run: str) -> Matrices:
+        place = (root / run).resolve()
+        if place in known:
+            return known[place]
+        return _reference_scores(place / PREDICTIONS, predictions_sha256(place, load(place)))
+
+    if all((root / run).resolve() in known or is_finished(root / run) for run in reference.runs):
+        try:
+            return measure_references(reference, names, matrices)
+        except UserError:  # one is damaged: not finished, and named where it is read itself
+            pass
+    return replace(reference, source=MISSING if reference.ideal is None else "record")
+
+
+@functools.lru_cache(maxsize=16)
+def _reference_scores(path: Path, sha256: str) -> Matrices:
+    """Scores of a reference run, which many runs have."""
+    return score_matrices(load_any(path))
+
+
+def fill_reference(place: Path, root: Path) -> bool:
+    """Fill in what a record left open because its references were missing; True if it was written.
+
+    Nothing is written unless those very references are finished now and all else agrees.
+
+    Raises
+    ------
+    UserError
+        The record or the predictions cannot be used.
+    """
+    kept = load(place)
+    if kept.reference.source != MISSING or not are_finished(kept.reference, root):
+        return False
+    again = evaluate(kept, place, root)
+    if again.reference.source == MISSING or compare(kept, again).differs:
+        return False
+    save(fill_open_values(kept, again), place)
+    return True

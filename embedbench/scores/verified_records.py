@@ -1,0 +1,258 @@
+"""Runs whose every number is checked: recomputed from predictions whose SHA-256 is the record's.
+
+`Checker` is for reports, `rescore` for `embedbench score`. What is recomputed depends on the bytes
+of the record, of its predictions and of those of its references, and on the code of this room: a
+`Checker` keeps its outcome under these in the user's cache directory, and never under the runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from embedbench.config.json_types import ABSENT, JsonRecord, plain
+from embedbench.errors import UserError
+from embedbench.storage import cache
+from embedbench.version import __version__
+
+from . import record_files
+from .plugin_metrics import Outside, with_outside
+from .record_comparison import MISSING, Difference, RecordComparison, compare, take_unrecomputed
+from .run_record import RunRecord
+
+KIND = "metrics"  # of what is kept in the cache
+
+
+@dataclass
+class Checker:
+    """Reads the records under a directory, after each is checked.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of runs.
+    tell : callable
+        `tell(sentence)` gets one for every reference run that cannot be used.
+    """
+
+    root: Path
+    notify: Callable[[str], None]
+    _references: dict[tuple[Path, str], str] = field(default_factory=dict)
+
+    def record(self, place: Path) -> RunRecord:
+        """The record of a run, with what is new or was left open filled in.
+
+        Raises
+        ------
+        UserError
+            The record or the predictions cannot be used, or they do not agree.
+        """
+        data = record_files.read(place)
+        kept = record_files.parse_record(data, place)
+        root = self.root
+        if not all(self._reference(root, run) for run in kept.reference.runs):
+            root = home(kept, place, root)
+        key = self.key(data, kept, place, root)
+        outcome = cache.load(KIND, key)
+        if not isinstance(outcome, dict):
+            outcome = _outcome(kept, place, root)
+            cache.save(KIND, key, outcome)
+        if outcome.get("differs"):
+            raise UserError(f"{place}: {outcome['differs']}")
+        if (more := outcome.get("record")) is None:
+            return kept
+        return replace(RunRecord.from_json(more, str(place)), run=kept.run)
+
+    def key(self, data: bytes, kept: RunRecord, place: Path, root: Path) -> str:
+        """What the outcome of a check depends on."""
+        parts = [
+            _scoring(),
+            hashlib.sha256(data).hexdigest(),
+            record_files.predictions_sha256(place, kept),
+        ]
+        return " ".join(parts + [self._reference(root, run) for run in kept.reference.runs])
+
+    def _reference(self, root: Path, run: str) -> str:
+        """The SHA-256 of a reference run's predictions; empty if it cannot be used."""
+        if (root, run) not in self._references:
+            place, value = root / run, ""
+            if record_files.is_finished(place):
+                try:
+                    value = record_files.predictions_sha256(place, record_files.load(place))
+                except UserError as e:
+                    self.notify(f"reference run left out, Ω is that of the records: {e}")
+            self._references[root, run] = value
+        return self._references[root, run]
+
+
+def remember(place: Path, root: Path) -> None:
+    """Keep that this process has just made a record from its predictions.
+
+    The next report then need not recompute it.
+    """
+    data = record_files.read(place)
+    key = Checker(root, lambda _: None).key(
+        data, record_files.parse_record(data, place), place, root
+    )
+    cache.save(KIND, key, {"record": None})
+
+
+def home(kept: RunRecord, place: Path, root: Path) -> Path:
+    """The directory that a record's references are relative to.
+
+    That is `root`, or where `place` lies in the layout of docs/record.md.
+    """
+    if not record_files.are_finished(kept.reference, root):
+        above = place.resolve().parents
+        layout = above[min(2, len(above) - 1)]
+        if record_files.are_finished(kept.reference, layout):
+            return layout
+    return root
+
+
+@functools.cache
+def _scoring() -> str:
+    """The code that scores: this version, and the text of every file of this room."""
+    text = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return f"{__version__} {hashlib.sha256(text).hexdigest()}"
+
+
+def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
+    """What differs, in words; or the whole record, if there is more in it than in the kept one."""
+    again, seen = recompute_record(kept, place, root)
+    if seen.differs:
+        first, *others = seen.differs
+        more = f", and {len(others)} more values" if others else ""
+        sentence = (
+            f"{first.metric} is {plain(first.kept)} in record.json and {plain(first.recomputed)} "
+            f"from predictions.h5{more}; embedbench score names them all"
+        )
+        return {"differs": sentence}
+    more_than = seen.new or seen.open
+    return {"record": take_unrecomputed(kept, again).to_json() if more_than else None}
+
+
+def recompute_record(
+    kept: RunRecord, place: Path, root: Path
+) -> tuple[RunRecord, RecordComparison]:
+    """The recomputed record, and how it compares.
+
+    Raises
+    ------
+    UserError
+        The predictions cannot be used, or do not belong to the record.
+    """
+    try:
+        again = record_files.evaluate(kept, place, root)
+        return again, compare(kept, again)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+        raise UserError(
+            f"{place}: record.json and predictions.h5 do not belong together ({e}); run that cell "
+            "again with --overwrite"
+        ) from e
+
+
+@dataclass(frozen=True, kw_only=True)
+class RescoredRun(JsonRecord):
+    """One run, recomputed and compared.
+
+    Parameters
+    ----------
+    run : str
+        Its directory, relative to that of all runs.
+    pinned : bool
+        Whether the record names the SHA-256 of its predictions.
+    fault : str or None
+        Why it could not be recomputed.
+    differs : tuple of Difference
+        Values that do not agree.
+    new, open, unchecked : tuple of str
+        As in `RecordComparison`.
+    waits_for : tuple of str
+        Reference runs that are still missing.
+    updated : bool
+        Whether the record was written.
+    outside : dict or None
+        Metrics of other people: name → value of the main score. None: there are none.
+    """
+
+    run: str
+    pinned: bool = False
+    fault: str | None = field(default=None, metadata=ABSENT)
+    differs: tuple[Difference, ...] = ()
+    new: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    updated: bool = False
+    outside: dict[str, float] | None = field(default=None, metadata=ABSENT)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing that was kept is in doubt."""
+        return self.fault is None and (self.updated or not self.differs)
+
+
+def rescore(
+    place: Path,
+    root: Path,
+    *,
+    update: bool = False,
+    metrics: Outside | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> RescoredRun:
+    """Recompute a run's metrics and compare them with its record.
+
+    Parameters
+    ----------
+    place, root : Path
+        The directory of the run, and that of all runs.
+    update : bool
+        Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
+        one is written only if nothing differs: its predictions may have changed as well.
+    metrics : mapping or None
+        Metrics of other people, by name; they are computed and never written.
+    tell : callable
+        `tell(sentence)` gets one for each of them that fails.
+    """
+    name = str(place if place == root else place.relative_to(root))
+    try:
+        kept = record_files.load(place)
+        result, whole = _rescored(name, kept, place, home(kept, place, root), update)
+        if not metrics:
+            return result
+        values = with_outside(whole, place, metrics, notify).metrics
+        return replace(result, outside={key: values[key] for key in metrics})
+    except UserError as e:
+        return RescoredRun(run=name, fault=str(e))
+
+
+def _rescored(
+    name: str, kept: RunRecord, place: Path, root: Path, update: bool
+) -> tuple[RescoredRun, RunRecord]:
+    """How a record compares, and the record with what is new or was open."""
+    pin = record_files.predictions_sha256(place, kept)
+    again, seen = recompute_record(kept, place, root)
+    pinned = kept.predictions_sha256 is not None
+    waits = kept.reference.source == MISSING
+    runs = kept.reference.runs if waits else []
+    more = bool(seen.differs or seen.new or seen.open or not pinned)
+    write = update and more and (pinned or not seen.differs)
+    whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
+    if write:
+        record_files.save(whole, place)
+    result = RescoredRun(
+        run=name,
+        pinned=pinned or write,
+        differs=seen.differs,
+        new=seen.new,
+        open=seen.open,
+        unchecked=seen.unchecked,
+        waits_for=tuple(run for run in runs if not record_files.is_finished(root / run)),
+        updated=write,
+    )
+    return result, whole

@@ -1,0 +1,71 @@
+"""Tables of runs on one file, as Markdown; every number is recomputed from stored predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.reports.result_rows import Row, groups
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import cell_text, count_runs
+from embedbench.text.markdown import escape_markdown, table
+
+_COLUMNS = (
+    ("omega_all", "Ω_all", 3, 1.0),
+    ("final_accuracy", "final %", 1, 100.0),
+    ("average_accuracy", "AA %", 1, 100.0),
+    ("average_forgetting", "AF %", 1, 100.0),
+)
+
+
+def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
+    """Return the rows of all runs under `root` that learned from this content.
+
+    Raises
+    ------
+    UserError
+        There is no such run.
+    """
+    content = file.digests["content"]
+    rows = [
+        row
+        for row in collect(root, notify=notify)
+        if any(used.digests.get("content") == content for used in row.group.first.files)
+    ]
+    if not rows:
+        raise UserError(
+            f"no run under {root} learned from {file.path}: their files have other content; make "
+            f"some with `embedbench run {file.path} --learner ncm,slda,joint --out {root}`"
+        )
+    return rows
+
+
+def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table for each stream."""
+    for group in groups(rows):
+        settings = ", ".join(
+            f"{name} {value}"
+            for name, value in group.first.protocol_params.items()
+            if value not in (None, "", 0, False)
+        )
+        words = f"{'; '.join(group.describe())}. Settings: {settings}."
+        yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
+        heads = ["learner", "n", *(heading for _, heading, _, _ in _COLUMNS)]
+        lines = [
+            [
+                escape_markdown(row.label),
+                count_runs(row),
+                *(cell_text(row, key, digits, by, " ") for key, _, digits, by in _COLUMNS),
+            ]
+            for row in rows
+            if row.group is group
+        ]
+        yield table(heads, lines)
+    yield (
+        "Means over n seeds, ± the half-width of the 95 % t-interval; =n: all runs gave the same "
+        "answers. Every number was recomputed from stored predictions. AA and AF average, in the "
+        "end, the accuracies on the classes of each session and how far these have fallen. Ω_all "
+        "is relative to a network trained on all data at once; – is not measured."
+    )

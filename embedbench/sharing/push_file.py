@@ -1,0 +1,193 @@
+"""`embedbench push`: a file, its page and a picture, to a place that others can name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from embedbench.config.json_types import JsonRecord
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.inspect import card
+from embedbench.files.provenance import read_weights_entry
+from embedbench.files.sample_list import SPLITS
+from embedbench.files.verify import verify
+
+from . import fsspec_upload, hub_upload
+from .baseline_tables import rows_on_file
+from .dataset_card import HUB_SPLITS, card_page, data_licence, file_sha256
+from .destination import Place
+from .licences import is_stated
+
+PAGE = "README.md"
+
+
+@dataclass(frozen=True)
+class PushResult(JsonRecord):
+    """What a push did.
+
+    Parameters
+    ----------
+    url : str
+        The name of the file, to run or inspect it; on the hub with the commit.
+    commit : str
+        The commit on the hub; "" elsewhere.
+    sent, unchanged : tuple of str
+        Files that were sent, and those that were there with the same content.
+    """
+
+    url: str
+    commit: str
+    sent: tuple[str, ...]
+    unchanged: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class How:
+    """How to push.
+
+    Parameters
+    ----------
+    licence : str
+        Licence of the data, for a file that states none; "unknown" if nobody knows it.
+    runs : Path or None
+        Runs on the file, for the table of baselines.
+    parquet : bool
+        Also send the rows as Parquet, one file a split; the hub shows these.
+    private : bool
+        Make a new repository on the hub private.
+    overwrite : bool
+        Replace files of other content.
+    quiet : bool
+        No bars of progress.
+    """
+
+    licence: str = ""
+    runs: Path | None = None
+    parquet: bool = False
+    private: bool = False
+    overwrite: bool = False
+    quiet: bool = True
+
+
+def push(
+    path: str | os.PathLike[str],
+    url: str,
+    how: How = How(),  # frozen
+    *,
+    notify: Callable[[str], None] = lambda _: None,
+) -> PushResult:
+    """Send an embedding file with its page and a picture.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        An embedding file; it is verified first.
+    url : str
+        `hf://datasets/ORG/NAME`, or another URL of a folder.
+    how : How
+        Licence, runs and permissions.
+    notify : callable
+        Called with each message for the user.
+
+    Raises
+    ------
+    UserError
+        No licence is stated, the file is damaged, or the place refuses.
+    """
+    place = Place.parse(url)
+    if how.private and not place.repository:
+        raise UserError(f"--private is for the hub; {place.url} has other permissions.")
+    file = EmbeddingFile.open(path)
+    _check_licence(file, how.licence)
+    if place.repository:
+        hub_upload.check_login(place.repository)
+    if damage := verify(file.path):
+        raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
+    if file.kind == "embedding" and not is_stated(read_weights_entry(file.provenance).licence):
+        notify("the licence of the weights is not stated; --weights-licence of extract states it")
+    with TemporaryDirectory(prefix="embedbench-push-") as folder:
+        files = _parcel(file, place, how, Path(folder), notify)
+        if place.repository:
+            commit, sent = hub_upload.send(
+                files,
+                place.repository,
+                overwrite=how.overwrite,
+                private=how.private,
+                quiet=how.quiet,
+                message=f"{file.path.name}, content {file.digests['content'][:12]}",
+            )
+        else:
+            commit, sent = "", fsspec_upload.send(files, place, overwrite=how.overwrite)
+    at = f"@{commit}" if commit else ""
+    return PushResult(
+        url=f"{place.url}{at}/{file.path.name}",
+        commit=commit,
+        sent=tuple(sent),
+        unchanged=tuple(name for name in files if name not in sent),
+    )
+
+
+def _check_licence(file: EmbeddingFile, licence: str) -> None:
+    stated = data_licence(file.provenance)
+    if not stated and not licence:
+        raise UserError(
+            f"{file.path} states no licence of its data, so nobody could use it; add --licence "
+            "NAME, or --licence unknown."
+        )
+    if stated and licence not in ("", stated):
+        raise UserError(
+            f"{file.path} states the licence {stated!r}, and --licence says {licence!r}; leave "
+            "--licence out, or make the file again with the right one."
+        )
+
+
+def _parcel(
+    file: EmbeddingFile, place: Place, how: How, folder: Path, notify: Callable[[str], None]
+) -> dict[str, hub_upload.Content]:
+    """All files of a push; the page comes last, so that it never speaks of what is not there."""
+    rows = rows_on_file(how.runs, file, notify) if how.runs else []
+    files: dict[str, hub_upload.Content] = {file.path.name: file.path}
+    tables = {}
+    if how.parquet:
+        from embedbench.files.export_formats import write_parquet
+
+        for number, split in enumerate(SPLITS):
+            if (file.split == number).any():
+                tables[split] = f"data/{HUB_SPLITS[split]}.parquet"
+                files[tables[split]] = write_parquet(file, folder / f"{split}.parquet", number)
+    name = f"{file.path.stem}.png"
+    files[name] = picture(file)
+    page = card_page(
+        card(file),
+        licence=how.licence,
+        rows=rows,
+        place=place.url,
+        picture=name,
+        parquet=tables,
+        sha256=file_sha256(file.path),
+    )
+    return {**files, PAGE: page.encode()}
+
+
+# A small picture of a file for its page: points by class, or some of its images.
+
+
+WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them
+
+
+def picture(file: EmbeddingFile) -> bytes:
+    """Return a PNG of a file, the one that `inspect --map` draws.
+
+    Raises
+    ------
+    DamagedFileError
+        Blocks do not match their checksums.
+    """
+    from embedbench.reports.embedding_map import draw_file
+    from embedbench.reports.figure_files import render_figure
+
+    return render_figure(lambda: draw_file(file, WIDTH), "png", dpi=DPI)

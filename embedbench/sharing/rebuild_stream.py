@@ -1,0 +1,243 @@
+"""What a record should say: streams rebuilt from the files that are given, and cells on them.
+
+Nothing that a record names is opened or imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import digest
+from embedbench.config.declared_settings import add_missing_fields, make
+from embedbench.config.json_types import plain
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError, short
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.reports.row_labels import flat
+from embedbench.runs.class_registry import (
+    learner_class,
+    our_learners,
+    our_protocols,
+    protocol_class,
+)
+from embedbench.runs.evaluate import allowed_classes, stream_truth
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.stream_metadata import described_stream
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import RunRecord
+from embedbench.storage import cache
+from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.streams.stream import Stream
+
+MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
+UNBUILT = ("observe_batch", "evaluate_every")  # settings that decide nothing of the kind
+WORDS = {
+    "ids": "sample ids",
+    "y": "true labels",
+    "eval_set": "eval sets",
+    "set_classes": "classes of the sessions",
+    "split": "splits",
+    "introduces": "classes of the sessions",
+    "parents": "hierarchy",
+    "n_train": "numbers of training samples",
+    "n_classes": "numbers of classes",
+    "n_train_by_class": "numbers of training samples by class",
+    "n_candidates": "numbers of candidates",
+    "classes": "names of classes",
+    "validation": "validation data",
+}
+DESCRIBED = ("validation", "n_train", "n_classes", "n_train_by_class", "n_candidates", "classes")
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+class Rebuilder:
+    """Rebuilds the streams of runs from files that are given, and what their records should say.
+
+    Every method raises a `UserError`, in words, where a run does not agree.
+
+    Parameters
+    ----------
+    data : sequence of Path
+        Embedding files, and order files.
+
+    Raises
+    ------
+    UserError
+        One of them cannot be read.
+    """
+
+    def __init__(self, data: Sequence[Path] = ()) -> None:
+        self.workshop = StreamCache()
+        self._files: dict[str, str] = {}
+        self._orders: dict[str, str] = {}
+        self._chance = Spec("chance", learner_class("chance")())
+        for path in data:
+            try:
+                with open_regular(path) as file:
+                    is_hdf5 = file.read(len(_SIGNATURE)) == _SIGNATURE
+            except OSError as e:
+                raise unreadable(path, e) from e
+            if is_hdf5:
+                self._files[_key(EmbeddingFile.open(path).digests)] = str(path)
+            else:
+                self._orders[cache.sha256(path)] = str(path)
+
+    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
+        """The cell of a run on the rebuilt stream, and its record with what the files say.
+
+        `chance` is in the place of its learner.
+        """
+        files = []
+        for info in made.files:
+            if (key := _key(info.digests)) not in self._files:
+                raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
+            files.append(self._files[key])
+        cell = RunSpec(
+            files=tuple(files),
+            protocol=Spec(made.protocol, self._protocol(made)),
+            learner=self._chance,
+            offline=self._chance,
+            chance=self._chance,
+            seed=made.seed,
+            fixed=(("order", made.seeds.order),),
+            references=0,
+            preset=made.reference.preset,
+        )
+        described = self.compare(cell, made, predictions)
+        if (order := described["order"]) is not None and order.digest is not None:
+            described["protocol_params"]["order"] = order.name
+        ours = {k: described[k] for k in ("protocol_params", "files", "order", "notes")}
+        return cell, dataclasses.replace(made, **ours)
+
+    def compare(
+        self, cell: RunSpec, made: RunRecord, predictions: AnyPredictions
+    ) -> dict[str, Any]:
+        """Compare a run with the stream of its cell; returns what a record says of that stream."""
+        try:
+            work = self.workshop.prepare(cell, Path())
+            described = described_stream(work)
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
+            raise UserError(f"its stream cannot be rebuilt ({e})") from e
+        names = ", ".join(file.name for file in described["files"])
+        rebuilt = f"of the stream rebuilt from {names}"
+        for name, value in vars(described["digests"]).items():
+            if getattr(made.digests, name) != value:
+                raise UserError(f"its digest {name!r} is not that {rebuilt}")
+        what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
+        if what := WORDS.get(what) or _difference(work.stream, predictions):
+            raise UserError(f"its {what} are not those {rebuilt}")
+        if isinstance(predictions, Predictions):
+            _check_answers(work.stream, predictions)
+        return described
+
+    def with_learner(self, cell: RunSpec, made: RunRecord) -> RunSpec:
+        """The cell with the learner and the seeds that a record states."""
+        if made.seeds != Seeds.of(made.seed):
+            raise UserError(f"its four seeds are not those that seed {made.seed} draws")
+        cell = dataclasses.replace(cell, learner=self.learner(made), fixed=())
+        reveals = self.workshop.stream(cell).spec.reveals_session_id
+        needed = cell.learner.settings.tags.needs_session_id
+        if made.session_id_at_test != (reveals or needed):
+            raise UserError("its session_id_at_test is not that of its protocol and learner")
+        return cell
+
+    def learner(self, made: RunRecord) -> Spec[Any]:
+        """The learner of a run, with the settings that its record states."""
+        name = made.learner
+        if name.replace("_", "-") not in our_learners() or made.packages or made.imported:
+            raise UserError(f"its learner {short(name)} is code of others, which is not run")
+        spec = Spec(name, _made(learner_class(name), made.learner_params, "learner"))
+        if made.learns != spec.settings.tags.learns:
+            raise UserError(f"its learns is {made.learns}, and that of {name} is not")
+        return spec
+
+    def _protocol(self, made: RunRecord) -> Any:
+        """The protocol of a run, if it can be that of its stream; nothing is built."""
+        if made.protocol not in our_protocols():
+            raise UserError(f"its protocol {short(made.protocol)} is code of others")
+        params, order = dict(made.protocol_params), made.order
+        if order is not None and order.digest is not None:
+            if order.digest not in self._orders:
+                raise UserError(f"its class order {order.name} is not here (--data FILE gives it)")
+            params["order"] = self._orders[order.digest]
+        for name, value in params.items():
+            if isinstance(value, int) and value > MOST and name not in UNBUILT:
+                raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
+        given = self._orders.get((order and order.digest) or "", "")
+        protocol = _made(protocol_class(made.protocol), params, "protocol", given)
+        if digest(protocol.recipe()) != made.digests.recipe:
+            raise UserError("its digest 'recipe' is not that of its protocol and parameters")
+        sessions = getattr(protocol, "sessions", 0)
+        if sessions not in (0, len(made.n_train)):
+            raise UserError(f"its protocol has {sessions} sessions, its record {len(made.n_train)}")
+        return protocol
+
+
+def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
+    """A learner or protocol with the settings of a record, which name no file but the one given."""
+    wanted = add_missing_fields(cls, settings)
+    for key, value in flat(wanted).items():
+        if isinstance(value, str) and value != given and _may_be_file(key, value):
+            raise UserError(f"its {name} reads a file, {key}={short(value)}")
+    made = make(cls, wanted, name=name)
+    if plain(dataclasses.asdict(made)) != plain(wanted):
+        raise UserError(f"its settings of the {name} are not as this version writes them")
+    return made
+
+
+def _may_be_file(key: str, value: str) -> bool:
+    if key.endswith("weights"):
+        return value not in ("", "shipped")
+    return bool({"/", "\\", "\0"} & {*value}) or os.path.lexists(value)
+
+
+def _key(digests: dict[str, str]) -> str:
+    return json.dumps(digests, sort_keys=True)
+
+
+def _difference(stream: Stream, predictions: AnyPredictions) -> str:
+    """The first part of some predictions that is not that of the stream, in words; or empty."""
+    truth = stream_truth(stream)
+    if {*truth} - {*vars(predictions)} or ("split" in vars(predictions)) != ("split" in truth):
+        return "kinds of labels"
+    for name, values in truth.items():
+        if not np.array_equal(getattr(predictions, name), values):
+            return WORDS[name]
+    sizes = [len(s.x) for s in stream.sessions]
+    session = predictions.session
+    ends = np.flatnonzero(np.append(np.diff(session) > 0, True))
+    if predictions.samples_seen[ends].tolist() != np.cumsum(sizes).tolist():
+        return "numbers of samples seen"
+    seen = np.zeros((len(sizes), stream.spec.n_classes), dtype=np.bool_)
+    for i, one in enumerate(stream.sessions):
+        seen[i:, one.classes] = True
+    return "" if np.array_equal(predictions.seen, seen[session]) else "classes seen"
+
+
+def _check_answers(stream: Stream, predictions: Predictions) -> None:
+    """Refuse answers that follow from no scores of a learner.
+
+    Both answers to a sample are the best class by the same scores, once among the candidates and
+    once within the session.
+    """
+    sets = predictions.eval_set
+    limits = [e.candidates for e in stream.eval_sets]
+    for seen, answer, within in zip(
+        predictions.seen, predictions.answer, predictions.within, strict=True
+    ):
+        allowed = np.pad(allowed_classes(seen, limits), ((0, 0), (0, 1)), constant_values=True)
+        if not allowed[sets, answer].all():
+            raise UserError("it has answers outside of the candidates of its stream")
+        inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)
+        both = inside[sets, answer] & allowed[sets, within]
+        if not np.array_equal(answer[both], within[both]):
+            raise UserError("its answers over all classes contradict those within the session")

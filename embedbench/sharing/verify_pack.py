@@ -1,0 +1,242 @@
+"""The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from embedbench.arrays import digest
+from embedbench.config.json_types import ABSENT, JsonRecord, plain
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError, short
+from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.scores import record_files
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.verified_records import recompute_record
+from embedbench.storage import cache
+from embedbench.storage.atomic_write import open_regular
+
+from .rebuild_stream import Rebuilder
+from .unpack import UnpackedPack, unpack
+
+
+@dataclass(frozen=True)
+class Unranked(JsonRecord):
+    """A run that is not ranked, and why.
+
+    Parameters
+    ----------
+    run, learner : str
+        Its directory in the pack, and the name in its record; empty if that cannot be read.
+    final_accuracy : float
+        Recomputed; NaN where the labels are not those of the rebuilt stream.
+    reason : str
+        What does not agree.
+    """
+
+    run: str
+    learner: str
+    final_accuracy: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Submission(JsonRecord):
+    """One pack, and what became of its runs.
+
+    Parameters
+    ----------
+    pack, sha256 : str
+        Name and SHA-256 of the archive.
+    by, date : str or None
+        Who submitted it and when; None: not stated.
+    ranked : int
+        Runs that are ranked.
+    unranked : tuple of Unranked
+        The others.
+    refused : str or None
+        Why nothing of the pack could be read.
+    """
+
+    pack: str
+    sha256: str
+    by: str | None = None
+    date: str | None = None
+    ranked: int = 0
+    unranked: tuple[Unranked, ...] = ()
+    refused: str | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run of a pack that agrees in everything.
+
+    Parameters
+    ----------
+    learner : Spec
+        Its learner, with the settings in its record.
+    record : RunRecord
+        The recomputed record; what the files say of the stream is in it.
+    answers : str
+        Digest of its answers.
+    """
+
+    learner: Spec[Any]
+    record: RunRecord
+    answers: str
+
+
+def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
+    """Check every run of a pack.
+
+    A pack that cannot be read is a submission without runs.
+    """
+    try:
+        open_regular(path).close()
+        seen = Submission(path.name, cache.sha256(path))
+    except OSError as e:
+        raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
+    try:
+        with unpack(path) as pack:
+            who = replace(seen, by=pack.info.by, date=pack.info.date)
+            return _Checks(pack, rebuilder).submission(who)
+    except Exception as e:  # what is wrong with a pack costs that pack, never the board
+        return replace(seen, refused=_words(e).replace(str(path), path.name)), []
+
+
+@dataclass
+class _Checks:
+    """The checks of one pack; a reference run is checked once."""
+
+    pack: UnpackedPack
+    rebuilder: Rebuilder
+    _loaded: dict[Path, RunRecord] = field(default_factory=dict)
+    _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
+
+    def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
+        unranked: list[Unranked] = []
+        runs: dict[Path, CheckedRun] = {}
+        for place, made in sorted(self._records(unranked), key=_by_stream):
+            final = math.nan
+            try:
+                cell, made, answers = self._on_stream(place, made)
+                made = self._recomputed(place, made)
+                final = made.metrics[FINAL]
+                cell = self._with_references(self.rebuilder.with_learner(cell, made), made)
+                self._check_place(cell, place, made)
+                runs[place] = CheckedRun(cell.learner, made, answers)
+            except Exception as e:  # likewise, what is wrong with a run
+                reason = self._short(_words(e), place)
+                unranked.append(Unranked(self._name(place), made.learner, final, reason))
+        unranked.sort(key=lambda one: one.run)
+        return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
+            runs[place] for place in sorted(runs)
+        ]
+
+    def _records(self, unranked: list[Unranked]) -> Iterator[tuple[Path, RunRecord]]:
+        """Yield the runs whose records can be read."""
+        for place in record_files.find(self.pack.runs):
+            try:
+                yield place, record_files.load(place)
+            except UserError as e:
+                reason = self._short(str(e), place)
+                unranked.append(Unranked(self._name(place), "", math.nan, reason))
+
+    def _on_stream(self, place: Path, made: RunRecord) -> tuple[RunSpec, RunRecord, str]:
+        if made.predictions_sha256 is None:
+            raise UserError("its record does not name the SHA-256 of its predictions")
+        predictions = record_files.read_predictions(place, made)
+        cell, made = self.rebuilder.on_stream(made, predictions)
+        return cell, made, digest(predictions.answer.shape, predictions.answer)
+
+    def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
+        """The record of a run with every number computed from the predictions in the pack."""
+        again, seen = recompute_record(kept, place, self.pack.runs)
+        if seen.differs:
+            first, *others = seen.differs
+            more = f", and {len(others)} more numbers" if others else ""
+            raise UserError(
+                f"{first.metric} is {plain(first.kept)} in its record and "
+                f"{plain(first.recomputed)} from its predictions{more}"
+            )
+        return replace(again, run=kept.run)
+
+    def _with_references(self, cell: RunSpec, made: RunRecord) -> RunSpec:
+        """The cell with the references that its record names, which are those of its stream."""
+        runs = made.reference.offline_runs
+        first = tuple(map(str, runs[0] if runs and isinstance(runs[0], tuple) else runs))
+        cell = replace(
+            cell, references=len(first), chance=self._learner("chance", made.reference.chance_run)
+        )
+        return replace(cell, offline=self._learner("offline", first[0])) if first else cell
+
+    def _learner(self, name: str, run: str | None) -> Spec[Any]:
+        """The learner of a reference run, which has this name."""
+        made = self._reference(run)
+        if made.learner != name:
+            raise UserError(f"its reference {run} is of {short(made.learner)}, not of {name}")
+        return self.rebuilder.learner(made)
+
+    def _reference(self, run: str | None) -> RunRecord:
+        place = self.pack.runs / (run or ".")
+        if run is None or not record_files.is_finished(place):
+            raise UserError(f"its reference {run or 'chance'} is not in the pack")
+        if place not in self._loaded:
+            self._loaded[place] = record_files.load(place)
+        return self._loaded[place]
+
+    def _check_place(self, cell: RunSpec, place: Path, made: RunRecord) -> None:
+        """Refuse a run in another place than its own, or with references of another stream."""
+        workshop, root = self.rebuilder.workshop, self.pack.runs
+        if (right := workshop.place(cell, root)) != place:
+            raise UserError(f"its place is {self._name(right)}, by its settings and seed")
+        wanted = workshop.reference(cell, root)
+        if wanted != replace(made.reference, source=wanted.source, ideal=None, chance=None):
+            raise UserError("its references are not offline and chance runs of its stream")
+        offline = [run for part in workshop.offline_runs(cell) for run in part]
+        for other in (cell.chance_run(), *offline):
+            there = workshop.place(other, root)
+            if there != place and (wrong := self._wrong(other, there)):
+                raise UserError(f"of its reference {self._name(there)}, {wrong}")
+
+    def _wrong(self, cell: RunSpec, place: Path) -> str:
+        """What is wrong with a reference run; empty if nothing is."""
+        if place not in self._references:
+            try:
+                made = self._reference(self._name(place))
+                if self.rebuilder.learner(made) != cell.learner:
+                    raise UserError("its settings are not those of its place")
+                order = made.seeds.order if cell.is_offline else cell.seeds.order
+                if made.seeds != Seeds.of(cell.seed, order=order) or made.seed != cell.seed:
+                    raise UserError(f"its seeds are not those that seed {cell.seed} draws")
+                self.rebuilder.compare(cell, made, record_files.read_predictions(place, made))
+                self._recomputed(place, made)
+                self._references[place] = ""
+            except UserError as e:
+                self._references[place] = self._short(str(e), place)
+        return self._references[place]
+
+    def _name(self, place: Path) -> str:
+        return place.relative_to(self.pack.runs).as_posix()
+
+    def _short(self, sentence: str, place: Path) -> str:
+        """A sentence about a run, without where it was unpacked and what its owner should do."""
+        inside = sentence.partition("; ")[0]
+        inside = inside.replace(f"{place}: ", "").replace(f"{place}/", "")
+        runs = self.pack.runs
+        return inside.replace(f"{runs}/", "").replace(str(runs), self.pack.pack.name)
+
+
+def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
+    """Runs of one stream follow each other, so that it is rebuilt once."""
+    place, made = run
+    files = "".join(str(f.digests) for f in made.files)
+    return f"{made.protocol} {made.protocol_params}", files, made.seeds.order, place
+
+
+def _words(error: Exception) -> str:
+    """An error as a sentence."""
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__} ({error})"

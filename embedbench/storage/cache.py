@@ -1,0 +1,119 @@
+"""The user's cache directory: facts about files that were read before, and copies of large tables.
+
+No result depends on it. What is missing or damaged there is made again. Where the directory cannot
+be written no fact is kept, and large tables are refused (`files.mmap_cache`). It never lies in a
+directory of runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError
+
+from .atomic_write import write_safely
+
+FRESH = 2.0  # seconds; a younger file can change again and keep its times
+
+
+def directory() -> Path:
+    """The directory: $EMBEDBENCH_CACHE, or `embedbench` in the user's directory of caches."""
+    if given := os.environ.get("EMBEDBENCH_CACHE"):
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home) / "embedbench"
+
+
+def identity(path: Path | int) -> str:
+    """Device, inode, size and times of a file, or of an open one by its descriptor.
+
+    The text changes whenever the file does.
+    """
+    s = os.stat(path)
+    return f"{s.st_dev}-{s.st_ino}-{s.st_size}-{s.st_mtime_ns}-{s.st_ctime_ns}"
+
+
+def state(path: Path | int) -> str:
+    """`identity` without the device, which has another number on each machine."""
+    return identity(path).partition("-")[2]
+
+
+def load(kind: str, key: str) -> Any | None:
+    """A value that `save` kept, as JSON values; None if there is none.
+
+    What another user wrote is not believed.
+    """
+    try:
+        if hasattr(os, "getuid") and _place(kind, key).stat().st_uid != os.getuid():
+            return None
+        return json.loads(_place(kind, key).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def save(kind: str, key: str, value: Any) -> None:
+    """Keep a value for `load`, as JSON; do nothing where that fails.
+
+    Parameters
+    ----------
+    kind : str
+        What kind of fact it is: the name of a directory.
+    key : str
+        What the value depends on; any text.
+    value : Any
+        JSON values.
+    """
+    place = _place(kind, key)
+    with contextlib.suppress(OSError, UserError):
+        directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_safely(place, json.dumps(value), sync=False)
+
+
+def recall(kind: str, path: Path, version: str = "") -> Any | None:
+    """What `remember` kept of a file that has not changed since; None if nothing."""
+    return load(kind, f"{version} {identity(path)}")
+
+
+def remember(kind: str, path: Path, value: Any, before: str, version: str = "") -> None:
+    """Keep a fact about a file, unless the file is so young that its times may not tell.
+
+    Parameters
+    ----------
+    kind, value
+        As for `save`.
+    path : Path
+        The file.
+    before : str
+        Its `identity` before it was read; if that has changed, nothing is kept.
+    version : str
+        Of the code that found the fact.
+    """
+    with contextlib.suppress(OSError):
+        s = path.stat()
+        young = time.time() - max(s.st_mtime, s.st_ctime) < FRESH
+        if not young and identity(path) == before:
+            save(kind, f"{version} {before}", value)
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal; of a file that was hashed before it is looked up."""
+    kept = recall("sha256", path)
+    if isinstance(kept, str):
+        return kept
+    before = identity(path)
+    with path.open("rb") as file:
+        value = hashlib.file_digest(file, "sha256").hexdigest()
+    remember("sha256", path, value, before)
+    return value
+
+
+def _place(kind: str, key: str) -> Path:
+    name = hashlib.sha256(key.encode()).hexdigest()
+    return directory() / kind / name[:2] / f"{name[2:]}.json"

@@ -1,0 +1,277 @@
+"""Leases: which process works on what, where several processes and machines share a directory.
+
+A lease only saves work: what is right never depends on one. It is a small JSON file that is made
+by exclusive creation. One thread of its process moves a counter in it every few seconds. Another
+process may take it over at once if the holder is known to have ended, and otherwise when the file
+has not changed for a while by the clock of the process that wants it. Of the file system it takes
+exclusive creation and atomic renaming.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from embedbench.errors import UserError
+from embedbench.system import cpu
+
+from .atomic_write import create, remove, temporary_name
+from .lease_holder import LIMIT, OPEN, Holder, has_ended, parse_holder, read_lease
+
+BEAT = 5.0  # seconds from one move of the counter to the next
+PATIENCE = 60.0  # seconds without a move until a lease may be taken over
+DOING = 32  # characters of what a holder says it is doing
+POLL = 0.5  # seconds between two looks at a lease that is waited for
+
+
+class Lease:
+    """A lease of this process, which `take` gives. As a context manager it releases itself."""
+
+    def __init__(self, path: Path) -> None:
+        pid, self.token = os.getpid(), secrets.token_hex(8)
+        start = {"started": cpu.process_start(pid), "token": self.token, "counter": "0" * 10}
+        start["doing"] = " " * DOING
+        self._holder = Holder(host=platform.node(), machine=cpu.system(), pid=pid, **start)
+        self.path = path
+
+    def note(self, doing: str) -> None:
+        """Let the file say what the holder is doing, from the next move of the counter on."""
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in " /.-") else "?" for c in doing)
+        self._holder = replace(self._holder, doing=f"{plain[:DOING]:<{DOING}}")
+
+    def is_mine(self) -> bool:
+        """Whether no other process has taken the lease over."""
+        return self._is_this(read_lease(self.path) or b"")
+
+    def beat(self) -> None:
+        """Move the counter.
+
+        It is written into the open file and not renamed to its name, so that the lease of a process
+        that takes it over in this moment is not replaced.
+        """
+        handle = os.open(self.path, os.O_RDWR | OPEN)
+        try:
+            if self._is_this(os.read(handle, LIMIT)):
+                moved = f"{int(self._holder.counter) + 1:010}"
+                self._holder = replace(self._holder, counter=moved)
+                os.pwrite(handle, self.contents(), 0)
+        finally:
+            os.close(handle)
+
+    def release(self) -> None:
+        """Give the lease back, if it is still ours."""
+        _held.pop(self.token, None)
+        if self.is_mine():
+            _remove(self.path, self._is_this)
+
+    def contents(self) -> bytes:
+        """The bytes of the file."""
+        return json.dumps(self._holder.to_json()).encode()
+
+    def _is_this(self, contents: bytes) -> bool:
+        holder = parse_holder(contents)
+        return holder is not None and holder.token == self.token
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def take(path: Path, *, patience: float = PATIENCE) -> Lease | None:
+    """Take a lease without waiting.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in a directory that exists.
+    patience : float
+        Seconds without a move of the counter, seen by calls of this process, after which a lease is
+        taken over.
+
+    Returns
+    -------
+    Lease or None
+        None: another living process holds it.
+
+    Raises
+    ------
+    UserError
+        The file cannot be written.
+    """
+    lease = Lease(path)
+    while is_free(path, patience=patience):
+        if create(path, lease.contents()):
+            _hold(lease)
+            return lease
+    return None
+
+
+def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
+    """Whether no living process holds a lease; an abandoned one is removed. See `take`."""
+    there = read_lease(path)
+    if there is None:
+        _seen.pop(path, None)
+        return True
+    if not _is_abandoned(path, there, patience):
+        return False
+    mark = hashlib.sha256(there).hexdigest()[:16]
+    right = take(path.with_name(f".{path.name}.{mark}.tmp"), patience=patience)
+    if right is None:  # another process is removing it
+        return False
+    with right:
+        return read_lease(path) == there and _remove(path, lambda now: now == there)
+
+
+def holder(path: Path) -> Holder | None:
+    """The holder of a lease; None if there is none, or the file is damaged."""
+    return parse_holder(read_lease(path) or b"")
+
+
+def wait(
+    path: Path, done: Callable[[], bool], what: str, notify: Callable[[str], None]
+) -> Lease | None:
+    """Take a lease as soon as no living process holds it.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in a directory that exists.
+    done : callable
+        Whether there is nothing left to wait for.
+    what : str
+        What the lease is for, for the sentence.
+    tell : callable
+        Takes one sentence if there is something to wait for.
+
+    Returns
+    -------
+    Lease or None
+        None: it is `done()`.
+    """
+    waits = False
+    while not done():
+        lease = take(path)
+        if lease is not None and not done():
+            return lease
+        if lease is not None:
+            lease.release()
+        elif not waits:
+            notify(waiting(what, path))
+            waits = True
+        else:
+            time.sleep(POLL)
+    return None
+
+
+def lease_path(path: Path) -> Path:
+    """The lease on a file or a directory, beside it."""
+    return path.with_name(f".{path.name}.lease")
+
+
+@contextmanager
+def alone(path: Path, notify: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """Be the only process that writes a file, after `sweep`; another one is waited for.
+
+    Raises
+    ------
+    UserError
+        Its directory is missing, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise UserError(f"cannot write {path}; make {path.parent} first")
+    lease = wait(lease_path(path), lambda: False, str(path), notify)
+    with lease or contextlib.nullcontext():
+        sweep(path)
+        yield
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed processes left beside a file or directory, whose lease is held."""
+    name = re.escape(path.name)
+    left = re.compile(rf"\.({name}|\.{name}\.lease)\.[^.]+\.tmp")
+    for beside in path.parent.iterdir():
+        if left.fullmatch(beside.name):
+            remove(beside)
+
+
+def waiting(what: str, path: Path) -> str:
+    """The sentence of a process that waits for what the holder of a lease makes."""
+    return f"waiting for {what}, which {holder(path) or 'another process'} is making"
+
+
+_held: dict[str, Lease] = {}  # leases of this process, by token
+_seen: dict[Path, tuple[bytes, float]] = {}  # leases of others: contents, and since when
+_thread: threading.Thread | None = None
+_lock = threading.Lock()
+
+
+def _hold(lease: Lease) -> None:
+    """Move the counter of a lease from now on."""
+    global _thread
+    with _lock:
+        _held[lease.token] = lease
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_beat_all, name="leases", daemon=True)
+            _thread.start()
+
+
+def _beat_all() -> None:
+    while True:
+        time.sleep(BEAT)
+        for lease in list(_held.values()):
+            with contextlib.suppress(OSError):
+                lease.beat()
+
+
+def _forget() -> None:
+    """A forked process holds no lease of its parent."""
+    global _lock
+    _held.clear()
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
+    """Whether the holder has ended, or the file has not changed for `patience` seconds."""
+    known = parse_holder(there)
+    if known is not None and has_ended(known):
+        return True
+    now = time.monotonic()
+    before, since = _seen.get(path, (None, now))
+    if before != there:
+        _seen[path], since = (there, now), now
+    return now - since >= patience
+
+
+def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
+    """Remove a lease file if it is the expected one; otherwise it keeps its name."""
+    aside = temporary_name(path)
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return True
+    except OSError:  # of another user, where files of others cannot be renamed
+        return False
+    there = read_lease(aside)
+    right = there is None or expected(there)
+    with contextlib.suppress(OSError, UserError):
+        if there is not None and not right:  # its counter moved, or it changed hands
+            create(path, there)
+        aside.unlink()
+    return right

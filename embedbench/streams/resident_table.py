@@ -1,0 +1,255 @@
+"""Tables of embeddings or images, in memory; `mapped` has those that stay on disk.
+
+NumPy only; torch is imported when a tensor is asked for. Learners never get a table: see `View`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints
+from embedbench.files.mmap_cache import expect, read
+
+if TYPE_CHECKING:
+    import torch
+
+Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
+BLOCK = 1024  # images whose values are counted at a time
+MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
+
+
+class Table:
+    """One embedding table, read once, moved to a device once, and indexed there.
+
+    Parameters
+    ----------
+    values : array
+        (N, D) float32.
+    """
+
+    scale = ""  # the name of the scaling, where the table was read from a file
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.values = values
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._moves: dict[str, bool] = {}
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """Factor and offset of stored bytes; None if values are used as they are stored."""
+        return None
+
+    @property
+    def width(self) -> int:
+        """Number of columns, D, or of image positions, H·W, that a permutation permutes."""
+        return int(self.values.shape[1])
+
+    def shape_of(self, width: int) -> tuple[int, ...]:
+        """Shape of a sample with `width` columns, (width,)."""
+        return (width,)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the whole table takes on a device."""
+        return int(self.values.nbytes)
+
+    def whole(self) -> NDArray[Any]:
+        """All values in memory, (N, D)."""
+        return self.values
+
+    def stored(self, rows: Ints) -> NDArray[Any]:
+        """Rows as a device holds them that has the whole table."""
+        return read(self.values, rows)
+
+    def expect(self, rows: Ints) -> None:
+        """Say that these rows are read soon, in whatever order; they may come from a disk."""
+        expect(self.values, rows)
+
+    def unfit_row(self) -> int | None:
+        """The first row that holds NaN or an infinite value; None if all values are finite."""
+        x = self.values
+        if x.dtype.kind != "f" or not x.size or np.isfinite([x.min(), x.max()]).all():
+            return None
+        return int(np.argmin(np.isfinite(x).all(axis=1)))
+
+    def moves(self, device: str) -> bool:
+        """Whether a device gets the whole table: it is in memory, or fits a GPU."""
+        if device not in self._moves:
+            resident = not isinstance(self.values, np.memmap)
+            self._moves[device] = resident or 2 * self.nbytes <= free_bytes(device)
+        return self._moves[device]
+
+    def tensor(self, device: str) -> torch.Tensor:
+        """The whole table on `device`, as it is stored; on the CPU it shares memory with NumPy."""
+        if device not in self._tensors:
+            import torch
+
+            if not isinstance(self.values, np.memmap):
+                self._tensors[device] = torch.from_numpy(self.values).to(device)
+                return self._tensors[device]
+            n = len(self.values)
+            size = max(1, MOVED * n // self.nbytes)
+            blocks = (np.arange(first, min(first + size, n)) for first in range(0, n, size))
+            first = on_device(self.stored(next(blocks)), device)
+            table = first.new_empty((n, *first.shape[1:]))
+            table[:size] = first
+            for rows in blocks:
+                table[rows[0] : rows[-1] + 1] = on_device(self.stored(rows), device)
+            self._tensors[device] = table
+        return self._tensors[device]
+
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+        """Copy rows out as a `View` defines them."""
+        x = self.values[rows, :width] if columns is None else self.values[rows][:, columns]
+        return np.pad(x, ((0, 0), (0, width - x.shape[1])))
+
+    def take(
+        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
+    ) -> torch.Tensor:
+        """Copy rows out as a `View` defines them, as a tensor; indices lie on `device`."""
+        table = self.tensor(device)
+        if columns is None and table.shape[1] > width:
+            table = table[:, :width]
+        x = table.index_select(0, rows)
+        if columns is not None:
+            x = x.index_select(1, columns)
+        if x.shape[1] < width:
+            import torch
+
+            x = torch.nn.functional.pad(x, (0, width - x.shape[1]))
+        return x
+
+    def part(self, rows: Ints, width: int) -> Table:
+        """A table of these rows alone, (n, width)."""
+        return Table(self.values[rows, :width])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The table as data for a checkpoint; `table_from` reads it."""
+        return {"values": self.values}
+
+
+class PixelTable(Table):
+    """Images stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
+
+    Parameters
+    ----------
+    values : array of int
+        (N, H, W, C) uint8.
+    factor, offset : tuple of float
+        One number per channel; the defaults give values between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        values: NDArray[np.uint8],
+        factor: tuple[float, ...] = (),
+        offset: tuple[float, ...] = (),
+    ) -> None:
+        super().__init__(values)
+        channels = values.shape[3]
+        self.factor = factor or (1 / 255,) * channels
+        self.offset = offset or (0.0,) * channels
+        self._scaling: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def scaling(self) -> Scaling:
+        """Factor and offset of each channel."""
+        return self.factor, self.offset
+
+    @property
+    def width(self) -> int:
+        """Positions of an image, H·W, row by row."""
+        return int(self.values.shape[1] * self.values.shape[2])
+
+    def shape_of(self, width: int) -> tuple[int, ...]:
+        """(C, H, W); (C, width) if `width` is not the H·W of the images."""
+        _, high, wide, channels = self.values.shape
+        return (channels, high, wide) if width == high * wide else (channels, width)
+
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+        """Copy rows out as a `View` defines them, (n, C, H, W)."""
+        x = read(self.values, rows)
+        if columns is not None:
+            x = x.reshape(len(x), self.width, x.shape[3])[:, columns].reshape(x.shape)
+        factor, offset = (
+            np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
+        )
+        out: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
+        return np.ascontiguousarray(out)
+
+    def take(
+        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
+    ) -> torch.Tensor:
+        """Copy rows out as a `View` defines them, (n, C, H, W), as a tensor."""
+        import torch
+
+        if self.moves(device):
+            x = self.tensor(device).index_select(0, rows)  # (n, H, W, C)
+        else:
+            x = on_device(read(self.values, rows.cpu().numpy()), device)
+        if columns is not None:
+            x = x.flatten(1, 2).index_select(1, columns).view_as(x)
+        if device not in self._scaling:
+            factor, offset = (
+                torch.tensor(v, device=device)[:, None, None] for v in (self.factor, self.offset)
+            )
+            self._scaling[device] = factor, offset
+        factor, offset = self._scaling[device]
+        out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        return out.mul_(factor).add_(offset)
+
+    def part(self, rows: Ints, width: int) -> PixelTable:
+        """A table of these images alone."""
+        return PixelTable(read(self.values, rows), self.factor, self.offset)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The images as data for a checkpoint, with factor and offset."""
+        return {"values": self.values, "factor": [*self.factor], "offset": [*self.offset]}
+
+
+def on_device(x: NDArray[Any], device: str) -> torch.Tensor:
+    """An array as a tensor on a device; a GPU takes it from pinned memory."""
+    import torch
+
+    there = torch.from_numpy(x)
+    if device.startswith("cuda"):
+        return there.pin_memory().to(device, non_blocking=True)
+    return there.to(device)
+
+
+def free_bytes(device: str) -> int:
+    """Bytes that are free on a GPU; 0 for any other device, which gets no mapped table whole."""
+    import torch
+
+    return torch.cuda.mem_get_info(device)[0] if device.startswith("cuda") else 0
+
+
+def table_from(state: dict[str, Any]) -> Table:
+    """The table of a `state_dict`."""
+    if "factor" in state:
+        return PixelTable(state["values"], tuple(state["factor"]), tuple(state["offset"]))
+    return Table(state["values"])
+
+
+def standardise_images(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
+    """Images scaled to mean 0 and deviation 1 in every channel.
+
+    Mean and deviation are taken over all values of a channel in `base_rows`, (n,). A deviation
+    below one level of grey, as in a constant channel, counts as one level.
+    """
+    channels = values.shape[3]
+    counts = np.zeros((channels, 256), dtype=np.int64)
+    for first in range(0, len(base_rows), BLOCK):
+        block = read(values, base_rows[first : first + BLOCK])
+        for c in range(channels):
+            counts[c] += np.bincount(block[..., c].ravel(), minlength=256)
+    share = counts / counts.sum(axis=1, keepdims=True)  # (C, 256)
+    levels = np.arange(256) / 255
+    mean = share @ levels
+    deviation = np.sqrt((share * (levels - mean[:, None]) ** 2).sum(axis=1))
+    deviation = np.maximum(deviation, 1 / 255)
+    factor, offset = 1 / (255 * deviation), -mean / deviation
+    return PixelTable(values, tuple(factor.tolist()), tuple(offset.tolist()))

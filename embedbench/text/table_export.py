@@ -1,0 +1,335 @@
+"""Tables to paste: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from embedbench.errors import printable
+
+from .markdown import escape_markdown
+from .markdown import table as markdown_table
+from .terminal import line, new_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+import re
+import unicodedata
+
+FORMS = ("markdown", "latex", "csv")
+TITLE = "bold"  # the style of a line that is the title of the table below it
+
+
+def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
+    """The tables among lines and tables, and the lines that are not among the text.
+
+    Parameters
+    ----------
+    parts : sequence of rich.text.Text or rich.table.Table
+        As `terminal.rendered` takes them. Of several tables each has its title, the bold line
+        above it.
+    form : str
+        "markdown" or "latex".
+
+    Returns
+    -------
+    text : str
+        The tables; LaTeX ones begin with the packages that they need, as comments.
+    notes : list of str
+        The other lines.
+    """
+    from rich.table import Table
+
+    several = sum(isinstance(part, Table) for part in parts) > 1
+    blocks, notes, title = [], [], ""
+    for part in parts:
+        if isinstance(part, Table):
+            blocks.append((_markdown if form == "markdown" else tabular)(*_cells(part), title))
+            title = ""
+        elif several and part.style == TITLE:
+            title = part.plain
+        elif part.plain:
+            notes.append(part.plain)
+    if blocks and form == "latex":
+        blocks[0] = f"{preamble(blocks)}\n{blocks[0]}"
+    return "\n\n".join(blocks), notes
+
+
+def _cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Headings, rows, and which columns are to the right."""
+    heads = [str(column.header) for column in table.columns]
+    columns = [[str(cell).replace("\n", " ") for cell in column.cells] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return heads, rows, [column.justify == "right" for column in table.columns]
+
+
+def _markdown(heads: list[str], rows: list[list[str]], right: list[bool], title: str) -> str:
+    text = markdown_table(
+        [escape_markdown(head) for head in heads],
+        [[escape_markdown(cell) for cell in row] for row in rows],
+        right,
+    )
+    return f"**{escape_markdown(title)}**\n\n{text}" if title else text
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV: a column for each key, numbers in full, nothing where a value is undefined."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_field(key) for key in keys)
+    writer.writerows([_field(row.get(key)) for key in keys] for row in rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _field(value: Any) -> str:
+    """One value; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    text = printable(str(value))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def records(data: Any, *path: str) -> list[dict[str, Any]]:
+    """Rows of JSON data: what lies in the lists along `path`, with the scalars around it.
+
+    >>> records({"a": 1, "runs": [{"n": 2, "mean": {"x": 0.5}}, {"n": 3}]}, "runs")
+    [{'a': 1, 'n': 2, 'mean.x': 0.5}, {'a': 1, 'n': 3}]
+    """
+    if isinstance(data, list):
+        return [row for entry in data for row in records(entry, *path)]
+    if not path:
+        return [dict(_flat(data))]
+    around = {k: v for k, v in data.items() if not isinstance(v, dict | list) and k != "schema"}
+    return [around | row for row in records(data[path[0]], *path[1:])]
+
+
+def pairs(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each value of JSON data, with its name."""
+    return [{"name": name, "value": value} for name, value in _flat(data)]
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested values by names with dots; the values of a list with spaces between them."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, _joined(value) if isinstance(value, list) else value
+
+
+def _joined(values: Iterable[Any]) -> str:
+    return " ".join(str(value) for value in values)
+
+
+def make_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A table of rows; columns of texts come first."""
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]
+    names = [k for k in keys if k not in numbers]
+    table = new_table([*names, *numbers], names=len(names))
+    for row in rows:
+        table.add_row(*(line(_short(row.get(key))) for key in (*names, *numbers)))
+    return table
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else _field(value)
+
+
+# LaTeX of tables, to paste into a paper: booktabs rules, numbers below each other.
+
+
+LONG = 36  # letters from which on a column of texts has lines: `p` in place of `l`
+LINE = 105  # letters of a line across a page of two columns, in 10 points
+WIDE = r"% wide: for table*, with \footnotesize\setlength{\tabcolsep}{3pt}"
+# Headings of the terminal, as a paper has them; all others only get a capital.
+_HEADS = {
+    "final %": "Final accuracy (%)",
+    "MB": "Memory (MB)",
+    "learn s": "Learning (s)",
+    "n": "$n$",
+    "p": "$p$",
+}
+_PACKAGES = {"booktabs": r"\toprule", "amssymb": r"\checkmark"}  # package → what needs it
+_NUMBER = re.compile(r"([−<+]?)([\d,]*)(\.\d+)?(?: ±([\d,]*)(\.\d+)?)?")
+_INDEXED = re.compile("([Α-ω])_([a-zA-Z]+)")
+# fmt: off
+_FORMULAS = {
+    "·": r"\cdot", "×": r"\times", "−": "-", "±": r"\pm", "≤": r"\le", "≥": r"\ge", "→": r"\to",
+    "✓": r"\checkmark", "∪": r"\cup", "∂": r"\partial", "‖": r"\|", "√": r"\surd", "″": "''",
+    "∞": r"\infty", "≈": r"\approx", "∈": r"\in", "½": r"\frac{1}{2}", "<": "<", ">": ">", "|": "|",
+}
+# fmt: on
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": r"\textendash{}",
+    "—": r"\textemdash{}",
+    "…": r"\dots{}",
+    **{c: f"${formula}$" for c, formula in _FORMULAS.items()},
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
+
+
+def preamble(blocks: Sequence[str]) -> str:
+    """The packages that some tables need, as comments."""
+    text = "\n".join(blocks)
+    return "\n".join(f"% \\usepackage{{{p}}}" for p, use in _PACKAGES.items() if use in text)
+
+
+def tabular(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], title: str = ""
+) -> str:
+    """A table as a tabular without float, caption and label: those are the paper's.
+
+    Columns without an entry are left out.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Headings as in a terminal.
+    rows : sequence of sequence of str
+        Cells.
+    right : sequence of bool
+        Which columns hold numbers.
+    title : str
+        Written above as a comment.
+    """
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in heads]
+    kept = [i for i, column in enumerate(columns) if any(column) or not rows]
+    made = [_numbers(columns[i]) if right[i] else list(map(latex_text, columns[i])) for i in kept]
+    sizes = [max(map(len, [heads[i], *columns[i]])) for i in kept]
+    long = [not right[i] and size > LONG for i, size in zip(kept, sizes, strict=True)]
+    short = sum(size + 2 for size, lines in zip(sizes, long, strict=True) if not lines)
+    share = max(0.25, 0.92 - short / LINE) / max(1, sum(long))
+    kinds = [
+        f"p{{{share:.2f}\\linewidth}}" if w else "lr"[right[i]]
+        for i, w in zip(kept, long, strict=True)
+    ]
+    made = [[_breakable(cell) for cell in m] if w else m for m, w in zip(made, long, strict=True)]
+    tops = [head_text(heads[i]) for i in kept]
+    lines = [
+        *([f"% {printable(title)}"] if title else []),
+        *([WIDE] if short > LINE else []),
+        rf"\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}",
+        r"\toprule",
+        " & ".join(map(_stacked, tops, kinds) if short > LINE else tops) + r" \\",
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in zip(*made, strict=True)),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def _stacked(head: str, kind: str) -> str:
+    """A heading in two lines, broken after its first word."""
+    first, _, rest = head.partition(" ")
+    return rf"\shortstack[{kind[0].replace('p', 'l')}]{{{first}\\{rest}}}" if rest else head
+
+
+def _breakable(cell: str) -> str:
+    """A text that may be broken after underscores."""
+    return cell.replace(r"\_", r"\_\allowbreak{}")
+
+
+def head_text(head: str) -> str:
+    r"""A heading of the terminal as one of a paper.
+
+    >>> print(head_text("final %"), head_text("average_forgetting %"), head_text("Ω_all"))
+    Final accuracy (\%) Average forgetting (\%) $\Omega_{\mathrm{all}}$
+    """
+    if head in _HEADS:
+        text = _HEADS[head]
+        return text if text.startswith("$") else latex_text(text)
+    text = re.sub(r" %$", " (%)", head)
+    if not _INDEXED.match(text):
+        text = re.sub(r"(?<=[a-z])_(?=[a-z])", " ", text)
+        text = text[:1].upper() + text[1:]
+    return latex_text(text)
+
+
+def _numbers(cells: Sequence[str]) -> list[str]:
+    """Cells of a column set to the right, padded so that points and ± come below each other."""
+    parsed = [_NUMBER.fullmatch(printable(cell)) for cell in cells]
+    found = [m.groups(default="") for m in parsed if m and (m[2] or m[3])]
+    wide = [max((len(parts[k]) for parts in found), default=0) for k in range(5)]
+    made = []
+    for cell, match in zip(cells, parsed, strict=True):
+        if not match or not (match[2] or match[3]):
+            made.append(latex_text(cell))
+            continue
+        sign, whole, part, half, rest = match.groups(default="")
+        text = {"−": "-", "<": "{<}"}.get(sign, sign) + whole + part
+        gap = _space(part, wide[2])
+        if half or rest:
+            gap += rf" \pm {_zeros(wide[3] - len(half))}{half}{rest}{_space(rest, wide[4])}"
+        elif wide[3] or wide[4]:
+            digits = "0" * wide[3] + ("." + "0" * (wide[4] - 1) if wide[4] else "")
+            gap += rf"\phantom{{{{}} \pm {digits}}}"
+        text = (text + gap).replace(",", "{,}")
+        made.append(f"${text}$" if sign or gap else text)
+    return made
+
+
+def _space(part: str, wide: int) -> str:
+    """The room of the digits that a number has fewer than others after the point."""
+    missing = wide - len(part)
+    return rf"\phantom{{{'.' * (not part)}{'0' * (missing - (not part))}}}" if missing else ""
+
+
+def _zeros(count: int) -> str:
+    return rf"\phantom{{{'0' * count}}}" if count > 0 else ""
+
+
+def latex_text(text: str) -> str:
+    r"""A text as LaTeX: characters mean themselves; Greek letters and signed numbers are formulas.
+
+    >>> print(latex_text("−35.4 ±1.3"), latex_text("Ω_all"), latex_text("50 %"))
+    $-35.4 \pm 1.3$ $\Omega_{\mathrm{all}}$ 50 \%
+    """
+    plain = printable(text)
+    number = _NUMBER.fullmatch(plain)
+    if number and (number[2] or number[3]):
+        return _numbers([plain])[0]
+    parts = _INDEXED.split(plain)  # text, letter, index, text, …
+    made = ["".join(map(_character, part)) for part in parts]
+    for i in range(1, len(parts), 3):
+        made[i : i + 2] = [f"${_greek(parts[i])}_{{\\mathrm{{{parts[i + 1]}}}}}$", ""]
+    return "".join(made).replace("--", "-{}-")  # no ligature: an option
+
+
+def _character(character: str) -> str:
+    """One character of a text; one that is unknown here stays, for engines that read Unicode."""
+    if character in _LATEX or character.isascii():
+        return _LATEX.get(character, character)
+    kind, _, plain = unicodedata.decomposition(character).partition(" ")
+    if kind in ("<super>", "<sub>"):
+        inner = _LATEX.get(chr(int(plain, 16)), chr(int(plain, 16))).strip("$")
+        return f"${'^' if kind == '<super>' else '_'}{{{inner}}}$"
+    return f"${_greek(character)}$" if _greek(character) else character
+
+
+def _greek(letter: str) -> str:
+    """The command of a Greek letter; "" for anything else."""
+    name = re.fullmatch("GREEK (SMALL|CAPITAL) LETTER ([A-Z]+)", unicodedata.name(letter, ""))
+    if name is None:
+        return ""
+    command = name[2].lower().replace("lamda", "lambda")
+    return f"\\{command.capitalize() if name[1] == 'CAPITAL' else command}"

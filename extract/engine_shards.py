@@ -1,0 +1,256 @@
+"""An extraction in shards: ranges of blocks are the tasks of an engine.
+
+Every task opens source and backbone once in its process, and writes its blocks beside the file. So
+all machines must see the file's directory. Leases and the blocks themselves say what is left to do:
+what a lost machine was at is computed again.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+
+from embedbench.engines.local_pool import use_card
+from embedbench.errors import UserError
+from embedbench.files.output_path import Target
+from embedbench.files.resumable_file import Partial
+from embedbench.storage import leases
+from embedbench.system.callback_types import Notify, Progress
+
+from .extraction_spec import Job, arithmetic_settings
+from .extraction_worker import ExtractionWork, Facts, samples_digest
+from .source import Source
+
+BLOCKS = 16  # most blocks of a task
+TASKS = 64  # tasks that are made where there are blocks enough
+LOOK = 1.0  # seconds between two looks at the blocks
+
+_T = TypeVar("_T")
+
+_opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model stays loaded
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a task needs beside the numbers of its blocks.
+
+    Parameters
+    ----------
+    job : Job
+        What is extracted.
+    host : str
+        The computer that asks for it.
+    target : Target
+        The file.
+    facts : Facts
+        Of the process that was asked first: all others must agree.
+    origin : str
+        `Partial.origin` of the directory of blocks.
+    """
+
+    job: Job
+    host: str
+    target: Target
+    facts: Facts
+    origin: str
+
+
+def shard_facts(job: Job, host: str) -> Facts:
+    """In a worker: what it knows of its work."""
+    return _here(host, lambda: _work(job).facts())
+
+
+def shard_precision(job: Job, host: str, rows: Sequence[int]) -> float | None:
+    """In a worker: `Work.precision`."""
+
+    def compute() -> float | None:
+        work = _work(job)
+        with arithmetic_settings(work.threads):
+            return work.precision(rows)
+
+    return _here(host, compute)
+
+
+def fill(shard: Shard, blocks: Sequence[int]) -> None:
+    """In a worker: compute the blocks of a range that no other process has made or is at."""
+    _here(shard.host, lambda: _fill(shard, blocks))
+
+
+def _fill(shard: Shard, blocks: Sequence[int]) -> None:
+    work = _work(shard.job)
+    _check_same(work.facts().job, shard.facts.job)
+    partial = Partial.joined(shard.target, shard.facts.job, shard.origin)
+    with partial.at_work(), arithmetic_settings(work.threads):
+        work.fill_some(partial, blocks)
+
+
+def _work(job: Job) -> ExtractionWork:
+    """Open source and backbone, or return them as they were opened by this process."""
+    if job not in _opened:
+        _opened.clear()
+        here = job
+        if job.device in ("auto", "cuda") and torch.cuda.is_available():
+            use_card("cuda")
+            here = replace(job, device=f"cuda:{torch.cuda.current_device()}")
+        _opened[job] = here.work(here.open_source())
+    return _opened[job]
+
+
+def _check_same(here: dict[str, Any], first: dict[str, Any]) -> None:
+    """Refuse a process whose rows would have other bits, or be of other samples."""
+    keys = sorted(key for key in first if here.get(key) != first[key])
+    if keys:
+        differ = ", ".join(f"{key}: {here.get(key)!r}, not {first[key]!r}" for key in keys[:1])
+        remedy = (
+            "take machines of one kind, or add --allow-mixed-devices"
+            if keys == ["device"]
+            else "give all machines the same data and versions"
+        )
+        raise UserError(f"a worker differs in {', '.join(keys)} ({differ}); {remedy}.")
+
+
+def _here(host: str, compute: Callable[[], _T]) -> _T:
+    """Call a function; a sentence of another computer begins with its name."""
+    try:
+        return compute()
+    except UserError as error:
+        if platform.node() == host:
+            raise
+        raise UserError(f"on host {platform.node()}: {error}") from error
+
+
+class Shards:
+    """The work of an engine's workers, in the place of `ExtractionWork`.
+
+    Parameters
+    ----------
+    job : Job
+        What is extracted.
+    source : Source
+        The source as this process opened it.
+    executor : Executor
+        Hands the tasks to processes.
+    """
+
+    def __init__(self, job: Job, source: Source, executor: Executor) -> None:
+        self.job, self.source, self._executor = job, source, executor
+        self._host = platform.node()
+        self._facts: Facts | None = None
+
+    def facts(self) -> Facts:
+        """Return what a worker knows of the work: the model is loaded there, not here."""
+        if self._facts is None:
+            facts: Facts = self._asked(shard_facts, self.job, self._host)
+            if facts.job["samples"] != samples_digest(self.source):
+                raise UserError(
+                    f"the workers read other samples from {self.job.source} than this process; "
+                    "give all machines the same data."
+                )
+            self._facts = facts
+        return self._facts
+
+    def precision(self, rows: Sequence[int]) -> float | None:
+        """See `Work.precision`."""
+        cosine: float | None = self._asked(shard_precision, self.job, self._host, list(rows))
+        return cosine
+
+    def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
+        """Have the blocks computed that are not there yet."""
+        target = replace(partial.target, path=partial.path.absolute())
+        shard = Shard(self.job, self._host, target, self.facts(), partial.origin)
+        watched = _Watched(partial, len(self.source.ids), progress)
+        waits = False
+        while watched.left:
+            if partial.is_gone():
+                raise UserError(f"another process has dropped {partial.directory}; start again.")
+            free = [block for block in watched.left if leases.is_free(partial.lease(block))]
+            if free:
+                self._compute(shard, watched, free)
+            elif not waits:
+                lease = partial.lease(watched.left[0])
+                notify(leases.waiting(f"a part of {partial.path}", lease))
+                waits = True
+            if not watched.look():
+                time.sleep(leases.POLL)
+
+    def _compute(self, shard: Shard, watched: _Watched, blocks: Sequence[int]) -> None:
+        """Have some blocks computed. A task that fails twice ends the work with its sentence."""
+        failed: set[tuple[int, ...]] = set()
+        waiting = {self._submit(fill, shard, part): part for part in ranges(blocks)}
+        try:
+            while waiting:
+                done, _ = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
+                for future in done:
+                    part = waiting.pop(future)
+                    error = future.exception()
+                    if error is not None and part in failed:
+                        raise _sentence(error) from error
+                    if error is not None:
+                        failed.add(part)
+                        waiting[self._submit(fill, shard, part)] = part
+                watched.look()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _asked(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what a worker answers."""
+        try:
+            return self._submit(function, *args).result()
+        except Exception as error:
+            raise _sentence(error) from error
+
+    def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        try:
+            return self._executor.submit(function, *args)
+        except BrokenExecutor as error:
+            raise _sentence(error) from error
+
+
+class _Watched:
+    """The blocks that are not there yet, as this process sees them."""
+
+    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
+        self._partial, self._n, self._progress = partial, n, progress
+        self.left = list(range(-(-n // partial.BLOCK)))
+        self.look()
+
+    def look(self) -> bool:
+        """Drop the blocks that are there by now, and return whether there were any."""
+        before, size = len(self.left), self._partial.BLOCK
+        self.left = [block for block in self.left if not self._partial.is_whole(block)]
+        if self._progress is not None:
+            missing = sum(min(size, self._n - block * size) for block in self.left)
+            self._progress(self._n - missing, self._n)
+        return len(self.left) < before
+
+
+def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Cut blocks into tasks.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 5])
+    [(0,), (1,), (5,)]
+    >>> len(ranges(range(100))), len(ranges(range(2000)))
+    (50, 125)
+    """
+    size = min(BLOCKS, -(-len(blocks) // TASKS))
+    return [tuple(blocks[at : at + size]) for at in range(0, len(blocks), size)]
+
+
+def _sentence(error: BaseException) -> UserError:
+    """Return what ends the command, for an error of a task."""
+    if isinstance(error, UserError):
+        return error
+    reason = str(error).strip().rpartition("\n")[2]
+    return UserError(
+        f"a part of the extraction failed ({type(error).__name__}: {reason}); the parts that are "
+        "done are kept: run the command again to go on."
+    )

@@ -1,0 +1,123 @@
+"""Typed values: what is written is read back, and what is wrong is one sentence with its key."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedbench.config.json_types import ABSENT, UNWRITTEN, JsonRecord, plain
+from embedbench.errors import UserError
+
+
+@dataclass(frozen=True)
+class Inner(JsonRecord):
+    width: float
+    half: float = field(default=math.nan, metadata={"key": "half_95"})
+
+
+@dataclass(frozen=True)
+class Outer(JsonRecord):
+    name: str
+    count: int
+    right: bool
+    rows: tuple[tuple[float, ...], ...]
+    parts: dict[str, Inner]
+    level: float | tuple[float, ...]
+    kind: str | None
+    open: dict[str, Any]
+    later: float | None = field(default=None, metadata=ABSENT)
+    place: str = field(default="", metadata=UNWRITTEN)
+
+
+DATA: dict[str, Any] = {
+    "name": "a",
+    "count": 2,
+    "right": True,
+    "rows": [[1.5, None, "inf", 3]],
+    "parts": {"x": {"width": 1.0, "half_95": None}},
+    "level": [0.5, None],
+    "kind": None,
+    "open": {"any": [1, None, {"thing": "…"}]},
+}
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"level": 0.25}, {"level": None}, {"later": None}, {"later": 1.0}, {"kind": "k"}]
+)
+def test_what_is_read_is_written_again(change: dict[str, Any]) -> None:
+    text = json.dumps(DATA | change)
+    read = Outer.from_json(json.loads(text))
+    assert json.dumps(read.to_json()) == text
+
+
+def test_null_is_nan_and_a_missing_key_is_none() -> None:
+    read = Outer.from_json(DATA | {"place": "of no field"})
+    assert read.later is None
+    assert read.place == ""
+    assert math.isnan(Outer.from_json(DATA | {"later": None}).later or 0.0)
+    assert math.isnan(read.parts["x"].half)
+    assert read.rows[0][2:] == (math.inf, 3)
+    assert isinstance(read.level, tuple)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"name": 1}, "name must be a text, got 1"),
+        ({"count": 1.5}, "count must be an integer, got 1.5"),
+        ({"count": True}, "count must be an integer, got true"),
+        ({"right": 1}, "right must be true or false, got 1"),
+        ({"rows": {}}, "rows must be a list, got an object"),
+        ({"rows": [[0.5], 1]}, "rows[1] must be a list, got 1"),
+        ({"rows": [[0.5, "x"]]}, "rows[0][1] must be a number, got 'x'"),
+        ({"rows": [[False]]}, "rows[0][0] must be a number, got false"),
+        ({"parts": []}, "parts must be an object, got a list"),
+        ({"parts": {"x": 1}}, "parts.x must be an object, got 1"),
+        ({"parts": {"x": {}}}, "the key parts.x.width is missing"),
+        ({"level": "high"}, "level must be a number or a list, got 'high'"),
+        ({"level": ["high"]}, "level[0] must be a number, got 'high'"),
+        ({"kind": 3}, "kind must be null or a text, got 3"),
+        ({"later": "soon"}, "later must be a number, got 'soon'"),
+        ({"name": [1]}, "name must be a text, got a list"),
+        ({"name": None}, "name must be a text, got null"),
+        ({"count": "\x1b" + 70 * "n"}, "count must be an integer, got '\\x1b" + 54 * "n" + "…"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError) as e:
+        Outer.from_json(DATA | change, "some/file.json")
+    assert str(e.value) == f"some/file.json: {sentence}"
+
+
+@pytest.mark.parametrize("key", list(DATA))
+def test_a_missing_key_is_named(key: str) -> None:
+    with pytest.raises(UserError, match=f"the data: the key {key} is missing"):
+        Outer.from_json({k: v for k, v in DATA.items() if k != key})
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"), [([], "a list"), (None, "null"), (3, "3"), ("x", "'x'")]
+)
+def test_what_is_no_object_is_refused(data: Any, shown: str) -> None:
+    with pytest.raises(UserError, match=f"the data: it must be an object, got {shown}"):
+        Outer.from_json(data)
+
+
+def test_plain_values() -> None:
+    values = {
+        1: np.float32(0.5),
+        "b": np.array([[1.0, np.nan]]),
+        "c": (np.int64(3), -math.inf),
+        "d": Inner(1.0, 2.0),
+    }
+    assert plain(values) == {
+        "1": 0.5,
+        "b": [[1.0, None]],
+        "c": [3, "-inf"],
+        "d": {"width": 1.0, "half_95": 2.0},
+    }

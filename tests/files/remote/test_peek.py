@@ -1,0 +1,137 @@
+"""The card of a file elsewhere, by ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from file_helpers import PROVENANCE, make_features, make_samples, make_small
+from file_server import Served, serving
+from hostile_hdf5 import mutate
+
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.inspect import card
+from embedbench.files.remote import card_process
+from embedbench.files.remote.card_process import BLOCK, Ranges
+from embedbench.files.remote.fetch import local
+from embedbench.files.remote.remote_card import peek
+from embedbench.files.write_file import write_file
+from embedbench.storage import cache
+
+PATH = "/large.h5"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 2 MB: 4,000 rows of 128 values."""
+    path = tmp_path_factory.mktemp("large") / "large.h5"
+    features = make_features(4000, 128)
+    write_file(path, make_samples(4000), features, PROVENANCE, compress=False)
+    return path
+
+
+@pytest.fixture
+def web(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    with serving({PATH: large.read_bytes()}) as served:
+        yield served
+
+
+def test_the_same_card_by_few_bytes(web: Served, large: Path) -> None:
+    url = web.address + PATH
+    result = peek(url)
+    local_card = card(EmbeddingFile.open(large), card_process.ROWS)
+    assert replace(result, path=str(large), transfer=None) == local_card
+    assert result.path == url
+    assert result.transfer is not None
+    cost, requests = result.transfer["bytes"], result.transfer["requests"]
+    ranges = [r.split("=")[1].split("-") for r in web.asked_for(PATH)[1:]]
+    assert requests == len(ranges) <= 9
+    assert (
+        cost == sum(int(end) - int(start) + 1 for start, end in ranges) < large.stat().st_size / 4
+    )
+    assert not cache.directory().exists()  # nothing is fetched
+
+
+def test_what_is_fetched_is_read_in_the_cache(web: Served, large: Path) -> None:
+    url = web.address + PATH
+    local(url)
+    web.asked.clear()
+    assert peek(url).norms.rows == 1024
+    assert web.asked_for(PATH) == ["bytes=0-0"]
+
+
+def test_without_ranges_the_file_is_fetched(web: Served) -> None:
+    web.faults[PATH] = "no-ranges"
+    assert peek(web.address + PATH).transfer is None
+    assert local(web.address + PATH).is_file()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_metadata(web: Served, seed: int) -> None:
+    """A flipped byte of a class's name, a cut file, and zeros."""
+    data = web.files[PATH]
+    at = data.index(b"animal")
+    web.files[PATH] = [
+        data[:at] + b"b" + data[at + 1 :],
+        data[: len(data) // 2],
+        data[:8] + bytes(5000),
+    ][seed]
+    with pytest.raises(DamagedFileError) as error:
+        peek(web.address + PATH)
+    assert web.address + PATH in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_hdf5(web: Served) -> None:
+    web.files[PATH] = b"<html>"
+    with pytest.raises(UserError, match=r"large.h5 is not an HDF5 file"):
+        peek(web.address + PATH)
+
+
+@pytest.mark.parametrize("seed", [2, 4, 5, 6, 7, 8])
+def test_hostile_files(web: Served, tmp_path: Path, seed: int) -> None:
+    """What is refused here is refused there, by a sentence that names the file."""
+    path = make_small(tmp_path / "hostile.h5")
+    mutate(path, np.random.default_rng(seed))
+    web.files[PATH] = path.read_bytes()
+    with pytest.raises(UserError):
+        EmbeddingFile.open(path)
+    with pytest.raises(UserError) as error:
+        peek(web.address + PATH)
+    assert web.address in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_process, "__name__", "embedbench.no_such_module")
+    with pytest.raises(DamagedFileError, match="HDF5 crashes or does not come to its end"):
+        peek(web.address + PATH)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranges_against_bytes(seed: int) -> None:
+    """Any reads give the same bytes."""
+    rng = np.random.default_rng(seed)
+    data = rng.bytes(BLOCK * 4 + 321)
+    asked: list[int] = []
+
+    def fetch(start: int, end: int) -> bytes:
+        asked.extend(range(start // BLOCK, -(-end // BLOCK)))
+        return data[start:end]
+
+    file = Ranges(len(data), fetch)
+    for _ in range(30):
+        at, length = int(rng.integers(len(data) + 10)), int(rng.integers(BLOCK * 2))
+        file.seek(at)
+        assert file.read(length) == data[at : at + length]
+    file.seek(-5, 2)
+    assert (file.tell(), file.read(9)) == (len(data) - 5, data[-5:])
+    for at in (len(data), len(data) + BLOCK):  # nothing is there
+        file.seek(at)
+        assert file.read(9) == b""
+    assert set(asked) == set(range(5))

@@ -1,0 +1,367 @@
+"""The gate before HDF5 is read: every rule refuses its hostile file, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.storage import cache, hdf5, hdf5_check
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0.h5"
+Change = Callable[[h5py.File, Path], None]
+
+
+def external_storage(f: h5py.File, path: Path) -> None:
+    other = path.with_name("other.bin")
+    other.write_bytes(bytes(40))
+    f.create_dataset("x", (10,), "<f4", external=[(other, 0, 40)])
+
+
+def virtual(f: h5py.File, path: Path) -> None:
+    layout = h5py.VirtualLayout((10,), "<f4")
+    layout[:] = h5py.VirtualSource(path, "x", (10,))
+    f.create_virtual_dataset("x", layout)
+
+
+def circle(f: h5py.File, _: Path) -> None:
+    f.create_group("a/b")
+    f["a/b/c"] = f["a"]
+
+
+def twice(f: h5py.File, _: Path) -> None:
+    f["x"] = np.arange(3)
+    f["y"] = f["x"]
+
+
+def chunk(data: bytes, mask: int = 0, **settings: Any) -> Change:
+    """A compressed table of one chunk of 4,000 bytes, with this stored in its place."""
+
+    def change(f: h5py.File, _: Path) -> None:
+        table = f.create_dataset("x", (1000,), "<f4", chunks=(1000,), compression="gzip")
+        table.id.write_direct_chunk((0,), data, mask)
+
+    return change
+
+
+def zeros(f: h5py.File, _: Path) -> None:
+    """Two tables of zeros that take a ten-thousandth of their size."""
+    side = 2**13
+    table = f.create_dataset(
+        "x", (9 * side, side // 4), "u1", chunks=(side, side // 4), compression="gzip"
+    )
+    data = zlib.compress(bytes(side * side // 4), 9)
+    for number in range(9):
+        table.id.write_direct_chunk((number * side, 0), data)
+    f.create_dataset("y", (2**29,), "u1", chunks=(2**29,), compression="gzip")
+    f["y"].id.write_direct_chunk((0,), data)
+
+
+def table(*args: Any, **settings: Any) -> Change:
+    def change(f: h5py.File, _: Path) -> None:
+        f.create_dataset("x", *args, **settings)
+
+    return change
+
+
+def member(name: str, value: Any) -> Change:
+    def change(f: h5py.File, _: Path) -> None:
+        f[name] = value
+
+    return change
+
+
+def attributes(f: h5py.File, _: Path) -> None:
+    for number in range(hdf5_check.ATTRIBUTES + 1):
+        f.attrs[str(number)] = 0
+
+
+LINK, ELSEWHERE = h5py.SoftLink("/y"), h5py.ExternalLink("other.h5", "/y")
+NUMBERS = "neither numbers nor text of fixed length"
+CASES: dict[str, tuple[Change, str]] = {
+    "external storage": (external_storage, "'/x' keeps its values in another file"),
+    "virtual data set of itself": (virtual, "takes its values from other tables|HDF5 crashes"),
+    "soft link": (member("x", LINK), "'/x' is a link to another place"),
+    "external link": (member("g/x", ELSEWHERE), "'/g/x' is a link to another place"),
+    "circle of groups": (circle, "is a second name of one object"),
+    "two names": (twice, "is a second name of one object"),
+    "a type as an object": (member("x", np.dtype("<f4")), "neither a group nor a table"),
+    "deep groups": (member("a/b/c/d/e/f", 0), "too large or too deep"),
+    "nothing written": (table((10**10,), "S8"), "declares 80,000,000,000 bytes that are not all"),
+    "no chunk": (table((10**9,), "u1", chunks=(2**20,)), "are not all there"),
+    "chunks beyond number": (table((10**12,), "u1", chunks=(1,)), "are not all there"),
+    "one chunk less": (table((10**6,), "u1", chunks=(2**10,)), "are not all there"),
+    "a bomb of compression": (zeros, "cannot hold tables of"),
+    "a bomb in a chunk": (chunk(zlib.compress(bytes(2**21))), "not what it declares"),
+    "a chunk too short": (chunk(zlib.compress(bytes(3999))), "not what it declares"),
+    "a chunk that skips filters": (chunk(zlib.compress(bytes(4000)), 1), "not what it declares"),
+    "another filter": (table(data=np.zeros(9), compression="lzf"), "other filters than gzip"),
+    "text of any length": (table(data=["a"], dtype=h5py.string_dtype()), NUMBERS),
+    "references": (table((3,), h5py.ref_dtype), NUMBERS),
+    "an enumeration": (table(data=np.ones(3, dtype=bool)), NUMBERS),
+    "arrays": (table((3,), np.dtype(("<f4", 2))), NUMBERS),
+    "records": (table((3,), np.dtype([("a", "<f4")])), NUMBERS),
+    "opaque bytes": (table((3,), "V4"), NUMBERS),
+    "nothing": (table(data=h5py.Empty("<f4")), "is no plain table|crashes|damaged"),
+    "five dimensions": (table(data=np.zeros((1,) * 5)), "'/x' has 5 dimensions"),
+    "many attributes": (attributes, "'/' has 1,001 attributes"),
+}
+
+
+def made(path: Path, change: Change, **settings: Any) -> Path:
+    with h5py.File(path, "w", **settings) as f:
+        change(f, path)
+    return path
+
+
+def opens(path: Path) -> list[str]:
+    with hdf5.open_hdf5(path, what="a thing", remedy="make it again") as f:
+        return sorted(f)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_file_is_one_sentence(tmp_path: Path, case: str) -> None:
+    change, sentence = CASES[case]
+    path = made(tmp_path / "a.h5", change)
+    with pytest.raises(UserError, match=sentence) as error:
+        opens(path)
+    assert str(path) in str(error.value)
+    assert str(error.value).endswith("; make it again.")
+
+
+def test_a_tree_of_chunks_that_contains_itself(tmp_path: Path) -> None:
+    """HDF5 2.0 walks down it without end."""
+    values = np.arange(4000)
+    path = made(tmp_path / "a.h5", table(data=values, chunks=(10,)), libver="earliest")
+    data = bytearray(path.read_bytes())
+    node = data.index(b"TREE\x01")  # 24 bytes, then keys of 24 bytes and addresses by turns
+    data[node + 5] = 1  # its level: the addresses are those of nodes
+    data[node + 48 : node + 56] = node.to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(DamagedFileError, match="is damaged or incomplete"):
+        opens(path)
+
+
+def test_bytes_before_the_file_and_long_attributes(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
+    path.write_bytes(hdf5.SIGNATURE + path.read_bytes()[8:])
+    with pytest.raises(UserError, match=r"skips|damaged"):
+        opens(path)
+
+    def long(f: h5py.File, _: Path) -> None:
+        f.attrs["x"] = np.zeros(2**16)
+
+    with pytest.raises(UserError, match="longer than 64 kB"):
+        opens(made(tmp_path / "b.h5", long, libver="latest"))
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    (tmp_path / "text").write_text("hello")
+    cases = {"fifo": "not a regular", "link": "not a regular", "text": "not an HDF5", "no": "there"}
+    for name, sentence in cases.items():
+        with pytest.raises(UserError, match=sentence):
+            opens(tmp_path / name)
+    with pytest.raises(UserError, match="is a directory"):
+        opens(tmp_path)
+    with pytest.raises(UserError, match="not a regular file"):
+        opens(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("libver", ["earliest", "v108", "latest"])
+def test_honest_files_pass(tmp_path: Path, libver: str) -> None:
+    """Every filter that is allowed, old and new forms of the file, attributes of any type."""
+
+    def change(f: h5py.File, _: Path) -> None:
+        values = np.random.default_rng(0).integers(0, 9, (2500, 7)).astype("<i4")
+        for gzip in (None, "gzip"):
+            for sum_ in (False, True):
+                settings = {"compression": gzip, "shuffle": bool(gzip), "fletcher32": sum_}
+                f.create_dataset(f"g/{gzip}{sum_}", data=values, chunks=(1024, 3), **settings)
+        f["text"] = np.array([b"a", b"bc"])
+        f["scalar"] = np.array(b"{}")
+        f["empty"] = np.zeros((0, 3))
+        f.attrs.update({"a": "text", "b": True, "c": ["x", "y"], "d": f["text"].ref})
+
+    path = made(tmp_path / "a.h5", change, libver=libver)
+    assert opens(path) == ["empty", "g", "scalar", "text"]
+    path.with_name("b.h5").symlink_to(path)
+    assert opens(path.with_name("b.h5"))
+
+
+def test_attributes_are_read_as_text(tmp_path: Path) -> None:
+    def change(f: h5py.File, _: Path) -> None:
+        f.attrs.update({"a": "größe", "b": np.bytes_("x"), "c": 1, "d": ["x"], "e": f.ref})
+
+    with hdf5.open_hdf5(made(tmp_path / "a.h5", change)) as f:
+        assert [hdf5.attribute(f, key) for key in "ab"] == ["größe", "x"]
+        for key in "cde":
+            with pytest.raises(ValueError, match="is not a text"):
+                hdf5.attribute(f, key)
+
+
+def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.h5", member("x", 0))
+    sentence = r"a\.h5 is damaged or incomplete .*; mend it"
+    with (
+        pytest.raises(DamagedFileError, match=sentence),
+        hdf5.open_hdf5(path, remedy="mend it") as f,
+    ):
+        f["nothing"]
+
+
+@pytest.mark.parametrize("data", [bytes(4000), zlib.compress(bytes(4000))[:-5]])
+def test_a_chunk_that_cannot_be_inflated_is_damage_of_its_rows(tmp_path: Path, data: bytes) -> None:
+    """Not of the file: the error comes when they are read."""
+    with (
+        hdf5.open_hdf5(made(tmp_path / "a.h5", chunk(data))) as f,
+        pytest.raises(OSError, match="filter"),
+    ):
+        f["x"][()]
+
+
+def test_what_compressed_data_can_hold() -> None:
+    assert not hdf5_check.too_large(2**29, 2**20)
+    assert hdf5_check.too_large(2**29 + 1, 2**20)
+    assert not hdf5_check.too_large(2**40, 2**40 // 200 + 1)
+    assert hdf5_check.too_large(2 * 10**6, 10**3)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were examined, by a process that has seen none."""
+    asked: list[Path] = []
+    examine = hdf5._examine
+    monkeypatch.setattr(hdf5, "_passed", set())
+    monkeypatch.setattr(hdf5, "_examine", lambda p, *a: (asked.append(p), examine(p, *a)))
+    return asked
+
+
+def test_a_file_is_examined_once(
+    tmp_path: Path, counted: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process; and in any, once it is so old that its times tell of every change."""
+    path = made(tmp_path / "a.h5", member("x", 0))
+    for _ in range(2):
+        opens(path)
+    assert counted == [path]
+    for fresh, count in ((0.0, 2), (0.0, 2)):  # the first was too young to be remembered
+        monkeypatch.setattr(cache, "FRESH", fresh)
+        hdf5._passed.clear()
+        opens(path)
+        assert len(counted) == count
+    made(path, member("y", 0))
+    assert opens(path) == ["y"]
+    assert len(counted) == 3
+
+
+def test_what_this_process_wrote_is_not_examined(tmp_path: Path, counted: list[Path]) -> None:
+    path = made(tmp_path / "a.h5", member("x", 0))
+    hdf5.trust(path)
+    opens(path)
+    assert counted == []
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashes"),
+        ("hdf5_check.alive((9, 0.05))\nwhile True: pass", "HDF5 does not come to its end"),
+        ("hdf5_check.alive((0.05, 9))\ntime.sleep(60)", "HDF5 does not come to its end"),
+        ("hdf5_check.bound_memory(); print(hdf5_check.json.dumps(take()))", "MemoryError"),
+    ],
+)
+def test_what_kills_the_process_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, sentence: str
+) -> None:
+    """A crash, a loop, a wait and a great hunger for memory; the next file has a new process."""
+    script = tmp_path / "hdf5_check.py"
+    home = str(Path(hdf5_check.__file__).parent)
+    head = f"import os, signal, sys, time\nsys.path.insert(0, {home!r})"
+    hungry = """
+def take():
+    try:
+        bytearray(3 * 2**30)
+    except MemoryError:
+        return {"damaged": "MemoryError"}
+    return {}
+"""
+    script.write_text(f"{head}\nimport hdf5_check\n{hungry}\nsys.stdin.readline()\n{body}\n")
+    path = made(tmp_path / "a.h5", member("x", 0))
+    examiner = hdf5_check.Examiner("hdf5")
+    monkeypatch.setattr(hdf5, "_examiner", examiner)
+    with monkeypatch.context() as patch:
+        patch.setattr(hdf5_check, "__file__", str(script))
+        with pytest.raises(DamagedFileError, match=sentence):
+            opens(path)
+    assert examiner.process is not None
+    examiner.process.wait(5)
+    if body.startswith("os.kill"):
+        assert opens(path) == ["x"]
+    examiner.stop()
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_process_ends_with_its_parent_and_is_not_shared_with_a_fork(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.h5", member("x", 0))
+    program = f"""
+import os, sys, time
+from pathlib import Path
+from embedbench import hdf5
+with hdf5.opened(Path({str(path)!r})):
+    pass
+examiner = hdf5._examiner
+pid = os.fork()
+if pid == 0:
+    os._exit(examiner.process is not None)
+print(os.waitpid(pid, 0)[1], examiner.process.pid, "torch" in sys.modules, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        status, child, torch = parent.stdout.readline().split()
+        parent.send_signal(signal.SIGKILL)
+    assert (status, torch) == (b"0", b"False")
+    end = time.monotonic() + 5
+    while alive(int(child)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not alive(int(child))
+
+
+def test_a_file_that_changes_while_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = (made(tmp_path / name, member("x", 0)) for name in ("a.h5", "b.h5"))
+    monkeypatch.setattr(hdf5, "_examine", lambda *_: other.replace(path))
+    with pytest.raises(UserError, match="changed while it was opened"):
+        opens(path)
+
+
+def test_nothing_else_opens_hdf5_files() -> None:
+    root = Path(hdf5_check.__file__).parents[1]
+    rooms = ("extract", "models", "protocols")  # links, which rglob does not follow
+    paths = [*root.rglob("*.py"), *(path for room in rooms for path in (root / room).glob("*.py"))]
+    openers = {
+        path.name for path in paths if re.search(r"(?<!`)h5py\.File\(", path.read_text("utf-8"))
+    }
+    assert openers <= {"hdf5_check.py", "hdf5.py", "write_file.py", "predictions.py"}

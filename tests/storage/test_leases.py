@@ -1,0 +1,236 @@
+"""Leases: one holder at a time, given up by whoever ends, taken over by one alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from embedbench.storage import leases
+from embedbench.system import cpu
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """The clock of this process; it moves only by hand, and no counter moves."""
+    clock = SimpleNamespace(now=0.0)
+    time = SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda _: None)
+    monkeypatch.setattr(leases, "time", time)
+    monkeypatch.setattr(leases, "_beat_all", lambda: None)
+    yield clock
+    leases._held.clear()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".a.lease"
+
+
+def names(path: Path) -> list[str]:
+    return sorted(p.name for p in path.parent.iterdir())
+
+
+def elsewhere(path: Path, **changes: Any) -> dict[str, Any]:
+    """A lease of a process on another computer."""
+    there = {
+        "host": "north",
+        "machine": "another",
+        "pid": 7,
+        "started": "1",
+        "token": "t",
+        "counter": "0000000000",
+    } | changes
+    path.write_text(json.dumps(there))
+    return there
+
+
+def ended() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_lease_is_held_by_one_until_it_is_released(path: Path) -> None:
+    lease = leases.take(path)
+    assert lease is not None
+    assert leases.take(path) is None
+    holder = leases.holder(path)
+    assert holder is not None
+    assert str(holder) == f"process {os.getpid()} on host {os.uname().nodename}"
+    with lease:
+        assert lease.is_mine()
+    assert not lease.is_mine()
+    assert not names(path)
+
+
+def test_a_counter_that_moves_keeps_a_lease(path: Path, clock: SimpleNamespace) -> None:
+    lease = leases.take(path)
+    assert lease is not None
+    size = path.stat().st_size
+    for _ in range(5):
+        assert leases.take(path) is None
+        clock.now += leases.PATIENCE - 1
+        lease.beat()
+    assert path.stat().st_size == size
+    assert leases.take(path) is None
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"[1]", b'{"pid": "x"}', b"\xff", b"[" * 5000])
+def test_one_that_does_not_move_is_taken_over_by_the_clock_of_who_wants_it(
+    path: Path, clock: SimpleNamespace, damage: bytes | None
+) -> None:
+    elsewhere(path)
+    if damage is not None:
+        path.write_bytes(damage)
+    assert leases.take(path) is None
+    clock.now += leases.PATIENCE - 0.1
+    assert leases.take(path) is None
+    clock.now += 0.1
+    lease = leases.take(path)
+    assert lease is not None
+    assert lease.is_mine()
+    assert names(path) == [path.name]
+
+
+def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -> None:
+    elsewhere(path)
+    assert leases.take(path) is None
+    clock.now += leases.PATIENCE - 1
+    elsewhere(path, token="u")
+    assert leases.take(path) is None
+    clock.now += leases.PATIENCE - 1
+    assert leases.take(path) is None
+
+
+def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> None:
+    elsewhere(path, machine=cpu.system(), pid=ended())
+    assert leases.take(path) is not None
+
+
+def test_the_number_of_a_process_may_be_given_again(path: Path) -> None:
+    elsewhere(path, machine=cpu.system(), pid=os.getpid(), started="1")
+    assert leases.take(path) is not None
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**62])
+def test_no_process_of_that_number_can_be_seen(path: Path, pid: int) -> None:
+    elsewhere(path, machine=cpu.system(), pid=pid, host="a\x1b[2J")
+    assert leases.take(path) is None
+    assert str(leases.holder(path)) == f"process {pid} on host a[2J"
+
+
+def test_one_of_many_takes_it_over(path: Path) -> None:
+    pid = ended()
+    for _ in range(50):
+        elsewhere(path, machine=cpu.system(), pid=pid)
+        with ThreadPoolExecutor(8) as pool:
+            got = [lease for lease in pool.map(lambda _: leases.take(path), range(8)) if lease]
+        assert [lease.is_mine() for lease in got] == [True]
+        got[0].release()
+        assert not names(path)
+
+
+def test_what_moved_while_it_was_taken_over_is_put_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes think it abandoned; the first has it already when the second renames it."""
+    elsewhere(path)
+    first = []
+
+    def abandoned(*_: Any) -> bool:
+        if not first:
+            first.append(None)
+            first[0] = leases.take(path, patience=0)
+        return True
+
+    monkeypatch.setattr(leases, "_is_abandoned", abandoned)
+    assert leases.take(path) is None
+    assert first[0].is_mine()
+    assert names(path) == [path.name]
+
+
+def test_a_lease_that_was_taken_over_is_left_alone(path: Path) -> None:
+    lost = leases.take(path)
+    assert lost is not None
+    there = elsewhere(path)
+    lost.beat()
+    assert not lost.is_mine()
+    lost.release()
+    assert json.loads(path.read_text()) == there
+
+
+def test_a_beat_does_not_bring_back_what_was_renamed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken over between the look at the token and the move of the counter."""
+    lost = leases.take(path)
+    assert lost is not None
+    there = []
+    writes = os.pwrite
+
+    def taken_over(*args: Any) -> int:
+        path.rename(path.with_name("aside"))
+        there.append(elsewhere(path))
+        return writes(*args)
+
+    monkeypatch.setattr(leases.os, "pwrite", taken_over)
+    lost.beat()
+    assert [json.loads(path.read_text())] == there
+
+
+@pytest.mark.parametrize("what", ["directory", "fifo", "link"])
+def test_what_is_no_file_hangs_nobody(path: Path, clock: SimpleNamespace, what: str) -> None:
+    if what == "directory":
+        path.mkdir()
+    elif what == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    assert leases.take(path) is None
+    clock.now += leases.PATIENCE
+    assert leases.take(path) is not None
+
+
+def test_one_thread_moves_all_counters(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = iter([None])
+    monkeypatch.setattr(leases, "time", SimpleNamespace(sleep=lambda _: next(turns)))
+    monkeypatch.setattr(leases, "_hold", lambda lease: leases._held.update({lease.token: lease}))
+    held = [leases.take(path.with_name(name)) for name in "ab"]
+    with pytest.raises(StopIteration):
+        leases._beat_all()
+    for lease in held:
+        assert lease is not None
+        holder = leases.holder(lease.path)
+        assert holder is not None
+        assert int(holder.counter) == 1
+        lease.release()
+
+
+def test_a_forked_process_moves_no_counter_of_its_parent(path: Path) -> None:
+    with leases.take(path) or pytest.fail("it is free"):
+        child = os.fork()
+        if child == 0:
+            os._exit(len(leases._held))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_one_sentence_says_who_is_waited_for(path: Path, clock: SimpleNamespace) -> None:
+    elsewhere(path)
+    said: list[str] = []
+    looks = iter([False, False, False, True])
+    assert leases.wait(path, lambda: next(looks), "mlp seed 0", said.append) is None
+    assert said == ["waiting for mlp seed 0, which process 7 on host north is making"]
+    path.unlink()
+    lease = leases.wait(path, lambda: False, "mlp seed 0", said.append)
+    assert lease is not None
+    assert lease.is_mine()
+    assert len(said) == 1

@@ -1,0 +1,96 @@
+"""Arithmetic on a card: settings that repeat bits, set and put back; nothing on a CPU."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from honest_learners import Good
+
+from embedbench.checks import suite as check
+from embedbench.checks.small_streams import blobs
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.learning.learner import Tags
+from embedbench.runs import stream_runner
+from embedbench.runs.stream_runner import run_stream
+from embedbench.system.determinism import repeatable
+
+
+def settings() -> tuple[Any, ...]:
+    cudnn = torch.backends.cudnn
+    fill = torch.utils.deterministic.fill_uninitialized_memory
+    return (
+        torch.get_deterministic_debug_mode(),
+        cudnn.deterministic,
+        cudnn.allow_tf32,
+        cudnn.benchmark,
+        fill,
+    )
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_card_repeats_its_bits_and_all_is_put_back(device: str) -> None:
+    before = settings()
+    with repeatable(device):
+        assert settings() == (1, True, False, False, False)
+    assert settings() == before
+    with pytest.raises(ValueError, match="x"), repeatable(device):
+        raise ValueError("x")
+    assert settings() == before
+
+
+def test_on_a_cpu_nothing_changes() -> None:
+    before = settings()
+    with repeatable("cpu"):
+        assert settings() == before
+
+
+def test_a_run_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_: list[str] = []
+
+    @contextmanager
+    def noted(device: str) -> Any:
+        open_.append(device)
+        yield
+        open_.append("closed")
+
+    class Looks(Good):
+        def learn(self, session: Any, ctx: Any) -> dict[str, Any]:
+            assert open_ == ["cpu:0"]
+            return super().learn(session, ctx)
+
+    monkeypatch.setattr(stream_runner, "repeatable", noted)
+    run_stream(blobs(Tags()), Looks(), Seeds.of(0), "cpu:0")
+    assert open_ == ["cpu:0", "closed"]
+
+
+def test_the_card_that_is_waited_for_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    stream_runner._synchronise("cuda:1")
+    stream_runner._synchronise("cpu")
+    assert waited == ["cuda:1"]
+
+
+def test_the_conformance_suite_takes_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices: set[str] = set()
+
+    class Looks(Good):
+        def start(self, spec: Any, seeds: Seeds, device: str) -> None:
+            devices.add(device)
+            super().start(spec, seeds, device)
+
+    results = check.check_learner(Looks, "cpu:0")
+    assert [r.name for r in results if not r.passed] == []
+    assert devices == {"cpu:0"}
+    check.check_learner(Looks)
+    assert devices == {"cpu:0", "cpu"}
+
+
+@pytest.mark.parametrize("name", ["metrics", "incremental_class"])
+def test_what_computes_nothing_on_a_device_refuses_one(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} is checked on no device"):
+        check.check(name, "cuda")

@@ -1,0 +1,154 @@
+"""Tables to paste: Markdown, LaTeX, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from embedbench.text.table_export import (
+    csv_text,
+    export_tables,
+    head_text,
+    latex_text,
+    make_table,
+    pairs,
+    records,
+    tabular,
+)
+from embedbench.text.terminal import line, new_table
+
+
+def _parts(tables: int) -> list[object]:
+    parts: list[object] = []
+    for i in range(tables):
+        table = new_table(["learner", "Ω_all"])
+        table.add_row(line("a|b_c"), line("−35.4\n±1.3"))
+        parts += [line(f"title {i}", "bold"), table, line(f"note {i}"), line("")]
+    return parts
+
+
+def test_markdown_escapes_names_and_puts_numbers_to_the_right() -> None:
+    text, notes = export_tables(_parts(1), "markdown")  # type: ignore[arg-type]
+    assert text.splitlines() == [
+        r"| learner | Ω\_all |",
+        "| --- | ---: |",
+        r"| a\|b\_c | −35.4 ±1.3 |",
+    ]
+    assert notes == ["title 0", "note 0"]
+
+
+def test_latex_has_formulas_and_booktabs() -> None:
+    text, _ = export_tables(_parts(1), "latex")  # type: ignore[arg-type]
+    assert text.splitlines() == [
+        r"% \usepackage{booktabs}",
+        r"\begin{tabular}{@{}lr@{}}",
+        r"\toprule",
+        r"Learner & $\Omega_{\mathrm{all}}$ \\",
+        r"\midrule",
+        r"a$|$b\_c & $-35.4 \pm 1.3$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_numbers_of_a_column_are_below_each_other() -> None:
+    """Whatever is missing right of the point, of a number or its interval, is left as room."""
+    text = tabular(["x"], [["37.2"], ["1.25 ±10.5"], ["−3 ±2.5"], ["<.01"], ["–"]], [True])
+    assert text.splitlines()[4:9] == [
+        r"$37.2\phantom{0}\phantom{{} \pm 00.0}$ \\",
+        r"$1.25 \pm 10.5$ \\",
+        r"$-3\phantom{.00} \pm \phantom{0}2.5$ \\",
+        r"${<}.01\phantom{{} \pm 00.0}$ \\",
+        r"\textendash{} \\",
+    ]
+    plain = tabular(["x"], [["37.2"], ["1,234.5"]], [True])
+    assert plain.splitlines()[4:6] == [r"37.2 \\", r"1{,}234.5 \\"]
+
+
+@pytest.mark.parametrize(
+    ("head", "latex"),
+    [
+        ("final %", r"Final accuracy (\%)"),
+        ("final_accuracy", "Final accuracy"),
+        ("AA %", r"AA (\%)"),
+        ("learn s", "Learning (s)"),
+        ("n", "$n$"),
+        ("Ω_streaming", r"$\Omega_{\mathrm{streaming}}$"),
+        ("", ""),
+    ],
+)
+def test_headings_are_those_of_a_paper(head: str, latex: str) -> None:
+    assert head_text(head) == latex
+
+
+def test_texts_get_lines_and_wide_tables_two_lines_of_headings() -> None:
+    rows = [["a_b", "word " * 20, ""]]
+    narrow = tabular(["name", "summary", "flags"], rows, [False, False, False])
+    assert r"{@{}lp{" in narrow  # the empty column is left out
+    assert "Flags" not in narrow
+    heads = [f"final value{i}" for i in range(12)]
+    wide = tabular(heads, [["1.0"] * 12], [True] * 12).splitlines()
+    assert wide[0].startswith("% wide: ")
+    assert wide[3].startswith(r"\shortstack[r]{Final\\value0} & ")
+
+
+def test_packages_are_named_once_and_only_if_needed() -> None:
+    parts = _parts(2)
+    parts[1].add_row(line("✓"), line("1"))  # type: ignore[attr-defined]
+    text, _ = export_tables(parts, "latex")  # type: ignore[arg-type]
+    assert text.splitlines()[:2] == [r"% \usepackage{booktabs}", r"% \usepackage{amssymb}"]
+    assert text.count("usepackage") == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "latex"),
+    [
+        ("35.4 ±1.3", r"$35.4 \pm 1.3$"),
+        ("1,234 ±1,000", r"$1{,}234 \pm 1{,}000$"),
+        ("−0.2", "$-0.2$"),
+        ("0.2", "0.2"),
+        ("50 %", r"50 \%"),
+        ("a&b #1 {x} ~^\\", r"a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"),
+        ("α_ideal → τ", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau$"),
+        ("λΣ⁻¹", r"$\lambda$$\Sigma$$^{-}$$^{1}$"),
+        ("run --order", "run -{}-order"),
+        ("Řeka ½", r"Řeka $\frac{1}{2}$"),
+        ("\x1b[31mred\n", "[31mred "),
+        (r"\input{secret}", r"\textbackslash{}input\{secret\}"),
+    ],
+)
+def test_latex_cells(cell: str, latex: str) -> None:
+    assert latex_text(cell) == latex
+
+
+@pytest.mark.parametrize(("form", "title"), [("markdown", "**title 1**"), ("latex", "% title 1")])
+def test_of_several_tables_each_has_its_title(form: str, title: str) -> None:
+    text, notes = export_tables(_parts(2), form)  # type: ignore[arg-type]
+    assert title in text.splitlines()
+    assert notes == ["note 0", "note 1"]
+
+
+def test_csv_is_exact_and_holds_no_formula() -> None:
+    third = 1 / 3
+    rows = [{"name": "=1+1", "x": third, "n": -2}, {"name": "-a, b", "x": math.nan, "ok": True}]
+    read = list(csv.DictReader(io.StringIO(csv_text(rows))))
+    assert read[0] == {"name": "'=1+1", "x": repr(third), "n": "-2", "ok": ""}
+    assert read[1] == {"name": "'-a, b", "x": "", "n": "", "ok": "true"}
+    assert float(read[0]["x"]) == third
+    assert csv_text([{"@x": "\x1b+"}]).splitlines() == ["'@x", "'+"]
+
+
+def test_rows_of_nested_data() -> None:
+    data = {"schema": "s/1", "of": [{"t": "a", "in": [{"m": {"x": 1}, "v": [1, 2]}]}, {"in": []}]}
+    assert records(data, "of", "in") == [{"t": "a", "m.x": 1, "v": "1 2"}]
+    assert pairs({"a": {"b": 1}}) == [{"name": "a.b", "value": 1}]
+
+
+def test_a_table_of_rows_has_texts_first() -> None:
+    text, _ = export_tables(
+        [make_table([{"n": 1, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown"
+    )
+    assert text.splitlines() == ["| who | n |", "| --- | ---: |", "| x | 1 |", "|  | −0.1235 |"]

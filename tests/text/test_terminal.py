@@ -1,0 +1,161 @@
+"""Tables that are wider than the terminal: columns go, numbers and names stay."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bridge_records import shown
+from report_records import keep, make
+
+from embedbench.cli.table_options import show_tables
+from embedbench.errors import printable
+from embedbench.files.inspect import provenance_lines
+from embedbench.papers.page import table_text as paper_text
+from embedbench.papers.published import PaperTable, Value
+from embedbench.reports.compare_learners import ComparisonStudy, studies
+from embedbench.reports.comparison_results import by_order, compare
+from embedbench.reports.comparison_text import by_order_parts, comparison_parts
+from embedbench.reports.frozen_vs_full import bridge
+from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import table_text
+from embedbench.scores.mean_intervals import Stat
+from embedbench.text import terminal
+from embedbench.text.terminal import align_pairs, fit_width, fold_line, line, new_table, render_text
+
+NAME = "a-learner-with-a-long-name"
+LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
+NUMBER = re.compile(r"[\d.,±−]*\d")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two learners over three orders, one on images as well, one with single seeds varied."""
+    place = tmp_path_factory.mktemp("runs")
+    for name in (NAME, "mlp"):
+        for s in range(3):
+            keep(place, make(name, seed=s, final=0.1 + 0.4 * s))
+            keep(place, shown(name, seed=s, final=0.1 + 0.3 * s), stream="images")
+    return place
+
+
+def _paper(_: Path) -> str:
+    values = {c: Value(0.512, Stat.of([0.1, 0.2])) for c in ("MNIST", "CUB-200", "AudioSet")}
+    rows = [(("first data", NAME), values), (("other data", "mlp"), values)]
+    return paper_text(PaperTable("2", "Ω", ("data", "learner"), list(values), rows))
+
+
+def _study(runs: Path) -> ComparisonStudy:
+    return studies(collect(runs), "final_accuracy")[0]
+
+
+TEXTS: dict[str, Callable[[Path], str]] = {
+    "report": lambda runs: table_text(collect(runs), width=terminal.terminal_width()),
+    "compare": lambda runs: render_text(
+        comparison_parts(compare(studies(collect(runs), "final_accuracy")[0]))
+    ),
+    "by order": lambda runs: render_text(
+        by_order_parts(by_order(studies(collect(runs), "final_accuracy")[0]))
+    ),
+    "bridge": lambda runs: render_text(bridge_parts(bridge(collect(runs)))),
+    "paper": _paper,
+}
+
+
+@pytest.mark.parametrize("width", [100, 64, 60, 40, 30])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_columns_are_left_out_whole(
+    kind: str, width: int, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = TEXTS[kind](runs)
+    assert not LEFT_OUT.search(wide)  # no terminal: all is there, one line a row
+    assert NAME in wide
+    monkeypatch.setattr(terminal, "terminal_width", lambda: width)
+    narrow = TEXTS[kind](runs)
+    assert "…" not in narrow
+    assert "mlp" in narrow
+    assert max(map(len, narrow.splitlines())) <= width
+    rest = LEFT_OUT.sub("", " ".join(narrow.split()))
+    assert len(rest) < len(" ".join(narrow.split())) or width > 60
+    assert set(NUMBER.findall(rest)) <= set(NUMBER.findall(wide))
+
+
+def test_a_name_is_folded_and_the_first_number_stays() -> None:
+    made = new_table(["learner", "n", "mean"])
+    made.add_row(*map(line, (NAME, "12,345", "0.5")))
+    assert render_text([made], width=16).splitlines()[:3] == [
+        "learner        n",
+        "a-learne  12,345",
+        "r-with-a",
+    ]
+    made = new_table(["learner", "n"])
+    made.add_row(line("mlp"), line("1,234,567,890"))
+    assert render_text([made], width=10).splitlines()[1] == "mlp      1,234,567,890"
+
+
+def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("content digest", "0123456789" * 6), ("b", "some words that go on for long")]
+    assert align_pairs(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 48)
+    assert align_pairs(pairs).splitlines() == [
+        f"content digest  {'0123456789' * 3}01",
+        f"{'':16}2345678901234567890123456789",
+        "b               some words that go on for long",
+    ]
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 30)  # the name takes more than a third
+    assert align_pairs(pairs).splitlines() == [
+        "content digest",
+        "   012345678901234567890123456",
+        "   789012345678901234567890123",
+        "   456789",
+        "b  some words that go on for",
+        "   long",
+    ]
+
+
+def test_sentences_end_lines_at_words_and_keep_numbers_with_their_units() -> None:
+    text = "it holds 11.0 MB and learns in 0.034 s (chance: 1.2 %); see /a/path/that/is/long"
+    assert fit_width(text, None) == fit_width(text, 200) == text
+    assert fit_width(text, 13).split("\n") == [
+        *("it holds", "11.0 MB and", "learns in", "0.034 s", "(chance:", "1.2 %); see"),
+        "/a/path/that/is/long",
+    ]
+    assert fold_line("    ab cd ef", 9) == ["    ab cd", "    ef"]
+    assert render_text([line("it holds 11.0 MB")], width=13) == "it holds\n11.0 MB"
+
+
+def test_printable() -> None:
+    assert printable("a\x1b[31m\x9bb\r\nc\u202ed\udcff\u2028é名") == "a[31mb  cd\ufffd é名"
+    assert printable("a\n\tb\x07", lines=True) == "a\n b"
+
+
+@pytest.mark.parametrize(("kind", "bold"), [("xterm", True), ("dumb", False)])
+def test_titles_are_bold_where_the_terminal_can(
+    kind: str, bold: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [line("title", "bold")]
+    monkeypatch.setenv("TERM", kind)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == "title\n"  # piped
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == ("\x1b[1mtitle\x1b[0m\n" if bold else "title\n")
+
+
+def test_flags_have_a_column_where_there_are_any(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"))
+    assert "flags" not in table_text(collect(tmp_path))
+    keep(tmp_path, make("ewc", flags=["not-learned"]))
+    assert re.search(r"learn s  flags\n", table_text(collect(tmp_path)))
+
+
+def test_a_table_in_the_provenance_is_said_in_words() -> None:
+    made = {"backbone": {"layers": {"b1": "token", "b2": "token"}, "library": "timm", "name": "v"}}
+    assert next(provenance_lines(made, 2)) == (
+        "backbone",
+        "name v, layers b1 b2 (token), library timm",
+    )
