@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 
 @dataclass(frozen=True)
 class Weights(JsonRecord):
-    """What is known of the weights of a backbone, or was said (`embedbench.files.user_metadata`)."""
+    """What is known of the weights of a backbone, or was said by a user."""
 
     backbone: str = ""
     licence: str = ""
