@@ -87,6 +87,7 @@ class ExportedStream(JsonRecord):
     n_train_by_class: tuple[int, ...]
     reference: References
     packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
+    scale: str | None = field(default=None, metadata=ABSENT)
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:

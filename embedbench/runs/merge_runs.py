@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,8 +119,7 @@ def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
     """Copy a run to its place; False if another process has put it there meanwhile."""
     place.parent.mkdir(parents=True, exist_ok=True)
     made = temporary_name(place)
-    # with the lease, so that no grid that begins now clears up `made`
-    with leases.take(leases.lease_path(place)) or nullcontext():
+    with leases.alone(place):  # who clears up beside the place does not meet `made`
         made.mkdir()
         try:
             for name in (record_files.PREDICTIONS, record_files.RECORD):

@@ -40,9 +40,7 @@ class Blind(Far):
 
     @staticmethod
     def before(call: Any) -> Any:
-        ((run, *rest), keywords) = call.args, call.keywords
-        other = {**run.keywords, "mark": "of another directory"}
-        return lambda: call.func(type(run)(run.func, *run.args, **other), *rest, **keywords)
+        return replace(call, mark="of another directory")
 
 
 def far(*_: Any) -> Executor:
