@@ -19,6 +19,7 @@ from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import Net, eval_features, predict, trunk_and_head
+from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
@@ -46,7 +47,9 @@ class ICaRL(NetLearner):
     its labels, except with label sets. 20 exemplars per class, growing; the paper has 2,000 in all
     (`--set icarl.memory.total=2000`). The old network is a copy that exists only during a session.
     A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are the answer: with label
-    sets their signs decide, like those of the logits.
+    sets their signs decide, like those of the logits. Training is that of the preset `league`, 20
+    epochs: a session's validation data has no old classes, so patience stops early or overfits
+    the new ones.
 
     Parameters
     ----------
@@ -58,6 +61,10 @@ class ICaRL(NetLearner):
         "linear" or "cosine".
     """
 
+    batch_size: int = 64
+    lr: float = 1e-3
+    optimiser: str = "adam"
+    stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=20))
     memory: Memory = field(default_factory=Memory)
     answer: str = "means"
     head: str = "linear"

@@ -19,7 +19,7 @@ from embedbench.learning.net_settings import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 
 SEEDS = Seeds.of(0)
-SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12}
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12, "updates": 1}
 STREAM = class_stream([[0, 1], [2], [3, 4]], n_train=12, spread=1.0)
 
 
