@@ -15,13 +15,14 @@ from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, taught
 from embedbench.learning.net import views_of
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import trained
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class AGEM(NetLearner):
+class AGEM(OnlineLearner, NetLearner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
@@ -63,7 +64,7 @@ class AGEM(NetLearner):
         self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def step(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         view = views_of(self, self.steps)
         self.net.train()
@@ -75,8 +76,10 @@ class AGEM(NetLearner):
         self._set_gradient(gradient)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
-        self.exemplars.add(x, y)
         self.steps += 1
+
+    def store(self, x: Tensor, y: Tensor) -> None:
+        self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new, sets = taught(session), session.y.ndim == 2

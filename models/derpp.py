@@ -13,16 +13,17 @@ from torch.nn.functional import mse_loss
 from embedbench.fields import at_least, require
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.learner import Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
-class DERpp(Learner):
+class DERpp(OnlineLearner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
@@ -75,7 +76,7 @@ class DERpp(Learner):
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
-    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         view = views_of(self, self.steps)
         self.net.train()
@@ -92,8 +93,11 @@ class DERpp(Learner):
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
-        self.exemplars.add(x, y, z)
         self.steps += 1
+        self.logits = z.detach()
+
+    def store(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.exemplars.add(x, y, self.logits)
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)

@@ -35,7 +35,7 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
         "e",
         "incremental-class",
         1,
-        "protocol.order=random protocol.scale=standard er.memory.total=40 seeds.order=7 "
+        "protocol.order=random protocol.scale=standard er.memory.total=40 er.updates=1 seeds.order=7 "
         "references=2",
     ),
     "icarl-cnn": (
@@ -52,7 +52,7 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
     ),
     "ncm": ("l", "fscil", 5, "protocol.base=3 protocol.way=1 ncm.metric=cosine seeds.init=9"),
     "lwf": ("e", "iirc", 0, "protocol.step=2 lwf.lam=3 lwf.stop.monitor=pw_js"),
-    "er-infinite": ("e l", "multi-modal", 2, "protocol.join=project protocol.width=10"),
+    "er-infinite": ("e l", "multi-modal", 2, "protocol.join=project protocol.width=10 er-infinite.updates=1"),
     "finetune": (
         "p",
         "incremental-class",
