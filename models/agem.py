@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.fields import later
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
@@ -35,7 +36,8 @@ class AGEM(OnlineLearner, NetLearner):
     an online stream sessions are unknown, so the memory is a reservoir of all samples so far; with
     whole sessions, samples enter it when the session has ended. Both losses use all classes, except
     for label sets as above; the classes seen where `protocol.loss` is "seen". Momentum and weight
-    decay of the optimiser act on the projected gradient and are not projected. `lr` as in `er`.
+    decay of the optimiser act on the projected gradient and are not projected. `lr` is lower than in `er`, and a batch gets one step:
+    more, or larger ones, erase what came before, or end in NaN.
 
     Parameters
     ----------
@@ -47,9 +49,10 @@ class AGEM(OnlineLearner, NetLearner):
     """
 
     batch_size: int = 128
-    lr: float = 0.05
+    lr: float = 0.003
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
+    updates: int = later(1, earlier=1)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)

@@ -31,8 +31,8 @@ class DERpp(OnlineLearner):
     x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the authors' values
     lie between .1 and 1 and differ by data set.
 
-    **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .05 training
-    does not settle on embeddings of 1,280 columns. All three losses include
+    **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .02 training
+    does not settle where batches are of one sample. All three losses include
     all classes of the stream, also those not seen yet, as the head has a unit for each; where
     `protocol.loss` is "seen", only the classes seen, so that the mean squared error is a mean over
     fewer logits, and z' has logits of classes that were not seen when it was stored.
@@ -55,7 +55,7 @@ class DERpp(OnlineLearner):
     units: int = 400
     layers: int = 2
     batch_size: int = 64
-    lr: float = 0.02
+    lr: float = 0.005
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     images: ImageTraining = field(default_factory=ImageTraining)

@@ -11,7 +11,7 @@ from embedbench.fields import later
 
 from .learner import Learner
 
-UPDATES = 5  # the default
+UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
 
 @dataclass
