@@ -65,9 +65,14 @@ GOLDEN = {
     "slda": "512661814b58eb88",
     "teen": "9c13a5155fbdc7bf",
 }
+PATIENT = {
+    **{"batch_size": 256, "lr": 8e-4, "optimiser": "nadam"},
+    "stop": {"rule": "patience", "epochs": 200},
+}
 EARLIER: dict[str, dict[str, Any]] = {  # the defaults then
     "agem": {"lr": 0.05},
     "derpp": {"lr": 0.02, "updates": 1},
+    **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm"), PATIENT),
     **{n: {"updates": 1} for n in ("er", "er-ace", "er-infinite", "gss", "mir", "remind")},
 }
 OWN = [name for name in learner_names() if name not in ALIASES]
