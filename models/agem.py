@@ -36,8 +36,8 @@ class AGEM(OnlineLearner, NetLearner):
     an online stream sessions are unknown, so the memory is a reservoir of all samples so far; with
     whole sessions, samples enter it when the session has ended. Both losses use all classes, except
     for label sets as above; the classes seen where `protocol.loss` is "seen". Momentum and weight
-    decay of the optimiser act on the projected gradient and are not projected. `lr` is lower than in `er`, and a batch gets one step:
-    more, or larger ones, erase what came before, or end in NaN.
+    decay of the optimiser act on the projected gradient and are not projected. `lr` is lower than
+    in `er`, and a batch gets one step: more, or larger ones, erase what came before, or end in NaN.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toy import class_stream
 from torch.nn.functional import cross_entropy
+from toy import class_stream
 
 from embedbench.errors import UserError
 from embedbench.fields import identity, make

@@ -66,7 +66,9 @@ GOLDEN = {
     "teen": "9c13a5155fbdc7bf",
 }
 PATIENT = {
-    **{"batch_size": 256, "lr": 8e-4, "optimiser": "nadam"},
+    "batch_size": 256,
+    "lr": 8e-4,
+    "optimiser": "nadam",
     "stop": {"rule": "patience", "epochs": 200},
 }
 EARLIER: dict[str, dict[str, Any]] = {  # the defaults then

@@ -35,8 +35,8 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
         "e",
         "incremental-class",
         1,
-        "protocol.order=random protocol.scale=standard er.memory.total=40 er.updates=1 seeds.order=7 "
-        "references=2",
+        "protocol.order=random protocol.scale=standard er.memory.total=40 er.updates=1 "
+        "seeds.order=7 references=2",
     ),
     "icarl-cnn": (
         "e",
