@@ -27,9 +27,9 @@ class DERpp(OnlineLearner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
-    reservoir of samples, labels and logits; z' are the logits for x' just before the step in which
-    x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the authors' values
-    lie between .1 and 1 and differ by data set.
+    reservoir of samples, labels and logits; z' are the logits for x' just before the last
+    step in which x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the
+    authors' values lie between .1 and 1 and differ by data set.
 
     **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .02 training
     does not settle where batches are of one sample. All three losses include

@@ -21,7 +21,7 @@ from embedbench.streams.stream import Session, StreamSpec
 
 @dataclass
 class ER(OnlineLearner, NetLearner):
-    """Experience replay: one step per stream batch, on it and equally many samples from memory.
+    """Experience replay: steps on each stream batch, and on samples from memory.
 
     If a stream gives whole sessions, each is learned together with the whole memory.
 

@@ -25,7 +25,7 @@ from ._quantise import ProductQuantiser
 
 @dataclass
 class REMIND(OnlineLearner, NetLearner):
-    """Replay using memory indexing: one step per stream batch, on it and on rebuilt samples.
+    """Replay using memory indexing: steps on each stream batch and on rebuilt samples.
 
     A product quantiser is trained on the first samples of the stream. From then on the memory holds
     one byte for each part of a sample, and the network sees rebuilt samples only: new ones,

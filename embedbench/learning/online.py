@@ -21,8 +21,12 @@ class OnlineLearner(Learner):
     Parameters
     ----------
     updates : int
-        Steps on each batch, each with its own draw from memory; the published number is 1. Not for
-        whole sessions.
+        Steps on each batch, each with its own draw from memory. Not for whole sessions.
+
+    Notes
+    -----
+    **Departs**: most papers take one step, on streams of many thousand samples; a stream of a few
+    hundred is not learned by it. docs/fidelity.md has the files that 10 was chosen on.
     """
 
     updates: int = later(UPDATES, earlier=1)
