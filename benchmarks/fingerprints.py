@@ -73,13 +73,21 @@ SMALL = {
     "ranpac": "projections=50",
     "si": "c=300",
 }
-# Defaults that have changed since are named at their earlier value, so that rows can be compared
-# over the change; code from before it does not know those that are new: there, empty these two.
-EARLIER = {"ranpac": "lam_rule=session", "slda": "shrinkage=1e-4"}
+# Defaults that have changed since, at their earlier value, so that rows can be compared over the
+# change. Code from before it does not know those that are new: there, empty these two.
+ICARL = "batch_size=256 lr=8e-4 optimiser=nadam"  # its rule is that of every case
+EARLIER = {
+    "agem": "lr=0.05",
+    "derpp": "lr=0.02 updates=1",
+    **dict.fromkeys(("er", "er-ace", "er-infinite", "gss", "mir", "remind"), "updates=1"),
+    **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm"), ICARL),
+    "ranpac": "lam_rule=session",
+    "slda": "shrinkage=1e-4",
+}
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
-    "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
+    "patience": "stop.rule=patience stop.epochs=5 stop.patience=1 stop.min_steps=4",
     "plateau": "stop.rule=plateau stop.epochs=5 stop.patience=0 stop.min_steps=0",
 }
 # name | protocol | files | learners (*: all; trunk: those that have one) | options | settings
@@ -139,7 +147,11 @@ class Case:
         items = [
             f"protocol.{EARLIER_OF[name]}" for name in ("", self.protocol) if name in EARLIER_OF
         ]
-        items += [f"{name}.{EARLIER[name]}" for name in learners if name in EARLIER]
+        named = {item.partition("=")[0] for item in self.settings}
+        preset = "--preset" in self.options  # names what it needs
+        for name in () if preset else learners:
+            then = EARLIER.get(name, "").split()
+            items += [f"{name}.{item}" for item in then if item.partition("=")[0] not in named]
         if "big" not in self.settings:
             for name in ("", "offline", *learners):
                 start = f"{name}." if name else ""

@@ -9,19 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.fields import later
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, taught
 from embedbench.learning.net import views_of
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import trained
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class AGEM(NetLearner):
+class AGEM(OnlineLearner, NetLearner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
@@ -34,7 +36,8 @@ class AGEM(NetLearner):
     an online stream sessions are unknown, so the memory is a reservoir of all samples so far; with
     whole sessions, samples enter it when the session has ended. Both losses use all classes, except
     for label sets as above; the classes seen where `protocol.loss` is "seen". Momentum and weight
-    decay of the optimiser act on the projected gradient and are not projected. `lr` as in `er`.
+    decay of the optimiser act on the projected gradient and are not projected. `lr` is lower than
+    in `er`, and a batch gets one step: more, or larger ones, erase what came before, or end in NaN.
 
     Parameters
     ----------
@@ -46,9 +49,10 @@ class AGEM(NetLearner):
     """
 
     batch_size: int = 128
-    lr: float = 0.05
+    lr: float = 0.003
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
+    updates: int = later(1, earlier=1)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
@@ -63,7 +67,7 @@ class AGEM(NetLearner):
         self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def step(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         view = views_of(self, self.steps)
         self.net.train()
@@ -75,8 +79,10 @@ class AGEM(NetLearner):
         self._set_gradient(gradient)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
-        self.exemplars.add(x, y)
         self.steps += 1
+
+    def store(self, x: Tensor, y: Tensor) -> None:
+        self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new, sets = taught(session), session.y.ndim == 2

@@ -13,25 +13,26 @@ from torch.nn.functional import mse_loss
 from embedbench.fields import at_least, require
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.learner import Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
-class DERpp(Learner):
+class DERpp(OnlineLearner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
-    reservoir of samples, labels and logits; z' are the logits for x' just before the step in which
-    x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the authors' values
-    lie between .1 and 1 and differ by data set.
+    reservoir of samples, labels and logits; z' are the logits for x' just before the last
+    step in which x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the
+    authors' values lie between .1 and 1 and differ by data set.
 
-    **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .05 training
-    does not settle on embeddings of 1,280 columns. All three losses include
+    **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .02 training
+    does not settle where batches are of one sample. All three losses include
     all classes of the stream, also those not seen yet, as the head has a unit for each; where
     `protocol.loss` is "seen", only the classes seen, so that the mean squared error is a mean over
     fewer logits, and z' has logits of classes that were not seen when it was stored.
@@ -54,7 +55,7 @@ class DERpp(Learner):
     units: int = 400
     layers: int = 2
     batch_size: int = 64
-    lr: float = 0.02
+    lr: float = 0.005
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     images: ImageTraining = field(default_factory=ImageTraining)
@@ -75,7 +76,7 @@ class DERpp(Learner):
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
-    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         view = views_of(self, self.steps)
         self.net.train()
@@ -92,8 +93,11 @@ class DERpp(Learner):
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
-        self.exemplars.add(x, y, z)
         self.steps += 1
+        self.logits = z.detach()
+
+    def store(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.exemplars.add(x, y, self.logits)
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)

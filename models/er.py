@@ -14,13 +14,14 @@ from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import views_of
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class ER(NetLearner):
-    """Experience replay: one step per stream batch, on it and equally many samples from memory.
+class ER(OnlineLearner, NetLearner):
+    """Experience replay: steps on each stream batch, and on samples from memory.
 
     If a stream gives whole sessions, each is learned together with the whole memory.
 
@@ -64,7 +65,7 @@ class ER(NetLearner):
         self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
-    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
         self.net.train()
@@ -74,8 +75,10 @@ class ER(NetLearner):
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
-        self.exemplars.add(x, y)
         self.steps += 1
+
+    def store(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)

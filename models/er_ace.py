@@ -13,6 +13,7 @@ from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -20,7 +21,7 @@ from ._replay import random_replay, replay_session, replay_step
 
 
 @dataclass
-class ERACE(NetLearner):
+class ERACE(OnlineLearner, NetLearner):
     """Experience replay with asymmetric losses, CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr).
 
     C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
@@ -64,9 +65,11 @@ class ERACE(NetLearner):
         spec = replace(spec, loss_over_seen=True)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def step(self, x: Tensor, y: Tensor) -> None:
         replay = random_replay(self, self.exemplars.seen_with(y))
         replay_step(self, x, y, self.incoming, replay)
+
+    def store(self, x: Tensor, y: Tensor) -> None:
         self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:

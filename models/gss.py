@@ -17,6 +17,7 @@ from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.memory import BY_LEARNER, Memory, check_memory
 from embedbench.learning.net import generator
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import UPDATES, OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -28,7 +29,7 @@ CHOICE = 1  # number of the random stream for the choice of what is stored
 
 
 @dataclass
-class GSS(NetLearner):
+class GSS(OnlineLearner, NetLearner):
     """Gradient-based sample selection, the greedy variant: GSS-Greedy.
 
     A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
@@ -67,7 +68,7 @@ class GSS(NetLearner):
     lr: float = 0.02
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
-    updates: int = 1
+    updates: int = UPDATES  # not later: it is older than the others'
     compared: int = 10
     averaged: int = 10
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
@@ -78,9 +79,7 @@ class GSS(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_LEARNER)
-        require(
-            self, self.name, updates=at_least(1, 1000), compared=at_least(1), averaged=at_least(1)
-        )
+        require(self, self.name, compared=at_least(1), averaged=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -88,11 +87,12 @@ class GSS(NetLearner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.alike = np.zeros(0, np.float32)  # C (m,), the score of each stored sample
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def step(self, x: Tensor, y: Tensor) -> None:
         seen = self.exemplars.seen_with(y)
-        for _ in range(self.updates):
-            replay_step(self, x, y, plainly(self, seen), self._replay(seen))
-        self._offer(x, y, seen)
+        replay_step(self, x, y, plainly(self, seen), self._replay(seen))
+
+    def store(self, x: Tensor, y: Tensor) -> None:
+        self._offer(x, y, self.exemplars.seen_with(y))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = torch.from_numpy(session.y).to(self.device)

@@ -18,6 +18,7 @@ from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
 from embedbench.learning.net import Net, features_of, predict, trunk_and_head
 from embedbench.learning.network import NetLearner
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -46,7 +47,9 @@ class ICaRL(NetLearner):
     its labels, except with label sets. 20 exemplars per class, growing; the paper has 2,000 in all
     (`--set icarl.memory.total=2000`). The old network is a copy that exists only during a session.
     A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are the answer: with label
-    sets their signs decide, like those of the logits.
+    sets their signs decide, like those of the logits. Training is that of the preset `league`, 20
+    epochs: a session's validation data has no old classes, so patience stops early or overfits
+    the new ones.
 
     Parameters
     ----------
@@ -58,6 +61,10 @@ class ICaRL(NetLearner):
         "linear" or "cosine".
     """
 
+    batch_size: int = 64
+    lr: float = 1e-3
+    optimiser: str = "adam"
+    stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=20))
     memory: Memory = field(default_factory=Memory)
     answer: str = "means"
     head: str = "linear"

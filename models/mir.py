@@ -19,6 +19,7 @@ from embedbench.learning.loss import among, batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import in_parts
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -26,7 +27,7 @@ from ._replay import Replay, plainly, replay_session, replay_step
 
 
 @dataclass
-class MIR(NetLearner):
+class MIR(OnlineLearner, NetLearner):
     """Maximally interfered retrieval: replay what a step on the new samples would make worse.
 
     A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
@@ -74,9 +75,11 @@ class MIR(NetLearner):
         self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def step(self, x: Tensor, y: Tensor) -> None:
         seen = self.exemplars.seen_with(y)
         replay_step(self, x, y, plainly(self, seen), self._replay(seen))
+
+    def store(self, x: Tensor, y: Tensor) -> None:
         self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:

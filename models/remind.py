@@ -16,6 +16,7 @@ from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import predict
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -23,8 +24,8 @@ from ._quantise import ProductQuantiser
 
 
 @dataclass
-class REMIND(NetLearner):
-    """Replay using memory indexing: one step per stream batch, on it and on rebuilt samples.
+class REMIND(OnlineLearner, NetLearner):
+    """Replay using memory indexing: steps on each stream batch and on rebuilt samples.
 
     A product quantiser is trained on the first samples of the stream. From then on the memory holds
     one byte for each part of a sample, and the network sees rebuilt samples only: new ones,
@@ -86,8 +87,8 @@ class REMIND(NetLearner):
         self.exemplars = Exemplars(self.memory, coded, seeds.memory, device, packing=self.quantiser)
         self._empty = self.base.state_dict()
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
-        held = self.exemplars if self.quantiser.trained else self.base
+    def step(self, x: Tensor, y: Tensor) -> None:
+        held = self._held()
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         old_x, old_y, _ = held.sample(self.batch_size, draw)
         self.net.train()
@@ -96,10 +97,15 @@ class REMIND(NetLearner):
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
-        held.add(x, y)
         self.steps += 1
+
+    def store(self, x: Tensor, y: Tensor) -> None:
+        self._held().add(x, y)
         if not self.quantiser.trained and len(self.base) >= self.base_samples:
             self._quantise()
+
+    def _held(self) -> Exemplars:
+        return self.exemplars if self.quantiser.trained else self.base
 
     def _quantise(self) -> None:
         """Train the quantiser on the base samples, and move them to the memory."""

@@ -49,6 +49,7 @@ SMALL: dict[str, Any] = {
     "population": 8,
     "batches": 10,
     "cap": 40,
+    "updates": 2,
 }
 
 # Attributes in which tables and views keep copies on a device; on the CPU they share memory.

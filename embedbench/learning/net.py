@@ -136,6 +136,7 @@ def check_training(learner: Any) -> None:
     check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every learner has it
     settle_images(name, learner)
     ranges = {"units": at_least(1, 100_000), "layers": at_least(0, 100)}
+    ranges |= {"updates": at_least(1, 1000)}
     ranges |= {"batch_size": at_least(1), "lr": above(0), "weight_decay": at_least(0)}
     has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every learner has layers
     require(learner, name, **has)

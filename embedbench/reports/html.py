@@ -187,8 +187,9 @@ def _metric(row: Row, name: str, decimals: int, factor: float) -> Cell:
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
     names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
     meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
-    tuned = [who_has(row, "tuned") for row in rows if "tuned" in row.flags]
-    meaning["tuned"] += f" [{'; '.join(tuned)}]"
+    for flag in ("few-steps", "tuned"):
+        who = [who_has(row, flag) for row in rows if flag in row.flags]
+        meaning[flag] += f" [{'; '.join(who)}]"
     return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
 
 

@@ -27,6 +27,7 @@ FLAGS = {
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
     "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
     "tuned": ("V", "--tune chose settings, on the validation data of one seed"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.scores.flags import fewest_steps
 from embedbench.scores.stats import Stat, amount, megabytes, signed
 from embedbench.terminal import NATURAL, has_styles, line, new_table, rendered, terminal_width
 
@@ -205,11 +206,14 @@ def legend(rows: Sequence[Row]) -> list[str]:
 
 
 def who_has(row: Row, flag: str) -> str:
-    """A row, the runs that have a flag if not all have, and what a search chose from."""
+    """A row, the runs that have a flag if not all have, and what a flag says of them."""
     total, runs = len(row.records), row.flags[flag]
     text = row.label
     if len(runs) < total:
         text += f" {len(runs)} of {total}: seed {', '.join(runs)}"
+    if flag == "few-steps":
+        counts = [n for r in row.records if (n := fewest_steps(r)) is not None]
+        text += f" ({min(counts)})"
     return f"{text}: {searches(row.records)}" if flag == "tuned" else text
 
 

@@ -28,6 +28,7 @@ from embedbench.learning.learner import (
     NoCheckpoint,
     learns_sessions,
 )
+from embedbench.learning.online import OnlineLearner
 from embedbench.learning.views import blocks
 from embedbench.repeatable import repeatable
 from embedbench.scores.label_sets import AnyPredictions, pw_js
@@ -241,7 +242,8 @@ class _Teacher:
     def _observe(self, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> dict[str, Any]:
         for x, y in batches:
             self.learner.observe(x, y)
-        return {"steps": steps, "epochs": 1}
+        updates = self.learner.updates if isinstance(self.learner, OnlineLearner) else 1
+        return {"steps": updates * steps, "epochs": updates}
 
     def _context(self, session: Session, seen: Bools) -> Context:
         return Context(

@@ -20,6 +20,7 @@ from .run_record import RunRecord, Scored
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0
 NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
+ADDED = ("flags", "few-steps")  # records of earlier versions may lack it
 MISSING = "missing"  # `source` of reference values that were never measured
 _SCORES = {*accuracy.SCORES, *multilabel.SCORES}
 _CURVES = {*(f.__name__ for f in (*rescaled.CURVES, *multilabel.CURVES)), *few_shot.CURVES}
@@ -69,7 +70,9 @@ def compare(kept: RunRecord, again: RunRecord) -> Comparison:
             names["open" if waited and key[0] == "reference" else "new"].append(".".join(key))
         elif waited and "metrics" in key and math.isnan(old[key]) and not math.isnan(value):
             names["open"].append(".".join(key))
-        elif key == NARROWED and not value and old[key]:
+        elif (key == NARROWED and not value and old[key]) or (
+            key == ADDED and value and not old[key]
+        ):
             names["new"].append(".".join(key))
         elif not _is_same(old[key], value):
             differs.append(_difference(".".join(key), old[key], value))

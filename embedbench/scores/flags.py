@@ -21,7 +21,9 @@ FLAGS = (
     "imported",
     "not-learned",
     "chance-level",
+    "few-steps",
 )
+LEAST_STEPS = 10
 
 
 def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
@@ -33,7 +35,7 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
     there was nothing to forget; a learner that learns sessions later, by replay, does not have it.
     `diverged`: a training loss was not finite. `test-validation`: test data could stop training.
     `session-id`: the learner got the session of every test sample. `imported`: another tool gave
-    the answers.
+    the answers. `few-steps`: see `fewest_steps`.
     """
     flags = []
     if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
@@ -46,6 +48,8 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
         flags.append("session-id")
     if record.imported is not None:
         flags.append("imported")
+    if fewest_steps(record) is not None:
+        flags.append("few-steps")
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
         chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
@@ -54,6 +58,19 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
         if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
             flags.append("chance-level")
     return flags
+
+
+def fewest_steps(record: Unscored) -> int | None:
+    """The fewest optimiser steps in a session with training data, if under `LEAST_STEPS`.
+
+    None for learners that take no such steps: the log of a training has `stopped`, and online
+    learners that take steps have the setting `updates`.
+    """
+    online = "updates" in record.learner_params
+    logs = [s.log for s, n in zip(record.sessions, record.n_train, strict=False) if n]
+    counted = [log["steps"] for log in logs if "steps" in log and ("stopped" in log or online)]
+    few = [n for n in counted if isinstance(n, int) and n < LEAST_STEPS]
+    return min(few, default=None)
 
 
 def _learned(scores: Floats, chance: Floats) -> bool:

@@ -18,7 +18,9 @@ from embedbench.models.er_ace import ERACE
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
-SMALL: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 6}
+SMALL: dict[str, Any] = {
+    "units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 6, "updates": 1,
+}  # fmt: skip
 EMPTY = Memory(total=0, select="reservoir")
 NEVER_FULL = Memory(total=1000, select="reservoir")
 

@@ -21,7 +21,9 @@ from embedbench.models.mir import MIR, growth
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
-SMALL: dict[str, Any] = {"units": 8, "lr": 0.1, "weight_decay": 0.01, "batch_size": 3}
+SMALL: dict[str, Any] = {
+    "units": 8, "lr": 0.1, "weight_decay": 0.01, "batch_size": 3, "updates": 1,
+}  # fmt: skip
 NEVER_FULL = Memory(total=1000, select="reservoir")
 
 

@@ -20,7 +20,7 @@ from embedbench.models.remind import REMIND
 from embedbench.seeds import Seeds
 
 SEEDS = Seeds.of(0)
-SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12}
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12, "updates": 1}
 STREAM = class_stream([[0, 1], [2], [3, 4]], n_train=12, spread=1.0)
 
 

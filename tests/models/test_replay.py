@@ -38,7 +38,9 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 
 SEEDS = Seeds.of(0)
-SMALL: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 6}
+SMALL: dict[str, Any] = {
+    "units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 6, "updates": 1,
+}  # fmt: skip
 NEVER_FULL = Memory(total=1000, select="reservoir")
 Batches = list[tuple[Tensor, Tensor]]
 
@@ -139,7 +141,8 @@ def test_ers_reservoir_is_uniform_over_the_whole_stream() -> None:
     kept = np.zeros(len(table))
     runs = 120
     for seed in range(runs):
-        learner = ER(memory=Memory(total=8, select="reservoir"), units=2, layers=1, batch_size=1)
+        memory = Memory(total=8, select="reservoir")
+        learner = ER(memory=memory, units=2, layers=1, batch_size=1, updates=2)
         run_stream(stream, learner, Seeds.of(seed))
         rows = [np.flatnonzero((table == x).all(1)) for x in learner.exemplars.x.numpy()]
         assert len(rows) == 8

@@ -15,6 +15,7 @@ from embedbench.errors import UserError
 from embedbench.fields import identity, make
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.network import NetLearner
+from embedbench.learning.online import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI
@@ -31,6 +32,7 @@ GOLDEN = {
     "chance": "44136fa355b3678a",
     "derpp": "f01301ca9b44fed4",
     "er": "f33f759ea760ed1c",
+    "er-ace": "74ade2152e1345a4",
     "er-infinite": "b8b1db09cbc87c76",
     "ewc": "d38d183060c56990",
     "fecam": "0a9483e80f3e2974",
@@ -40,6 +42,7 @@ GOLDEN = {
     "gdumb": "4a87b378f30e2373",
     "geppnet": "3bd165fa12318d34",
     "geppnet-stm": "a33ca52ae82e880a",
+    "gss": "8ee627eaf4f663dd",
     "icarl": "0cd6f3d141cb8aaf",
     "icarl-cnn": "56ce43f32e1bb19a",
     "icarl-norm": "9f5541d9e30e2054",
@@ -49,6 +52,7 @@ GOLDEN = {
     "lucir": "a08121d7eacc161a",
     "lwf": "bba8a780b5256dd8",
     "mas": "1477fb99a828aa3c",
+    "mir": "b45b9c47f655755a",
     "mlp": "5dcd185eab605161",
     "nc-fscil": "114f2cd2d1e0be45",
     "ncm": "ea9dd47852b73610",
@@ -56,12 +60,27 @@ GOLDEN = {
     "pathnet": "26f2a188506f7969",
     "prototype": "6b67fce03ddcbe23",
     "ranpac": "340349bc18be0d83",
+    "remind": "e0f312337f2e376c",
     "si": "49afde09f50e06bb",
     "slda": "512661814b58eb88",
     "teen": "9c13a5155fbdc7bf",
 }
-EARLIER = {"ranpac": {"lam_rule": "session"}, "slda": {"shrinkage": 1e-4}}  # defaults then
+PATIENT = {
+    "batch_size": 256,
+    "lr": 8e-4,
+    "optimiser": "nadam",
+    "stop": {"rule": "patience", "epochs": 200},
+}
+EARLIER: dict[str, dict[str, Any]] = {  # the defaults then
+    "agem": {"lr": 0.05},
+    "derpp": {"lr": 0.02, "updates": 1},
+    **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm"), PATIENT),
+    "ranpac": {"lam_rule": "session"},
+    "slda": {"shrinkage": 1e-4},
+    **{n: {"updates": 1} for n in ("er", "er-ace", "er-infinite", "gss", "mir", "remind")},
+}
 OWN = [name for name in learner_names() if name not in ALIASES]
+BASES = (NetLearner, OnlineLearner)
 NET_LEARNERS = [name for name in OWN if issubclass(learner_class(name), NetLearner)]
 
 
@@ -99,9 +118,9 @@ def documented(cls: type) -> set[str]:
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_setting_is_documented(name: str) -> None:
-    """In the learner's own docstring, or in that of `NetLearner`."""
+    """In the docstring of the learner, or of a base that it shares."""
     cls = learner_class(name)
-    known = documented(cls) | (documented(NetLearner) if issubclass(cls, NetLearner) else set())
+    known = documented(cls).union(*map(documented, (b for b in BASES if issubclass(cls, b))))
     assert {f.name for f in dataclasses.fields(cls)} <= known
 
 

@@ -204,6 +204,7 @@ def test_derpp_over_the_classes_seen_is_its_equation() -> None:
     x = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([0, 1, 0, 1, 1, 0, 2, 2, 0])
     how: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 4}
+    how["updates"] = 1
     learner = DERpp(memory=Memory(total=100, select="reservoir"), alpha=0.4, beta=0.7, **how)
     learner.start(SEEN, SEEDS, "cpu")
     net = mlp_net(6, 8, 2, 4, SEEDS.init)

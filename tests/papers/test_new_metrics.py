@@ -119,7 +119,7 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = torch.from_numpy(rng.normal(size=(60, 5)).astype(np.float32))
     y = torch.from_numpy(rng.integers(0, 4, 60))
-    learner = ER(units=8)
+    learner = ER(units=8, updates=1)
     learner.memory = type(learner.memory)(total=0, select="reservoir")
     learner.start(StreamSpec(input_shape=(5,), n_classes=4), Seeds.of(seed), "cpu")
     net = copy.deepcopy(learner.net)

@@ -248,6 +248,17 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
 
 
+def test_few_steps_are_said_with_their_number(tmp_path: Path) -> None:
+    keep(tmp_path, *(make("ewc", seed=s) for s in range(2)))
+    few = make("mlp", flags=["few-steps"])
+    few["sessions"][1]["log"]["steps"] = 3
+    keep(tmp_path, few, make("mlp", seed=1))
+    rows = collect(tmp_path)
+    assert "[mlp 1 of 2: seed 0 (3)]" in table_text(rows)
+    write_html(rows, tmp_path / "page.html", "runs")
+    assert "[mlp 1 of 2: seed 0 (3)]" in (tmp_path / "page.html").read_text()
+
+
 def test_missing_and_unequal_references_are_noted(tmp_path: Path) -> None:
     keep(tmp_path, make("ewc", reference={**make()["reference"], "source": "missing", "ideal": {}}))
     keep(tmp_path, make("mlp"))

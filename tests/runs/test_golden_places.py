@@ -36,14 +36,16 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
         "e",
         "incremental-class",
         1,
-        "protocol.order=random protocol.scale=standard er.memory.total=40 seeds.order=7 "
-        "references=2",
+        "protocol.order=random protocol.scale=standard er.memory.total=40 er.updates=1 "
+        "seeds.order=7 references=2",
     ),
     "icarl-cnn": (
         "e",
         "incremental-class",
         0,
-        "protocol.evaluate_every=5 icarl-cnn.memory.per_class=4 offline.mlp.units=8",
+        "protocol.evaluate_every=5 icarl-cnn.batch_size=256 icarl-cnn.lr=8e-4 "
+        "icarl-cnn.optimiser=nadam icarl-cnn.stop.rule=patience icarl-cnn.stop.epochs=200 "
+        "icarl-cnn.memory.per_class=4 offline.mlp.units=8",
     ),
     "fr": (
         "l",
@@ -58,7 +60,12 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
         "protocol.base=3 protocol.way=1 protocol.novel=1 ncm.metric=cosine seeds.init=9",
     ),
     "lwf": ("e", "iirc", 0, "protocol.step=2 lwf.lam=3 lwf.stop.monitor=pw_js"),
-    "er-infinite": ("e l", "multi-modal", 2, "protocol.join=project protocol.width=10"),
+    "er-infinite": (
+        "e l",
+        "multi-modal",
+        2,
+        "protocol.join=project protocol.width=10 er-infinite.updates=1",
+    ),
     "finetune": (
         "p",
         "incremental-class",

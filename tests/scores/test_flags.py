@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from report_records import unscored
 from toy import predictions
 
 from embedbench.scores import record
+from embedbench.scores.flags import fewest_steps
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
@@ -51,3 +54,37 @@ def test_two_sessions_that_were_never_learned_at_once_or_late(tmp_path: Path) ->
     right = [*OLD, 2, 2, 0, 3, *IDLE]
     assert "not-learned" not in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, right)
     assert "not-learned" in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, [*OLD, *IDLE, *IDLE])
+
+
+@pytest.mark.parametrize(
+    ("params", "logs", "n_train", "fewest"),
+    [
+        ({}, [{"steps": 9, "stopped": "epochs"}, {"steps": 30, "stopped": "epochs"}], [5, 5], 9),
+        (
+            {},
+            [{"steps": 10, "stopped": "epochs"}, {"steps": 30, "stopped": "epochs"}],
+            [5, 5],
+            None,
+        ),
+        ({}, [{"steps": 4, "epochs": 1}] * 2, [5, 5], None),  # slda: batches, no optimiser
+        ({"updates": 1}, [{"steps": 40, "epochs": 1}, {"steps": 4, "epochs": 1}], [5, 5], 4),
+        ({"updates": 1}, [{"steps": 40, "epochs": 1}, {"steps": 1, "epochs": 1}], [5, 0], None),
+        ({}, [{}, {}], [5, 5], None),
+    ],
+)
+def test_few_steps_are_those_of_gradient_learners_on_sessions_with_samples(
+    tmp_path: Path,
+    params: dict[str, Any],
+    logs: list[dict[str, Any]],
+    n_train: list[int],
+    fewest: int | None,
+) -> None:
+    made = unscored(2, learner_params=params, n_train=n_train)
+    sessions = tuple(replace(s, log=log) for s, log in zip(made.sessions, logs, strict=True))
+    made = replace(made, sessions=sessions)
+    assert fewest_steps(made) == fewest
+    right, within = [*OLD, *TRUTH[1]], np.tile(np.concatenate(TRUTH[:2]), (2, 1))
+    answers = predictions(TRUTH[:2], [[*OLD, *IDLE], right], GROUPS[:2], within=within)
+    answers.save(tmp_path / "predictions.h5")
+    flagged = record.evaluate(made, tmp_path, tmp_path).flags
+    assert ("few-steps" in flagged) == (fewest is not None)

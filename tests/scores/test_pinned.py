@@ -181,6 +181,17 @@ def test_a_record_of_a_wider_rule_of_not_learned_is_read(runs: Path) -> None:
     assert "not-learned" not in record.load(place).flags
 
 
+def test_a_record_from_before_few_steps_is_read(runs: Path) -> None:
+    place = runs / MLP
+    edit(place, "sessions", 1, "log", value={"steps": 7, "stopped": "patience"})
+    result = rescore(place, runs)
+    assert (result.agrees, result.new) == (True, ("flags.few-steps",))
+    assert rescore(place, runs, update=True).updated
+    assert "few-steps" in record.load(place).flags
+    edit(place, "sessions", 1, "log", value={"steps": 70, "stopped": "patience"})
+    assert not rescore(place, runs).agrees
+
+
 def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     place = write_runs(tmp_path, references=False)
     kept = record.load(place)

@@ -45,6 +45,10 @@ LEARNERS = {
 }
 
 
+# icarl's defaults when embeddings were first run
+ICARL = ["batch_size=256", "lr=8e-4", "optimiser=nadam", "stop.rule=patience", "stop.epochs=200"]
+
+
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Path]:
@@ -149,6 +153,8 @@ class Runs(runs.Runs):
         items = [f"protocol.sessions={SESSIONS}", "protocol.loss=seen", "references=0"]
         file = self.files[name]
         preset = "class-orderings-images" if runs.holds_images(file) else None
+        if preset is None:
+            items += [f"icarl.{item}" for item in ICARL]
         return self.plan(learner, PROTOCOL, [file], items, fixed=fixed, preset=preset)
 
     def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:

@@ -36,10 +36,10 @@ PAPERS_MEMORY = 2000  # samples, for images
 QUARTERS = {"at K/4": 0.25, "at K/2": 0.5, "at 3K/4": 0.75, "at K": 1.0}
 POINT = 0.01
 LEARNERS = {
-    "er": Variant("ER", "er"),
+    "er": Variant("ER", "er", ("er.updates=1",)),
     "gdumb": Variant("GDumb", "gdumb"),
     # ER without a memory takes one step on each stream batch alone: online fine-tuning
-    "finetune": Variant("Finetune", "er", ("er.memory.total=0",)),
+    "finetune": Variant("Finetune", "er", ("er.memory.total=0", "er.updates=1")),
 }
 
 
