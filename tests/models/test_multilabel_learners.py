@@ -390,7 +390,7 @@ def test_online_batches_of_label_sets() -> None:
     """Through observe: the classes met so far, and no other, are in the loss."""
     stream = replace(STREAM, observe_batch=10)
     for cls in (ER, AGEM):
-        learner: Any = cls(units=8, updates=1) if cls is ER else cls(units=8)
+        learner: Any = cls(units=8, lr=0.05, updates=1)
         learner.start(stream.spec, Seeds.of(0), "cpu")
         head = learner.net[-1]
         start = head.weight.detach().clone()
