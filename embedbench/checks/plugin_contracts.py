@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedbench.files.sample_list import Samples
-
-from .demand import applies_where, demand
-
-if TYPE_CHECKING:
-    from embedbench.extract.source import Source
-
-
-import copy
-from collections.abc import Iterator
-from concurrent.futures import Executor, as_completed
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
-
 from embedbench.engines.engine import Engine
+from embedbench.files.sample_list import Samples
 from embedbench.reports.loaded_run import Run
 from embedbench.reports.trackers import Tracker, make_tracker, track
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.set_options import Settings, plan
 from embedbench.scores import record_files
 
-from .demand import CheckFailed
+from .demand import CheckFailed, applies_where, demand
 from .small_files import WIDTH, small_file
+
+if TYPE_CHECKING:
+    from embedbench.extract.source import Source
+
 
 READ = 32  # samples that are read
 

@@ -66,8 +66,8 @@ def _ours(kind: str) -> list[dict[str, str]]:
     if kind == "metrics":
         functions = [
             *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
-            *_functions(here / "scores" / "rescaled.py", ["scores"]),
-            *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
+            *_functions(here / "scores" / "against_chance.py", ["scores"]),
+            *_functions(here / "scores" / "few_shot_scores.py", ["accuracies"]),
         ]
         return [{"name": f.name, "summary": _first_line(f)} for f in functions]
     if kind == "presets":

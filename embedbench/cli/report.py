@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError, unknown
 
 from . import completion
 from .file_arguments import here
-from .shared_options import Json, Overwrite, check_free, note
+from .shared_options import Json, Overwrite, check_free, note, show
 from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
@@ -21,16 +23,8 @@ if TYPE_CHECKING:
     from embedbench.reports.frozen_vs_full import Bridge
     from embedbench.reports.result_rows import Row
     from embedbench.reports.seed_effects import SeedSpread
+    from embedbench.scores.verified_records import RescoredRun
 
-
-import json
-from typing import Any
-
-from embedbench.config.json_types import plain
-from embedbench.scores.other_libraries import GROUPS
-from embedbench.scores.verified_records import RescoredRun
-
-from .shared_options import show
 
 # `embedbench report PACK… --site DIR`: the board.
 
@@ -342,6 +336,8 @@ FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L
 
 def audit_text(result: list[dict[str, Any]]) -> str:
     """The definitions of `audit` and their values as text, group by group."""
+    from embedbench.scores.other_libraries import GROUPS
+
     lines: list[str] = []
     for group in GROUPS:
         members = [e for e in result if e["group"] == group]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from embedbench.engines.task import pairs
 
 from . import usage_messages
 from .shared_options import Json, Overwrite, check_free, note, show
@@ -15,12 +20,6 @@ if TYPE_CHECKING:
     from embedbench.runs.merge_runs import MergeResult
     from embedbench.sharing.pack import PackResult
 
-
-import math
-import shlex
-import sys
-
-from embedbench.engines.task import pairs
 
 # `embedbench runs import`.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from embedbench.errors import UserError
+from embedbench.text.table_export import records
+from embedbench.text.terminal import line, new_table
 
 from .file_arguments import fixed_study
 from .run import Files, Order, Preset, Protocol, Seed, Seeds
@@ -15,19 +17,10 @@ from .shared_options import Json, Overwrite, Quiet, check_free, note
 from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs.prepared_run import PreparedRun
-    from embedbench.streams.stream_summary import StreamSummary
-
-
-from typing import TYPE_CHECKING, Any
-
-from embedbench.text.table_export import records
-from embedbench.text.terminal import line, new_table
-
-if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from embedbench.runs.prepared_run import PreparedRun
     from embedbench.streams.stream_summary import StreamSummary
 
 

@@ -151,7 +151,7 @@ class Engine:
         ----------
         tasks : int
             How many there are; no more processes are started.
-        tell : callable
+        notify : callable
             Takes a sentence, such as the line that cancels SLURM's jobs.
         """
         with self._started(tasks, notify) as executor:

@@ -284,7 +284,7 @@ def slurm_executor(
         What one task takes.
     settings : mapping
         See `SETTINGS`.
-    tell : callable
+    notify : callable
         Takes a sentence.
     """
     executor = SlurmExecutor(resources, settings)

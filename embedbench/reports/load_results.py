@@ -118,8 +118,8 @@ def load_runs(
         What is in doubt is left out.
     references : bool
         Whether to load the runs under `references`, too.
-    tell : callable
-        `tell(sentence)` gets one for each run that is left out; the default warns.
+    notify : callable
+        `notify(sentence)` gets one for each run that is left out; the default warns.
 
     Raises
     ------

@@ -53,8 +53,8 @@ def collect(
         The directory of run records, or a directory inside it.
     places : sequence of Path, or None
         Directories of the cells to report; None reports all under `root`.
-    tell : callable
-        `tell(sentence)` gets one for each run that is left out.
+    notify : callable
+        `notify(sentence)` gets one for each run that is left out.
     metrics : sequence of str
         Metrics that get columns beside the usual ones; those of other people too.
 

@@ -144,7 +144,7 @@ def track(
         The directory of all runs.
     names : sequence of str
         Trackers, as `--to` takes them.
-    tell : callable
+    notify : callable
         Takes a sentence on each run that is left out.
     watch : float or None
         Seconds after which to look for new runs, again and again until Ctrl-C; None looks once.

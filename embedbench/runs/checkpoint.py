@@ -82,7 +82,7 @@ class CheckpointDirectory:
         Of the run; one that goes on has those that it was begun with.
     device : str
         Of the run.
-    tell : callable
+    notify : callable
         Takes a sentence.
     is_mine : callable
         Whether no other process writes to the directory; asked before each change there.

@@ -78,7 +78,7 @@ def start_makers(
         The directory of all runs.
     threads : int
         Threads of a cell's arithmetic.
-    tell : callable
+    notify : callable
         Takes a sentence, here or in a process beside this one.
     workshop : Workshop
         That of this process.

@@ -63,7 +63,7 @@ def run_grid(
     progress : callable
         `progress(label, done, total)` is called with the current cell, the number of finished cells
         and the number of all cells.
-    tell : callable or None
+    notify : callable or None
         `tell(message)` is called here and in the worker processes, so it must be picklable (a
         module-level function).
     learned : callable

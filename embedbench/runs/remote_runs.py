@@ -74,7 +74,7 @@ class Away:
         The directory of all runs.
     threads : int
         Threads of a cell's arithmetic.
-    tell : callable
+    notify : callable
         Takes a sentence.
     """
 

@@ -60,7 +60,7 @@ def execute(
         The cell and its objects.
     threads : int
         Threads of its arithmetic; see `limit_threads`.
-    tell : callable or None
+    notify : callable or None
         `tell(message)` is called when a checkpoint is used, and when one cannot be used.
     lease : Lease or None
         The lease on the cell; once it is lost no checkpoint is written.

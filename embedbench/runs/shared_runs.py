@@ -70,7 +70,7 @@ def run_task(
         The cell and its place.
     threads : int
         Threads of its arithmetic.
-    tell : callable
+    notify : callable
         Takes a sentence.
     workshop : Workshop
         Makes the objects of the cell.

@@ -179,7 +179,7 @@ def tune(
     progress : callable
         `progress(label, done, total)` is called with a label, the number of finished trials and the
         number of all trials.
-    tell : callable
+    notify : callable
         Takes a sentence if another process is at this search, which is waited for.
     workshop : Workshop or None
         Files and streams that an earlier step opened; None opens them again.
@@ -263,14 +263,14 @@ def search(
         The directory of all runs.
     sessions, engine, threads : int, Engine, int
         The same as in `tune`.
-    progress, tell, workshop : callable, callable, Workshop or None
+    progress, notify, workshop : callable, callable, Workshop or None
         The same as in `tune`.
     """
     first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
     shop = workshop or StreamCache()
-    how |= {"progress": progress, "tell": notify, "workshop": shop}
+    how |= {"progress": progress, "notify": notify, "workshop": shop}
     logs = []
     for name, grid in grids.items():
         trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made

@@ -104,8 +104,8 @@ def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outs
     ----------
     names : sequence of str
         As typed by the user: our metrics, entry points, or `package.module:function`.
-    tell : callable
-        `tell(sentence)` gets one for each metric of a package that cannot be used.
+    notify : callable
+        `notify(sentence)` gets one for each metric of a package that cannot be used.
 
     Raises
     ------
@@ -138,8 +138,8 @@ def with_outside(
         A record that was checked.
     place : Path
         Its directory, where `predictions.h5` lies.
-    tell : callable
-        `tell(sentence)` gets one for each metric that fails; its value is NaN.
+    notify : callable
+        `notify(sentence)` gets one for each metric that fails; its value is NaN.
 
     Raises
     ------

@@ -35,8 +35,8 @@ class Checker:
     ----------
     root : Path
         The directory of runs.
-    tell : callable
-        `tell(sentence)` gets one for every reference run that cannot be used.
+    notify : callable
+        `notify(sentence)` gets one for every reference run that cannot be used.
     """
 
     root: Path
@@ -216,8 +216,8 @@ def rescore(
         one is written only if nothing differs: its predictions may have changed as well.
     metrics : mapping or None
         Metrics of other people, by name; they are computed and never written.
-    tell : callable
-        `tell(sentence)` gets one for each of them that fails.
+    notify : callable
+        `notify(sentence)` gets one for each of them that fails.
     """
     name = str(place if place == root else place.relative_to(root))
     try:

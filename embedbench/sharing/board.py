@@ -57,8 +57,8 @@ def board(
         Archives that `pack` wrote.
     data : sequence of Path
         Embedding files, and order files, to rebuild the streams from.
-    tell : callable
-        `tell(sentence)` gets one for each pack that is refused, each run that is not ranked, and
+    notify : callable
+        `notify(sentence)` gets one for each pack that is refused, each run that is not ranked, and
         each entry with the flag `EQUAL`.
 
     Raises

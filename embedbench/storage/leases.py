@@ -154,7 +154,7 @@ def wait(
         Whether there is nothing left to wait for.
     what : str
         What the lease is for, for the sentence.
-    tell : callable
+    notify : callable
         Takes one sentence if there is something to wait for.
 
     Returns

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-
-import re
-import unicodedata
 
 FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it

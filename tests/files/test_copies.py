@@ -137,13 +137,13 @@ def test_what_a_killed_process_left_is_removed() -> None:
 TWO = """
 import sys, time
 import numpy as np
-from embedbench.files.mmap_cache import mapped
+from embedbench.files.mmap_cache import map_copy
 def blocks():
     print("makes", flush=True)
     for k in range(4):
         time.sleep(0.15)
         yield np.full((2, 3), k, np.float32)
-rows = mapped("two", np.dtype("<f4"), (8, 3), blocks(), "it")
+rows = map_copy("two", np.dtype("<f4"), (8, 3), blocks(), "it")
 print(rows.sum(), flush=True)
 """
 

@@ -33,7 +33,7 @@ ALIASES = {
 SIXTH = """
 from embedbench.papers.paper import Paper
 from embedbench.papers.published import PaperTable, Value
-from embedbench.papers.runs import Runs
+from embedbench.papers.runs import PaperRuns
 from embedbench.scores.mean_intervals import Stat
 
 
@@ -47,7 +47,7 @@ PAPER = Paper(
     aliases=("another-one",),
     citation="Sixth et al. (2027): Another one",
     stem="another-one",
-    runs=lambda asked, tables: asked.runs(Runs),
+    runs=lambda asked, tables: asked.runs(PaperRuns),
     cells=lambda runs, tables: [],
     learners=lambda: [],
     exact={"1": table1},

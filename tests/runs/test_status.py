@@ -153,8 +153,8 @@ def test_what_no_cell_can_take_is_left_out(
     seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = SimpleNamespace(seconds=Costs(seconds, 1.0))
-    monkeypatch.setattr(runs_status.record, "is_finished", lambda _: True)
-    monkeypatch.setattr(runs_status.record, "load", lambda _: made)
+    monkeypatch.setattr(runs_status.record_files, "is_finished", lambda _: True)
+    monkeypatch.setattr(runs_status.record_files, "load", lambda _: made)
     assert Watcher(tmp_path)._seconds(tmp_path) is None
 
 
@@ -163,13 +163,13 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from embedbench.runs.grid_plan import planned\n"
+        "from embedbench.runs.grid_plan import keep_plan\n"
         "from embedbench.runs.shared_runs import Task\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "cell = N(learner='ncm', seed=0)\n"
         "place = root / 'a' / 'seed-0'\n"
-        "with planned(root, {place: cell}, [Task(cell, place, root)]):\n"
+        "with keep_plan(root, {place: cell}, [Task(cell, place, root)]):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False)

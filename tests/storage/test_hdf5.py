@@ -327,8 +327,8 @@ def test_the_process_ends_with_its_parent_and_is_not_shared_with_a_fork(tmp_path
     program = f"""
 import os, sys, time
 from pathlib import Path
-from embedbench import hdf5
-with hdf5.opened(Path({str(path)!r})):
+from embedbench.storage import hdf5
+with hdf5.open_hdf5(Path({str(path)!r})):
     pass
 examiner = hdf5._examiner
 pid = os.fork()
