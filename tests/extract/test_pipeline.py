@@ -100,7 +100,8 @@ def test_the_file_says_what_made_it(tmp_path: Path) -> None:
     assert made["preprocessing"]["input_size"] == [3, 160, 160]
     assert made["preprocessing"]["interpolation"] == "bicubic"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
-    assert made["split"] == {"rule": "hash", "test_fraction": 0.3, "group": "parent"}
+    split = {"rule": "hash", "test_fraction": 0.3, "group": "parent", "stratified": True}
+    assert made["split"] == split
     assert file.classes == ("c0", "c1", "c2", "s0", "s1")
     assert file.parents.tolist() == [3, 3, 4, -1, -1]
     # another name of the same weights is the same recipe, another split is not the same samples
