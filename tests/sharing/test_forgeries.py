@@ -250,6 +250,23 @@ def test_what_many_moments_would_cost_is_not_computed(
     assert max(asked) < 500
 
 
+def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
+    """A learner of batches has them, and a run without them is not its run."""
+    honest = tmp_path / "a.zip"
+    pack(runs_of(tmp_path, "ncm", **{"protocol.evaluate_every": 7}), honest)
+
+    def ends(predictions: Predictions) -> Predictions:
+        last = np.append(np.diff(predictions.session) > 0, True)
+        tables = ("session", "samples_seen", "seen", "answer", "within")
+        return replace(predictions, **{name: getattr(predictions, name)[last] for name in tables})
+
+    bad = forged(honest, tmp_path / "b.zip", {"/ncm-240f4494/seed-0": Forgery(ends)})
+    (first,) = board([honest], [tmp_path / "e.h5"]).submissions
+    assert (first.ranked, first.unranked) == (6, ())
+    ((one,),) = (s.unranked for s in board([bad], [tmp_path / "e.h5"]).submissions)
+    assert one.reason == "its evaluation moments are not those of its protocol and learner"
+
+
 def test_a_reason_is_short(team: Path, tmp_path: Path) -> None:
     said = setting(moments={"samples_seen": [1] * 5000, "pooled": [0.5] * 5000})
     path = edited_record(team / "a.zip", tmp_path / "b.zip", "/ncm-", said)
@@ -268,7 +285,7 @@ def test_shares_of_other_references_are_not_ranked(team: Path, tmp_path: Path, h
         parts = {"offline-": Forgery(wrong), "/ncm-": Forgery(own_answer)}
         forged(team / "a.zip", other, parts)
     else:
-        pack(runs_of(tmp_path, "naive_bayes", units=1), other)
+        pack(runs_of(tmp_path, "naive_bayes", **{"offline.mlp.units": 1}), other)
     made = board([team / "a.zip", other], [team / "e.h5"])
     (stream,) = made.streams
     assert len({e.pack for e in stream.entries if e.learns}) == 2
