@@ -21,6 +21,8 @@ from .comparability import loss_classes, stream_title
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
 
+OTHER_REFERENCES = "Ω of these rows are shares of different offline references; not comparable"
+
 # flag → mark in a table, meaning
 FLAGS = {
     "nan": ("N", "scores were NaN; left out of every mean"),
@@ -123,14 +125,11 @@ class Group:
                 f"Ω{omega[5:]} above 1: sessions with few classes are easier than all classes, the "
                 "offline reference; or that was trained too little"
             ] = None
-        by_order: dict[int, set[tuple[float, ...]]] = {}
-        for r in self.records:
-            if r.ideals:
-                by_order.setdefault(r.seeds.order, set()).add(r.ideals)
-        if any(len(values) > 1 for values in by_order.values()):
-            notes["Ω of these rows are shares of different offline references; not comparable"] = (
-                None
-            )
+        whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
+        values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}
+        same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
+        if not same_runs or len({settings for *_, settings in whole}) > 1:
+            notes[OTHER_REFERENCES] = None
         for name, metric in self.outside.items():
             notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
         return list(notes)

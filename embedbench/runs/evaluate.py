@@ -29,6 +29,33 @@ class Moment:
     seen: Bools
 
 
+def lesson_ends(stream: Stream, number: int, before: int, *, online: bool) -> list[int]:
+    """The samples of a session at each evaluation moment in it; the last is its end.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream as the learner sees it.
+    number, before : int
+        The session, and the training samples of the earlier ones.
+    online : bool
+        Whether the learner learns batches as they come, where the stream has them.
+    """
+    n, size, every = len(stream.sessions[number].x), stream.observe_batch, stream.evaluate_every
+    batches = range(size, n, size) if online and size and every else ()
+    return [*(e for e in batches if (before + e - size) // every < (before + e) // every), n]
+
+
+def moments(stream: Stream, *, online: bool) -> list[tuple[int, int]]:
+    """Session and training samples so far at each evaluation moment of a run."""
+    result, before = list[tuple[int, int]](), 0
+    for number, session in enumerate(stream.sessions):
+        ends = lesson_ends(stream, number, before, online=online)
+        result += [(number, before + end) for end in ends]
+        before += len(session.x)
+    return result
+
+
 def stream_truth(stream: Stream) -> dict[str, Any]:
     """What predictions on a stream hold beside moments and answers: ids, true labels, classes."""
     sets = stream.eval_sets

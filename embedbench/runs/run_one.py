@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import platform
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from embedbench.arrays import digest
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.run_record import Costs, SessionCosts, UnscoredRun
+from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
 from embedbench.scores.verified_records import remember
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import temporary_name
@@ -171,7 +171,8 @@ def _recorded(
     work: PreparedRun, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
 ) -> UnscoredRun:
     """What was run, and what it cost; its predictions lie in `made`."""
-    cell, tags, held = work.cell, work.cell.learner.settings.tags, sessions[-1].footprint
+    cell, tags = work.cell, work.cell.learner.settings.tags
+    costs = tuple(SessionCosts(**vars(s)) for s in sessions)
     described = described_stream(work)
     described["session_id_at_test"] |= tags.needs_session_id
     return UnscoredRun(
@@ -184,11 +185,9 @@ def _recorded(
         command=cell.command,
         packages=list_packages(learner=cell.learner.settings, protocol=cell.protocol.settings),
         tuning=cell.tuning or None,
-        sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
-        seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),
-        joules=_total((s.learn_joules, s.evaluate_joules) for s in sessions),
+        sessions=costs,
         resumed=checkpoint.resumed,
-        footprint={**held, "total": sum(held.values())},
+        **totals(costs),
     )
 
 
@@ -201,9 +200,3 @@ def _environment(device: str, threads: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": threads,
     }
-
-
-def _total(each: Iterable[tuple[float, float]]) -> Costs:
-    """Sum what the sessions took to learn and to evaluate."""
-    learn, evaluate = zip(*each, strict=True)
-    return Costs(sum(learn), sum(evaluate))

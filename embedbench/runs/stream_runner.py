@@ -38,7 +38,7 @@ from embedbench.streams.view import View, table_of
 from embedbench.system.determinism import repeatable
 
 from .cost_meter import Clock, SessionLog
-from .evaluate import Moment, make_evaluator
+from .evaluate import Moment, lesson_ends, make_evaluator
 from .pretrained_classifier import pretrained_head
 
 if TYPE_CHECKING:
@@ -226,18 +226,15 @@ class _Teacher:
         if not (self.learner.tags.online and size):
             yield n, lambda: self.learner.learn(session, self._context(session, seen))
             return
-        every = self.stream.evaluate_every or math.inf
         order = np.arange(n)
         if not self.stream.ordered:
             order = np.random.default_rng([self.seeds.batches, number]).permutation(n)
         batches = _batches(session, order, size, self.device)
         steps = 0
-        for start in range(0, max(n, 1), size):
-            end = min(start + size, n)
-            if end == n or (before + start) // every < (before + end) // every:
-                last = start // size + 1
-                yield end, partial(self._observe, islice(batches, last - steps), last)
-                steps = last
+        for end in lesson_ends(self.stream, number, before, online=True):
+            last = max(1, -(-end // size))
+            yield end, partial(self._observe, islice(batches, last - steps), last)
+            steps = last
 
     def _observe(self, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> dict[str, Any]:
         for x, y in batches:

@@ -5,7 +5,8 @@ Fields that a record of an earlier version lacks are None, and are left out of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -293,6 +294,24 @@ class SessionCosts(JsonRecord):
     log: dict[str, Any]
     learn_joules: float | None = field(default=None, metadata=ABSENT)
     evaluate_joules: float | None = field(default=None, metadata=ABSENT)
+
+
+def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:
+    """The `seconds`, `joules` and `footprint` of a run that had these sessions."""
+
+    def add(costs: Iterable[float | None]) -> float:
+        return sum(math.nan if cost is None else cost for cost in costs)
+
+    held = sessions[-1].footprint
+    return {
+        "seconds": Costs(
+            add(s.learn_seconds for s in sessions), add(s.evaluate_seconds for s in sessions)
+        ),
+        "joules": Costs(
+            add(s.learn_joules for s in sessions), add(s.evaluate_joules for s in sessions)
+        ),
+        "footprint": {**held, "total": sum(held.values())},
+    }
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_types import ABSENT, JsonRecord, plain
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.storage import cache
 from embedbench.version import __version__
 
@@ -128,8 +128,9 @@ def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
         first, *others = seen.differs
         more = f", and {len(others)} more values" if others else ""
         sentence = (
-            f"{first.metric} is {plain(first.kept)} in record.json and {plain(first.recomputed)} "
-            f"from predictions.h5{more}; embedbench score names them all"
+            f"{first.metric} is {short(plain(first.kept))} in record.json and "
+            f"{short(plain(first.recomputed))} from predictions.h5{more}; embedbench score names "
+            "them all"
         )
         return {"differs": sentence}
     more_than = seen.new or seen.open

@@ -13,21 +13,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from embedbench.arrays import digest
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
 from embedbench.reports.comparison_results import Ranking, compare
 from embedbench.reports.frozen_vs_full import metric_value
-from embedbench.reports.result_rows import LEFT_OUT, Group
+from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.version import __version__
 
 from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
 from .rebuild_stream import Rebuilder
-from .verify_pack import CheckedRun, Submission, verify
+from .verify_pack import CheckedRun, Submission, Unranked, verify
 
 METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
 LOWER = ("memory", "seconds")  # less is better
@@ -69,8 +70,9 @@ def board(
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
     streams: dict[str, list[_Sent]] = {}
+    earlier: dict[Any, str] = {}
     for i, path in enumerate(packs):
-        submission, runs = verify(path, rebuilder)
+        submission, runs = _without_duplicates(*verify(path, rebuilder), earlier)
         submissions.append(submission)
         if submission.refused:
             notify(f"refused: {submission.refused}")
@@ -88,6 +90,27 @@ def board(
                     "weights, on which its answers depend; have its command run again"
                 )
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
+
+
+def _without_duplicates(
+    submission: Submission, runs: list[CheckedRun], earlier: dict[Any, str]
+) -> tuple[Submission, list[CheckedRun]]:
+    """Leave out the runs of earlier packs; `earlier` holds the pack of each run so far.
+
+    Of `chance`, which is the same in every honest pack, nothing is said.
+    """
+    kept, again = list[CheckedRun](), list[Unranked]()
+    for run in runs:
+        made = run.record
+        what = (_stream_key(made), made.learner, run.learner.identity, made.seeds, run.answers)
+        if what not in earlier:
+            earlier[what] = submission.pack
+            kept.append(run)
+        elif made.learns:
+            reason = f"a duplicate: {earlier[what]} has this run, with the same seeds and answers"
+            again.append(Unranked(run.place, made.learner, made.metrics[FINAL], reason))
+    unranked = sorted((*submission.unranked, *again), key=lambda one: one.run)
+    return replace(submission, ranked=len(kept), unranked=tuple(unranked)), kept
 
 
 def _stream_key(made: RunRecord) -> str:
@@ -112,7 +135,8 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
     entries, used = {}, {}
     for label, each, pack in zip(_unique(names, who), by_entry.values(), who, strict=True):
         entries[label], used[label] = _entry(label, each, pack, equal)
-    rankings = {name: _ranking(name, first, used) for name in METRICS}
+    notes = tuple(Group("", tuple(one.record for one in runs)).notes)
+    rankings = {name: _ranking(name, first, used) for name in METRICS if is_comparable(name, notes)}
     answers = {
         label: {one.run.answers for one in each}
         for label, each in zip(entries, by_entry.values(), strict=True)
@@ -130,7 +154,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         evals=tuple(dict.fromkeys(one.record.digests.eval for one in runs)),
         sessions=len(first.n_train),
         classes=sum(map(len, first.classes)),
-        notes=tuple(Group("", tuple(one.record for one in runs)).notes),
+        notes=notes,
         entries=tuple(ranked),
         rankings={name: ranking for name, ranking in rankings.items() if ranking is not None},
     )
@@ -202,6 +226,11 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[RunRecord]]) -> R
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER)
     order = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return compare(replace(study, scores={label: scores[label] for label in order}))
+
+
+def is_comparable(name: str, notes: Sequence[str]) -> bool:
+    """Whether a metric compares on a stream with these notes; Ω does by one reference alone."""
+    return not (name.startswith("omega_") and OTHER_REFERENCES in notes)
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:

@@ -16,10 +16,11 @@ from embedbench.reports.html_page import page
 from embedbench.scores.mean_intervals import amount, format_signed
 from embedbench.storage.atomic_write import write_safely
 
-from .board import METRICS
+from .board import METRICS, is_comparable
 from .board_types import Board, BoardStream, Entry
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
+NOTHING = {"text": "–", "half": "", "sort": "", "rank": None, "groups": ""}
 # metric → heading, what it is, decimals, factor
 HEADINGS = {
     "final_accuracy": ("final %", "final accuracy", 1, 100.0),
@@ -145,7 +146,12 @@ def _page(stream: BoardStream, board: Board) -> str:
         rows=[
             {
                 "entry": entry,
-                "cells": {name: _cell(entry, name, shared.get(name, ())) for name, _, _ in columns},
+                "cells": {
+                    name: _cell(entry, name, shared.get(name, ()))
+                    if is_comparable(name, stream.notes)
+                    else NOTHING
+                    for name, _, _ in columns
+                },
                 "rank": entry.ranks.get("final_accuracy"),
                 "flags": entry.flags,
             }

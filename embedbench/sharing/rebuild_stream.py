@@ -27,7 +27,7 @@ from embedbench.runs.class_registry import (
     our_protocols,
     protocol_class,
 )
-from embedbench.runs.evaluate import allowed_classes, stream_truth
+from embedbench.runs.evaluate import allowed_classes, moments, stream_truth
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.stream_metadata import described_stream
@@ -144,10 +144,14 @@ class Rebuilder:
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
         cell = dataclasses.replace(cell, learner=self.learner(made), fixed=())
-        reveals = self.workshop.stream(cell).spec.reveals_session_id
-        needed = cell.learner.settings.tags.needs_session_id
-        if made.session_id_at_test != (reveals or needed):
+        stream = self.workshop.stream(cell)
+        reveals = stream.spec.reveals_session_id
+        tags = cell.learner.settings.tags
+        if made.session_id_at_test != (reveals or tags.needs_session_id):
             raise UserError("its session_id_at_test is not that of its protocol and learner")
+        when = [samples for _, samples in moments(stream, online=tags.online)]
+        if made.moments is None or [*made.moments.samples_seen] != when:
+            raise UserError("its evaluation moments are not those of its protocol and learner")
         return cell
 
     def learner(self, made: RunRecord) -> Spec[Any]:
@@ -212,15 +216,13 @@ def _difference(stream: Stream, predictions: AnyPredictions) -> str:
     for name, values in truth.items():
         if not np.array_equal(getattr(predictions, name), values):
             return WORDS[name]
-    sizes = [len(s.x) for s in stream.sessions]
-    session = predictions.session
-    ends = np.flatnonzero(np.append(np.diff(session) > 0, True))
-    if predictions.samples_seen[ends].tolist() != np.cumsum(sizes).tolist():
-        return "numbers of samples seen"
-    seen = np.zeros((len(sizes), stream.spec.n_classes), dtype=np.bool_)
+    when = np.stack([predictions.session, predictions.samples_seen], axis=1)
+    if not any(np.array_equal(when, moments(stream, online=online)) for online in (False, True)):
+        return "evaluation moments"
+    seen = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
     for i, one in enumerate(stream.sessions):
         seen[i:, one.classes] = True
-    return "" if np.array_equal(predictions.seen, seen[session]) else "classes seen"
+    return "" if np.array_equal(predictions.seen, seen[predictions.session]) else "classes seen"
 
 
 def _check_answers(stream: Stream, predictions: Predictions) -> None:

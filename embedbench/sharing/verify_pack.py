@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench.arrays import digest
 from embedbench.config.json_types import ABSENT, JsonRecord, plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.record_comparison import RELATIVE
+from embedbench.scores.run_record import FINAL, RunRecord, totals
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import open_regular
@@ -76,6 +79,8 @@ class CheckedRun:
 
     Parameters
     ----------
+    place : str
+        Its directory in the pack.
     learner : Spec
         Its learner, with the settings in its record.
     record : RunRecord
@@ -84,6 +89,7 @@ class CheckedRun:
         Digest of its answers.
     """
 
+    place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
@@ -125,9 +131,10 @@ class _Checks:
                 cell, made, answers = self._on_stream(place, made)
                 made = self._recomputed(place, made)
                 final = made.metrics[FINAL]
+                _check_totals(made)
                 cell = self._with_references(self.rebuilder.with_learner(cell, made), made)
                 self._check_place(cell, place, made)
-                runs[place] = CheckedRun(cell.learner, made, answers)
+                runs[place] = CheckedRun(self._name(place), cell.learner, made, answers)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
                 unranked.append(Unranked(self._name(place), made.learner, final, reason))
@@ -159,8 +166,8 @@ class _Checks:
             first, *others = seen.differs
             more = f", and {len(others)} more numbers" if others else ""
             raise UserError(
-                f"{first.metric} is {plain(first.kept)} in its record and "
-                f"{plain(first.recomputed)} from its predictions{more}"
+                f"{first.metric} is {short(plain(first.kept))} in its record and "
+                f"{short(plain(first.recomputed))} from its predictions{more}"
             )
         return replace(again, run=kept.run)
 
@@ -235,6 +242,19 @@ def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
     place, made = run
     files = "".join(str(f.digests) for f in made.files)
     return f"{made.protocol} {made.protocol_params}", files, made.seeds.order, place
+
+
+def _check_totals(made: RunRecord) -> None:
+    """Refuse a record whose seconds, joules or bytes are not those of its sessions."""
+    for name, total in totals(made.sessions).items():
+        if (said := getattr(made, name)) is None:  # joules, in a record of an earlier version
+            continue
+        a, b = (value if isinstance(value, dict) else vars(value) for value in (said, total))
+        # Python 3.12 adds floats more exactly than 3.11
+        if a.keys() != b.keys() or not np.allclose(
+            [a[key] for key in b], [*b.values()], rtol=RELATIVE, atol=0, equal_nan=True
+        ):
+            raise UserError(f"the {name} of the run are not those that its sessions give")
 
 
 def _words(error: Exception) -> str:

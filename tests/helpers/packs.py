@@ -20,18 +20,18 @@ from embedbench.scores.predictions import Predictions
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
 
-SMALL = [
-    f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
-]
+SMALL = [f"offline.mlp.{s}" for s in ("batch_size=64", "stop.rule=epochs", "stop.epochs=1")]
 
 
 def runs_of(
-    folder: Path, learners: str = "ncm,slda", width: int = 10, order: str = "random"
+    folder: Path, learners: str = "ncm,slda", width: int = 10, order: str = "random", **more: int
 ) -> Path:
     """Runs on a file in `folder`, with three seeds each; their commands name it in full."""
     file, out = str(embedding_file(folder, width).path), folder / "runs"
     names = learners.split(",")
     stream = [f"protocol.order={order}", "protocol.scale=none"]
+    more = {"offline.mlp.units": 8} | more
+    stream += [f"{name}={value}" for name, value in more.items()]
     settings = parse_settings([*SMALL, *stream], names, None)
     start = start_of_command([file], "incremental-class", out)
     cells = plan(

@@ -64,10 +64,11 @@ def made(three: dict[str, Path], team: Path) -> Board:
 def test_what_does_not_agree_is_named(made: Board) -> None:
     honest, damaged, other = made.submissions
     assert (honest.unranked, honest.ranked) == ((), 9)
-    (one,) = damaged.unranked
+    assert len(damaged.unranked) == 6
+    (one,) = (u for u in damaged.unranked if not u.reason.startswith("a duplicate: a.zip has"))
     assert SLDA in one.run
     assert "predictions.h5 is not the file that its record was made from" in one.reason
-    assert (damaged.ranked, np.isnan(one.final_accuracy)) == (8, True)
+    assert (damaged.ranked, np.isnan(one.final_accuracy)) == (0, True)
     assert (other.ranked, len(other.unranked)) == (0, 6)  # without its file nothing is ranked
     assert {one.reason for one in other.unranked} == {
         "e.h5 with its digests is not here (--data FILE gives it)"
@@ -113,7 +114,6 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
         (e.metrics["final_accuracy"].mean for e in ranked), reverse=True
     )
     assert {e.ranks["final_accuracy"] for e in ranked if e.n == 3} <= {1, 2, 3}
-    assert [e.ranks for e in ranked if e.n < 3] == [{}]  # one run of it is damaged
 
 
 def test_less_memory_is_better(made: Board) -> None:

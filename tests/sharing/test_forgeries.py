@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packs import Forgery, forged, members, write_members
+from packs import Forgery, edited_record, forged, members, runs_of, write_members
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.config.seeds import Seeds
 from embedbench.scores.predictions import Predictions
+from embedbench.sharing import rebuild_stream
+from embedbench.sharing.board import board
+from embedbench.sharing.board_pages import write_board
+from embedbench.sharing.pack import pack
+from embedbench.sharing.unpack import unpack
 
 
 def relabelled(predictions: Predictions) -> Predictions:
@@ -34,6 +39,44 @@ def known(predictions: Predictions) -> Predictions:
     return replace(
         predictions, answer=np.where(right, predictions.y, predictions.answer).astype(np.int32)
     )
+
+
+def one_moment_more(predictions: Predictions) -> Predictions:
+    """A second moment after the last session, where the protocol has one, with right answers."""
+    return more_moments(predictions, 1, answer=predictions.y, within=predictions.y)
+
+
+def more_moments(predictions: Predictions, n: int, **last: Any) -> Predictions:
+    """The last moment is there `n` times more, with other values."""
+    tables = ("session", "samples_seen", "seen", "answer", "within")
+    values = {name: getattr(predictions, name) for name in tables}
+    return replace(
+        predictions,
+        **{
+            name: np.concatenate([v, np.repeat(last.get(name, v[-1])[None], n, 0)], dtype=v.dtype)
+            for name, v in values.items()
+        },
+    )
+
+
+def seen_less(predictions: Predictions) -> Predictions:
+    """All sessions together were half as large."""
+    return replace(predictions, samples_seen=predictions.samples_seen // 2)
+
+
+def own_answer(predictions: Predictions) -> Predictions:
+    """One answer of the last moment is another one, so that the run is no duplicate."""
+    answer = predictions.answer.copy()
+    i = np.argmax(answer[-1] != predictions.within[-1])
+    answer[-1, i] = predictions.within[-1, i]
+    return replace(predictions, answer=answer)
+
+
+def wrong(predictions: Predictions) -> Predictions:
+    """Most answers of a reference are wrong."""
+    answer = (predictions.y + (np.arange(len(predictions.y)) > 5)) % predictions.seen.shape[1]
+    both = np.repeat(answer[None].astype(np.int32), len(predictions.session), 0)
+    return replace(predictions, answer=both, within=both)
 
 
 def setting(**values: Any) -> Callable[[Any], None]:
@@ -91,6 +134,16 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
         "its reference chance is not in the pack",
     ),
     "duplicates": (Forgery(moved=lambda place: re.sub("seed-.", "seed-5", place)), ELSEWHERE),
+    "moments": (Forgery(one_moment_more), "its evaluation moments are not those of the stream"),
+    "samples seen": (Forgery(seen_less), "its evaluation moments are not those of the stream"),
+    "bytes": (
+        Forgery(said=setting(footprint={"total": 0})),
+        "the footprint of the run are not those that its sessions give",
+    ),
+    "seconds": (
+        Forgery(said=setting(seconds={"learn": 0.0, "evaluate": 0.0})),
+        "the seconds of the run are not those that its sessions give",
+    ),
     "labels": (Forgery(relabelled), "its true labels are not those of the stream"),
     "learns": (Forgery(said=setting(learns=False)), "its learns is False"),
     "session id": (Forgery(said=setting(session_id_at_test=True)), "its session_id_at_test"),
@@ -143,6 +196,7 @@ def made(team: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
         packs.append(folder / f"{k}.zip")
         forged(small, packs[-1], {at: FORGERIES[name][0] for at, name in three.items()})
         places |= {name: (packs[-1].name, at) for at, name in three.items()}
+    places["duplicates"] = places["duplicates"][0], "seed-5"
     for name, (forgeries, _) in OF_REFERENCES.items():
         packs.append(forged(small, folder / f"{name}.zip", forgeries))
         places[name] = packs[-1].name, ""
@@ -151,11 +205,7 @@ def made(team: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     board = json.loads((folder / "site" / "board.json").read_text())
     left = {s["pack"]: {u["run"]: u["reason"] for u in s["unranked"]} for s in board["submissions"]}
     reasons = {
-        name: {
-            run: why
-            for run, why in left[pack].items()
-            if at in run or (name == "duplicates" and "seed-5" in run)
-        }
+        name: {run: why for run, why in left[pack].items() if at in run}
         for name, (pack, at) in places.items()
     }
     return Made(result.exit_code, board, reasons)
@@ -182,6 +232,78 @@ def test_an_honest_pack_is_ranked_beside_them(made: Made) -> None:
     (stream,) = made.board["streams"]
     mine = {e["learner"]: e for e in stream["entries"] if e["pack"] == honest["sha256"]}
     assert {name: e["n"] for name, e in mine.items()} == {"ncm": 3, "slda": 3, "chance": 3}
-    assert all(mine[name]["ranks"]["final_accuracy"] for name in ("ncm", "slda"))
-    others = [e for e in stream["entries"] if e["learner"] == "ncm" and e["by"] == "Forger"]
-    assert [e["n"] for e in others] == [1]  # the run that was copied to another seed
+    for metric in ("final_accuracy", "omega_all"):
+        assert all(mine[name]["ranks"][metric] for name in ("ncm", "slda"))
+    assert {e["by"] for e in stream["entries"]} == {"Team A"}
+
+
+def test_what_many_moments_would_cost_is_not_computed(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(
+        rebuild_stream, "_check_answers", lambda _, answers: asked.append(len(answers.session))
+    )
+    many = Forgery(lambda predictions: more_moments(predictions, 500))
+    path = forged(team / "a.zip", tmp_path / "b.zip", {"/ncm-240f4494/seed-0": many})
+    (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
+    assert "its evaluation moments are not those of the stream" in one.reason
+    assert max(asked) < 500
+
+
+def test_moments_within_sessions_are_those_of_the_learner(tmp_path: Path) -> None:
+    """A learner of batches has them, and a run without them is not its run."""
+    honest = tmp_path / "a.zip"
+    pack(runs_of(tmp_path, "ncm", **{"protocol.evaluate_every": 7}), honest)
+
+    def ends(predictions: Predictions) -> Predictions:
+        last = np.append(np.diff(predictions.session) > 0, True)
+        tables = ("session", "samples_seen", "seen", "answer", "within")
+        return replace(predictions, **{name: getattr(predictions, name)[last] for name in tables})
+
+    bad = forged(honest, tmp_path / "b.zip", {"/ncm-240f4494/seed-0": Forgery(ends)})
+    (first,) = board([honest], [tmp_path / "e.h5"]).submissions
+    assert (first.ranked, first.unranked) == (6, ())
+    ((one,),) = (s.unranked for s in board([bad], [tmp_path / "e.h5"]).submissions)
+    assert one.reason == "its evaluation moments are not those of its protocol and learner"
+
+
+def test_a_reason_is_short(team: Path, tmp_path: Path) -> None:
+    said = setting(moments={"samples_seen": [1] * 5000, "pooled": [0.5] * 5000})
+    path = edited_record(team / "a.zip", tmp_path / "b.zip", "/ncm-", said)
+    (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
+    assert "moments.samples_seen is [1, 1, 1, " in one.reason
+    assert len(one.reason) < 250
+
+
+@pytest.mark.parametrize("how", ["answers", "settings"])
+def test_shares_of_other_references_are_not_ranked(team: Path, tmp_path: Path, how: str) -> None:
+    """A bad reference makes Ω large: edited, or honestly of a small network."""
+    other = tmp_path / "b.zip"
+    if how == "answers":
+        parts = {"offline-": Forgery(wrong), "/ncm-": Forgery(own_answer)}
+        forged(team / "a.zip", other, parts)
+    else:
+        pack(runs_of(tmp_path, "naive_bayes", **{"offline.mlp.units": 1}), other)
+    made = board([team / "a.zip", other], [team / "e.h5"])
+    (stream,) = made.streams
+    assert len({e.pack for e in stream.entries if e.learns}) == 2
+    assert "Ω of these rows are shares of different offline references" in " ".join(stream.notes)
+    assert "omega_all" not in stream.rankings
+    for entry in stream.entries:
+        assert ("final_accuracy" in entry.ranks) == entry.learns
+        assert "omega_all" not in entry.ranks
+    page = (write_board(made, tmp_path / "site")[0].parent / stream.page).read_text()
+    shown = [f'data-sort="{e.metrics["omega_all"].mean!r}"' in page for e in stream.entries]
+    assert not any(shown)
+
+
+def test_a_copy_of_a_pack_is_not_ranked(team: Path, tmp_path: Path) -> None:
+    with unpack(team / "a.zip") as one:
+        pack(one.runs, tmp_path / "b.zip", by="Copy")
+    made = board([team / "a.zip", tmp_path / "b.zip"], [team / "e.h5"])
+    first, copy = made.submissions
+    assert (first.ranked, len(first.unranked), copy.ranked, len(copy.unranked)) == (9, 0, 0, 6)
+    assert all(u.reason.startswith("a duplicate: a.zip has this run") for u in copy.unranked)
+    assert all(u.final_accuracy > 0 for u in copy.unranked)
+    assert {e.by for stream in made.streams for e in stream.entries} == {"Team A"}
