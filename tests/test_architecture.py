@@ -149,7 +149,7 @@ def files() -> list[Path]:
 
 
 FILES = {name_of(path): path for path in files()}
-# `from embedbench.files import inspect` names a module, `from embedbench.arrays import Ints` does not.
+# `from embedbench.files import inspect` names a module, `from embedbench.arrays import Ints` none.
 MODULES = {f"embedbench.{name.replace('/', '.')}": name for name in FILES}
 
 

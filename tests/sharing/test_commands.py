@@ -29,14 +29,14 @@ def test_from_runs_to_a_board(team: Path, tmp_path: Path) -> None:
     code, text = command("runs", "merge", zipped, "--out", tmp_path / "merged", "--json")
     assert (code, json.loads(text)["left_out"]) == (0, [])
     assert command("score", tmp_path / "merged")[0] == 0
-    packs = [team / "a.zip", zipped]
-    code, text = command("report", *packs, "--site", site, "--data", team / "e.h5")
+    code, text = command("report", zipped, "--site", site, "--data", team / "e.h5")
     assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
     made = json.loads((site / "board.json").read_text())
-    (stream,) = made["streams"]
-    first = next(e for e in stream["entries"] if e["label"] == "ncm · Team A")
-    assert first["same_answers"] == ["ncm · Team B"]
-    assert [s["unranked"] for s in made["submissions"]] == [[], []]
+    assert [s["unranked"] for s in made["submissions"]] == [[]]
+    packs = [team / "a.zip", zipped]
+    code, _ = command("report", *packs, "--site", tmp_path / "two", "--data", team / "e.h5")
+    made = json.loads((tmp_path / "two" / "board.json").read_text())
+    assert (code, [bool(s["unranked"]) for s in made["submissions"]]) == (1, [False, True])
 
 
 def test_what_is_left_out_ends_a_board_with_1(team: Path, tmp_path: Path) -> None:
