@@ -98,7 +98,6 @@ class AGEM(NetLearner):
             draws=draw,
         )
         self.exemplars.update(session)
-        self.learned += 1
         return log
 
     def _objective(self, new: list[int]) -> Objective:

@@ -80,7 +80,6 @@ class ER(NetLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)
         self.exemplars.update(session)
-        self.learned += 1
         return log
 
     def footprint(self) -> Footprint:
