@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -137,7 +137,8 @@ class FeCAM(Learner):
         )
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True)
+class Shape:
     """A shrunk covariance S = Σ + level·I + every·11ᵀ, not written out."""
 
     level: float
