@@ -39,7 +39,6 @@ class Plateau(FEL):
             loss = training.epoch()
             self.plateau.step(loss)
         self.net.eval()
-        self.learned += 1
         return {"loss": loss, "lr": self.optimiser_.param_groups[0]["lr"]}
 
 
@@ -55,9 +54,7 @@ class Ensemble(FEL):
         self.net, self.seeds = _Mean(members), seeds
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, session, ctx, objective=self.net.loss)
-        self.learned += 1
-        return log
+        return train(self, session, ctx, objective=self.net.loss)
 
 
 class _Mean(nn.Module):

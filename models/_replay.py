@@ -64,11 +64,10 @@ def replay_session(
 ) -> dict[str, Any]:
     """Train on a whole session, with samples from memory in every step; return the log.
 
-    The memory is left as it is; `learner.learned` counts the session.
+    The memory is left as it is.
     """
     draw = np.random.default_rng([learner.seeds.batches, learner.learned])
     more = {"regularise": lambda: replay(draw, augmented_views(learner, learner.learned, draw))}
     hooks = {"draws": draw, **more} if len(learner.exemplars) else {}
     log: dict[str, Any] = learner.train(session, ctx, objective=loss, **hooks)
-    learner.learned += 1
     return log

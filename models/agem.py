@@ -104,7 +104,6 @@ class AGEM(OnlineLearner, NetLearner):
             draws=draw,
         )
         self.exemplars.update(session)
-        self.learned += 1
         return log
 
     def _objective(self, new: list[int]) -> Objective:

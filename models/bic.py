@@ -122,7 +122,6 @@ class BiC(NetLearner):
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
         self.exemplars.choose(session, partial(eval_features, self.net))
-        self.learned += 1
         alpha, beta = self.biases[-1].tolist()
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
 

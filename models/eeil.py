@@ -102,7 +102,6 @@ class EEIL(NetLearner):
         self.exemplars.choose(session, partial(eval_features, self.net))
         if self.learned and self.finetune_epochs:
             log |= self._finetune(session, ctx, seen | present)
-        self.learned += 1
         return log
 
     def heads(self, classes: set[int]) -> list[list[int]]:

@@ -83,7 +83,6 @@ class ER(OnlineLearner, NetLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)
         self.exemplars.update(session)
-        self.learned += 1
         return log
 
     def footprint(self) -> Footprint:

@@ -142,7 +142,6 @@ class EWC(NetLearner):
             log = self._train(session, ctx, self.lam_)
         log["lam"] = self.lam_ if self.learned else 0.0
         self._consolidate(session)
-        self.learned += 1
         return log
 
     def _train(self, session: Session, ctx: Context, lam: float) -> dict[str, Any]:

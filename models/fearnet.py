@@ -123,7 +123,6 @@ class FearNet(Learner):
         "hc_x",
         "hc_y",
         "awake",
-        "learned",
     )
 
     def __post_init__(self) -> None:
@@ -156,9 +155,7 @@ class FearNet(Learner):
         self.chooser.to(self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self._study(session, ctx) if self.learned else self._teach(session, self.base, ctx)
-        self.learned += 1
-        return log
+        return self._study(session, ctx) if self.learned else self._teach(session, self.base, ctx)
 
     def _study(self, session: Session, ctx: Context) -> dict[str, Any]:
         """Store a session in HC; then sleep if it is time, or else train BLA."""

@@ -88,15 +88,11 @@ class FeCAM(Learner):
             lowest = [session.x.batch(rows, self.device).min() for rows in views.values()]
             self.power = self.beta if min(lowest) >= 0 else 1.0
         for c, rows in views.items():
-            self._add(c, self._transformed(session.x.batch(rows, self.device)))
+            self._add(c, transform(session.x.batch(rows, self.device), self.power))
         if self.covariance == "base" and self.lent is None:
             roots = torch.cat([self._root(c) for c in views])
             self.lent = _orthogonal(roots / math.sqrt(len(views)))
         return {"power": self.power}
-
-    def _transformed(self, x: Tensor) -> Tensor:
-        x = normalize(x)
-        return x if self.power == 1 else x.sign() * x.abs() ** self.power
 
     def _add(self, c: int, x: Tensor) -> None:
         """Add samples x (n, D) to the mean and the scatter of class c."""
@@ -110,18 +106,22 @@ class FeCAM(Learner):
         self.counts[c] += n
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        x = normalize(self._transformed(x))
+        x = normalize(transform(x, self.power))
         out = x.new_full((len(x), len(self.counts)), UNSEEN)
-        seen = self.counts.nonzero().flatten()
-        shapes = [self._shape(c) for c in seen.tolist()]
+        seen = self.counts.nonzero().flatten().tolist()
+        gamma2 = self.gamma2
+        if gamma2 is None:
+            gamma2 = self.gamma1 if self.power < 1 else 0.0
+        shapes = [shrink(self._root(c), self.gamma1, gamma2) for c in seen]
+        scales = [normalise(shape) for shape in shapes]
         # tᵀt of t = s (x̂ - μ̂), with no (n, D) matrix per class; continued in _distances
-        squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
+        squares = x.square() @ torch.stack([s.square() for s in scales]).T  # (n, seen)
         lent: Tensor | None = None  # x times the shared root, computed once
-        for k, c in enumerate(seen.tolist()):
+        for k, (c, shape, s) in enumerate(zip(seen, shapes, scales, strict=True)):
             root = self._root(c)
-            along = lent if lent is not None and root is self.lent else x @ (root * shapes[k][0]).T
+            along = lent if lent is not None and root is self.lent else x @ (root * s).T
             lent = along if root is self.lent else lent
-            out[:, c] = -self._distances(x, squares[:, k], along, c, *shapes[k])
+            out[:, c] = -_distances(x, self.means[c], root, shape, s, squares[:, k], along)
         return out
 
     def _root(self, c: int) -> Tensor:
@@ -130,53 +130,68 @@ class FeCAM(Learner):
             return self.lent
         return self.factors[c] / math.sqrt(max(int(self.counts[c]) - 1, 1))
 
-    def _shape(self, c: int) -> tuple[Tensor, float, float]:
-        """s (D,), s² the diagonal of S = Σ + level·I + every·11ᵀ, then `level` and `every`."""
-        root, width = self._root(c), self.means.shape[1]
-        diagonal = root.square().sum(0)
-        v1 = float(diagonal.mean())
-        if v1 == 0:
-            return torch.ones_like(diagonal), self.gamma1 / (1 + self.gamma1), 0.0
-        v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
-        gamma2 = self.gamma2
-        if gamma2 is None:
-            gamma2 = self.gamma1 if self.power < 1 else 0.0
-        level = max(self.gamma1 * v1 - gamma2 * v2, 1e-6 * v1)
-        every = gamma2 * v2
-        return (diagonal + level + every).sqrt(), level, every
-
-    def _distances(
-        self,
-        x: Tensor,
-        squares: Tensor,
-        along: Tensor,
-        c: int,
-        s: Tensor,
-        level: float,
-        every: float,
-    ) -> Tensor:
-        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)², `along`
-        (n, r) root s x̂."""
-        centre, root = normalize(self.means[c], dim=0), self._root(c)
-        rows = torch.stack([s, s * s * centre])
-        offset = rows @ centre
-        total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t
-        along = along - root @ (s * centre)  # root t
-        norm = squares - 2 * last - offset[-1]  # tᵀ t
-        sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the nonzero eigenvalues of Σ
-        share = along / (sizes + level)
-        # A = Σ + level·I, S = A + every·11ᵀ
-        distance = (norm - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
-        across = (total - share @ sums) / level  # 1ᵀ A⁻¹ t
-        whole = (len(s) - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
-        out: Tensor = distance - across.square() * (every / (1 + every * whole))
-        return out
-
     def footprint(self) -> Footprint:
         return Footprint(
             means=tensor_bytes(self.means, self.counts),
             covariances=tensor_bytes(*self.factors, *([] if self.lent is None else [self.lent])),
         )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shrunk covariance S = Σ + level·I + every·11ᵀ, not written out."""
+
+    level: float
+    every: float
+    diagonal: Tensor  # (D,) of S
+
+
+# The paper's three steps.
+
+
+def transform(x: Tensor, power: float) -> Tensor:
+    """Step 1, Tukey's ladder: sign(x) |x|^power of x (n, D) scaled to length 1."""
+    x = normalize(x)
+    return x if power == 1 else x.sign() * x.abs() ** power
+
+
+def shrink(root: Tensor, gamma1: float, gamma2: float) -> Shape:
+    """Step 2: S = Σ + γ₁ V₁ I + γ₂ V₂ (1 - I) of Σ = rootᵀ root, root (r, D)."""
+    diagonal, width = root.square().sum(0), root.shape[1]
+    v1 = float(diagonal.mean())
+    if v1 == 0:  # the class does not vary: R itself
+        return Shape(gamma1 / (1 + gamma1), 0.0, torch.ones_like(diagonal))
+    v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
+    level, every = max(gamma1 * v1 - gamma2 * v2, 1e-6 * v1), gamma2 * v2
+    return Shape(level, every, diagonal + level + every)
+
+
+def normalise(shape: Shape) -> Tensor:
+    """Step 3, correlations: s (D,) of R = S / s sᵀ, by which δᵀ R⁻¹ δ = tᵀ S⁻¹ t with t = s δ."""
+    return shape.diagonal.sqrt()
+
+
+# The Mahalanobis distance, by the identities of Woodbury (A⁻¹) and of Sherman and Morrison (S⁻¹).
+
+
+def _distances(
+    x: Tensor, mean: Tensor, root: Tensor, shape: Shape, s: Tensor, squares: Tensor, along: Tensor
+) -> Tensor:
+    """tᵀ S⁻¹ t, t = s (x̂ - μ̂); x (n, D) is x̂, `squares` (n,) Σ (s x̂)², `along` (n, r) root s x̂."""
+    level, every, centre = shape.level, shape.every, normalize(mean, dim=0)
+    rows = torch.stack([s, s * s * centre])
+    offset = rows @ centre
+    total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t
+    along = along - root @ (s * centre)  # root t
+    norm = squares - 2 * last - offset[-1]  # tᵀ t
+    sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the nonzero eigenvalues of Σ
+    share = along / (sizes + level)
+    # A = Σ + level·I, S = A + every·11ᵀ
+    distance = (norm - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
+    across = (total - share @ sums) / level  # 1ᵀ A⁻¹ t
+    whole = (len(s) - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
+    out: Tensor = distance - across.square() * (every / (1 + every * whole))
+    return out
 
 
 def _orthogonal(rows: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ class FEL(Learner):
     stop: Stop = field(default_factory=Stop)
     lr_later: float | None = later(None, earlier=None)
 
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
 
     def __post_init__(self) -> None:
         check_training(self)
@@ -99,9 +99,7 @@ class FEL(Learner):
         self.optimiser_ = fresh_optimiser(self, self.net)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, session, ctx, lr=self.lr_later if self.learned else None)
-        self.learned += 1
-        return log
+        return train(self, session, ctx, lr=self.lr_later if self.learned else None)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)

@@ -118,7 +118,7 @@ class FR(Learner):
 
     tags: ClassVar[Tags] = Tags(needs_layers=True)
     state: ClassVar[tuple[str, ...]] = (
-        "net", "learned", "prototypes", "base", "factors", "donors_",
+        "net", "prototypes", "base", "factors", "donors_",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -164,9 +164,7 @@ class FR(Learner):
             self._borrow(torch.unique(y))
             batch = self._replayed(session, y, draws)
         n = self.epoch_samples * int(self.prototypes.seen.sum())
-        log = self._train(batch, n // (self.batch_classes * self.batch_samples))
-        self.learned += 1
-        return log
+        return self._train(batch, n // (self.batch_classes * self.batch_samples))
 
     def _keep_covariances(self, session: Session, y: Tensor) -> None:
         """Store a factor for each class of the base session; each is its own donor."""

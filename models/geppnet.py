@@ -52,7 +52,7 @@ class GeppNet(Learner):
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "samples", "learned")
+    state: ClassVar[tuple[str, ...]] = ("net", "samples")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
@@ -65,11 +65,8 @@ class GeppNet(Learner):
         take, y = self.samples.take, self.samples.y
         rng = np.random.default_rng([self.seeds.batches, self.learned])
         if self.learned == 0:
-            log = self.net.learn_base(take, y, self.seeds.init, rng)
-        else:
-            log = self.net.learn(take, y, self.rehearsal.draw(y, len(session.x), rng))
-        self.learned += 1
-        return log
+            return self.net.learn_base(take, y, self.seeds.init, rng)
+        return self.net.learn(take, y, self.rehearsal.draw(y, len(session.x), rng))
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return self.net.outputs(x)

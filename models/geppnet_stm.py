@@ -54,7 +54,7 @@ class GeppNetSTM(Learner):
     answer_from_memory: bool = False
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "samples", "stm_x", "stm_y", "held", "learned")
+    state: ClassVar[tuple[str, ...]] = ("net", "samples", "stm_x", "stm_y", "held")
 
     def __post_init__(self) -> None:
         require(self, self.name, memory=at_least(1, 10_000_000), period=at_least(1))
@@ -81,7 +81,6 @@ class GeppNetSTM(Learner):
             )
         if not self.answer_from_memory:
             self._forget()
-        self.learned += 1
         return log
 
     def _wake_and_sleep(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class GSS(OnlineLearner, NetLearner):
         y = torch.from_numpy(session.y).to(self.device)
         seen = self.exemplars.seen_with(y)
         log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
-        order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
+        order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned + 1))
         for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
         return log

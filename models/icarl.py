@@ -111,7 +111,6 @@ class ICaRL(NetLearner):
         self.exemplars.choose(session, self.features)
         if self.by_means:
             self._remember_means()
-        self.learned += 1
         return log
 
     def _objective(self, new: list[int], old: list[int]) -> Objective:

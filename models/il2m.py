@@ -79,7 +79,6 @@ class IL2M(NetLearner):
         log = self.train(self.exemplars.join(session), ctx)
         self.exemplars.choose(session, partial(eval_features, self.net))
         self._remember(session)
-        self.learned += 1
         return log
 
     @torch.no_grad()

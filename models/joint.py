@@ -71,9 +71,7 @@ class Joint(NetLearner):
             self.loss_classes = self.loss_classes | session.loss_classes
         if self.weights == "fresh":
             self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
-        log = self.train(self._all(session), ctx)
-        self.learned += 1
-        return log
+        return self.train(self._all(session), ctx)
 
     def _all(self, session: Session) -> Session:
         """All samples so far, as one session."""

@@ -107,7 +107,6 @@ class LUCIR(NetLearner):
             stepped=stepped,
         )
         self.exemplars.choose(session, partial(eval_features, self.net))
-        self.learned += 1
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
     @torch.no_grad()

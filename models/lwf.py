@@ -70,7 +70,6 @@ class LwF(NetLearner):
         objective = self._objective(set(session.y.tolist()))
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
         self.exemplars.choose(session, partial(eval_features, self.net))
-        self.learned += 1
         return log
 
     def _objective(self, present: set[int]) -> Objective:

@@ -68,7 +68,6 @@ class MAS(NetLearner):
             sums = sensitivity(self.net, session.x.batch(rows, self.device), classes)
             for total, new in zip(self.importance, sums, strict=True):
                 total.add_(new, alpha=1 / len(session.x))
-        self.learned += 1
         return log
 
     def footprint(self) -> Footprint:

@@ -30,6 +30,4 @@ class MLP(NetLearner):
     tags: ClassVar[Tags] = Tags(multilabel=True, images=True)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train(session, ctx)
-        self.learned += 1
-        return log
+        return self.train(session, ctx)

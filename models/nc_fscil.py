@@ -60,7 +60,7 @@ class NCFSCIL(Learner):
     stop: Stop = field(default_factory=Stop)
     outputs: int | None = None
 
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "prototypes", "frame")
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "prototypes", "frame")
 
     def __post_init__(self) -> None:
         check_training(self)
@@ -83,7 +83,6 @@ class NCFSCIL(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, self._joined(session), ctx, objective=self._loss)
         self.prototypes.add(session)
-        self.learned += 1
         return log
 
     def _joined(self, session: Session) -> Session:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -42,7 +42,7 @@ class Offline(Learner):
         self.mlp.start(spec, seeds, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        return self.mlp.learn(session, ctx)
+        return learn_session(self.mlp, session, ctx)
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return self.mlp.scores(x)

@@ -65,7 +65,7 @@ class RanPAC(Learner):
 
     state: ClassVar[tuple[str, ...]] = (
         "projection", "gram", "targets", "held_gram", "held_targets", "n_held", "weights", "lam_",
-        "learned", "searched",
+        "searched",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -123,7 +123,6 @@ class RanPAC(Learner):
         if self.lam is not None:
             self.lam_ = self.lam
         self._solve()
-        self.learned += 1
         return log | {"lam": self.lam_}
 
     def _project(self, x: Tensor) -> Tensor:

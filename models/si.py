@@ -81,7 +81,6 @@ class SI(NetLearner):
             total += w.clamp(min=0) / ((p.data - was).square() + self.xi)
         for i in range(len(parameters)):
             delattr(self.net, f"path_{i}")
-        self.learned += 1
         return log
 
     def footprint(self) -> Footprint:

@@ -87,7 +87,6 @@ class WA(NetLearner):
         )
         gamma = align(weights.data, old, sorted(present))
         self.exemplars.choose(session, partial(eval_features, self.net))
-        self.learned += 1
         return log | {"gamma": gamma}
 
     def _objective(self, old: list[int], present: list[int]) -> Objective:

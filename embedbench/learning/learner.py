@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -158,6 +159,8 @@ class Learner(ABC):
     """One method. A subclass is a dataclass whose fields are its hyperparameters, nothing else.
 
     State lives in attributes set by `start`; `state` names those that a checkpoint must hold.
+    `learned` is the number of whole sessions before the one at work; the order of the samples
+    depends on it. `start` sets it to 0, `learn_session` counts, every checkpoint holds it.
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
@@ -165,6 +168,7 @@ class Learner(ABC):
     name: ClassVar[str]  # the name on the command line: the stem of the class's file
     tags: ClassVar[Tags] = Tags()
     state: ClassVar[tuple[str, ...]] = ()
+    learned: int = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -205,19 +209,36 @@ class Learner(ABC):
 
         It may hold tensors, NumPy arrays, numbers, strings, bool, None, and lists, tuples and
         dicts (with str or int keys) of them, and nothing else: a checkpoint is data. This method
-        makes such values of the attributes in `state` that are modules, optimisers, random
-        generators (torch's and NumPy's), and of all that has a `state_dict`.
+        makes such values of `learned`, and of the attributes in `state` that are modules,
+        optimisers, random generators (torch's and NumPy's), and of all that has a `state_dict`.
         """
         from .checkpoint_state import take_state
 
-        return {name: copy.deepcopy(take_state(getattr(self, name))) for name in self.state}
+        names = ("learned", *self.state)
+        return {name: copy.deepcopy(take_state(getattr(self, name))) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`; call `start` with the same spec before."""
         from .checkpoint_state import put_state
 
-        for name in self.state:
+        for name in ("learned", *self.state):
             setattr(self, name, put_state(getattr(self, name), copy.deepcopy(state[name])))
+
+
+def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str, Any]:
+    """Let a learner learn its next session, and count it in `learned`; return the log.
+
+    The runner calls it, and so does a learner that holds another one.
+    """
+    number = learner.learned
+    log = learner.learn(session, ctx)
+    if type(number) is not int or learner.learned != number:
+        raise UserError(
+            f"{type(learner).__name__} sets self.learned, in which the runner counts the sessions: "
+            "delete 'self.learned += 1', and give a value of your own another name"
+        )
+    learner.learned = number + 1
+    return log
 
 
 def learns_sessions(learner: Learner) -> bool:

@@ -62,7 +62,7 @@ class NetLearner(Learner):
     images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
 
     def __post_init__(self) -> None:
         check_training(self)

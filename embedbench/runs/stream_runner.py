@@ -27,6 +27,7 @@ from embedbench.learning.learner import (
     Context,
     Learner,
     NoCheckpoint,
+    learn_session,
     learns_sessions,
 )
 from embedbench.learning.online import OnlineLearner
@@ -224,7 +225,7 @@ class _Teacher:
         session, size = self.stream.sessions[number], self.stream.observe_batch
         n = len(session.x)
         if not (self.learner.tags.online and size):
-            yield n, lambda: self.learner.learn(session, self._context(session, seen))
+            yield n, lambda: learn_session(self.learner, session, self._context(session, seen))
             return
         order = np.arange(n)
         if not self.stream.ordered:

@@ -10,7 +10,7 @@ from toy import context
 
 from embedbench.arrays import Bools
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner
+from embedbench.learning.learner import Learner, learn_session
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
@@ -104,7 +104,7 @@ def hierarchy_stream(
 def teach(learner: Learner, sessions: Sequence[Session], spec: StreamSpec, seed: int = 0) -> Any:
     """The learner, started and taught the sessions; its logs."""
     learner.start(spec, Seeds.of(seed), "cpu")
-    return [learner.learn(s, context()) for s in sessions]
+    return [learn_session(learner, s, context()) for s in sessions]
 
 
 def plain_pw_js(scores: Any, y: Bools, seen: Sequence[int]) -> float:

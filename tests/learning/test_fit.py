@@ -16,6 +16,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
@@ -411,9 +412,9 @@ def test_a_new_class_of_few_samples_is_learned(n: int, n_val: int) -> None:
     old, new = [0, 1] * 50, [2] * (n + n_val)
     learner = MLP(units=50, batch_size=16)
     learner.start(StreamSpec((6,), 3), Seeds.of(0), "cpu")
-    learner.learn(session(blobs(old, 6, seed=0), old, n_val=20), context())
+    learn_session(learner, session(blobs(old, 6, seed=0), old, n_val=20), context())
     data = session(blobs(new, 6, seed=1), new, n_val=n_val)
-    log = learner.learn(data, context())
+    log = learn_session(learner, data, context())
     assert log["kept_steps"] >= 30
     assert (learner.scores(data.x.tensor()).argmax(1) == 2).all()
 
@@ -424,9 +425,9 @@ def test_restoring_the_best_of_one_validation_sample_learns_nothing() -> None:
     trap = Stop(min_steps=0, patience=2, monitor="accuracy", ties="earlier")
     learner = MLP(units=50, batch_size=16, stop=trap)
     learner.start(StreamSpec((6,), 3), Seeds.of(0), "cpu")
-    learner.learn(session(blobs(old, 6, seed=0), old, n_val=20), context())
+    learn_session(learner, session(blobs(old, 6, seed=0), old, n_val=20), context())
     data = session(blobs(new, 6, seed=1), new, n_val=1)
-    log = learner.learn(data, context())
+    log = learn_session(learner, data, context())
     assert log["kept_steps"] == 1
     assert (learner.scores(data.x.tensor()).argmax(1) != 2).all()
 
@@ -508,7 +509,7 @@ def two_sessions(state: str, seed: int = 0, **seeds: int) -> MLP:
     learner.start(StreamSpec((6,), 2), Seeds.of(seed, **seeds), "cpu")
     stream = class_stream([[0], [1]], n_train=8)
     for s in stream.sessions:
-        learner.learn(s, context())
+        learn_session(learner, s, context())
     return learner
 
 
@@ -524,7 +525,7 @@ def test_the_first_session_is_the_same_fresh_or_kept() -> None:
     for state in ("fresh", "kept"):
         learner = MLP(units=8, optimiser_state=state, stop=Stop(rule="epochs", epochs=3))
         learner.start(StreamSpec((6,), 2), Seeds.of(0), "cpu")
-        learner.learn(class_stream([[0], [1]]).sessions[0], context())
+        learn_session(learner, class_stream([[0], [1]]).sessions[0], context())
         weights.append(learner.net.state_dict())
     assert equal(*weights)
 

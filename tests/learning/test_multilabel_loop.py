@@ -15,6 +15,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import pw_js, set_loss
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
@@ -59,7 +60,7 @@ def test_future_classes_get_no_gradient_and_old_ones_are_learned_as_absent() -> 
     assert torch.equal(head.bias[2:], start.bias[2:])
     assert (head.weight[:2] != start.weight[:2]).any()
     before = head.bias[:2].detach().clone()
-    learner.learn(STREAM.sessions[1], context())
+    learn_session(learner, STREAM.sessions[1], context())
     assert (head.bias[:2] < before).all()  # the session shows none of them
     assert torch.equal(head.weight[[3, 4, 6]], start.weight[[3, 4, 6]])
 
@@ -246,7 +247,7 @@ def test_joint_on_sessions_that_hold_everything_is_the_last_one_alone() -> None:
     teach(one, [early, first], STREAM.spec)
     two.start(STREAM.spec, Seeds.of(0), "cpu")
     two.learned = 1  # the same order of batches
-    two.learn(first, context())
+    learn_session(two, first, context())
     x = STREAM.eval_sets[0].x.tensor()
     assert torch.equal(one.scores(x), two.scores(x))
     assert np.array_equal(one.samples.y, first.y)

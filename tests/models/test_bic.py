@@ -13,6 +13,7 @@ from toy import class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.bic import BiC, fitted_bias
 from embedbench.streams.stream import Stream, StreamSpec
@@ -25,7 +26,7 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> BiC:
     learner = BiC(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(0), "cpu")
     for part in stream.sessions[:sessions]:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     return learner
 
 
@@ -140,7 +141,7 @@ def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) ->
     assert sorted(where.tolist()) == list(range(len(every)))  # each sample once
     assert torch.equal(every[where], both)
     assert order.tolist() == joined.y[where.numpy()].tolist()
-    log = learner.learn(STREAM.sessions[1], context())
+    log = learn_session(learner, STREAM.sessions[1], context())
     assert log["held_out"] == 4 * size
 
 
@@ -170,7 +171,7 @@ def test_a_kept_hold_out_is_never_trained_on_and_shrinks_with_the_quota(
         ([3, 3], [1, 1, 1, 1], [1, 1, 1, 1, 1]),
         strict=True,
     ):
-        assert learner.learn(part, context())["held_out"] == log
+        assert learn_session(learner, part, context())["held_out"] == log
         assert np.bincount(learner.kept.y).tolist() == kept
         assert np.bincount(learner.exemplars.y).tolist() == stored
         held.append(learner.kept.x)
@@ -203,7 +204,7 @@ def test_a_kept_hold_out_goes_on_from_a_checkpoint() -> None:
     first, other = (taught(STREAM, k, hold_out_kept=True) for k in (2, 0))
     other.load_state_dict(first.state_dict())
     for learner in (first, other):
-        learner.learn(STREAM.sessions[2], context())
+        learn_session(learner, STREAM.sessions[2], context())
     x = STREAM.eval_sets[0].x.tensor()
     assert torch.equal(first.scores(x), other.scores(x))
 

@@ -13,6 +13,7 @@ from toy import class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator
 from embedbench.learning.stopping import Stop
 from embedbench.models.eeil import BALANCED, EEIL
@@ -33,7 +34,7 @@ STREAM = class_stream([[0, 1], [2, 3], [4]])
 def taught(stream: Stream, sessions: int, seed: int = 0, **settings: Any) -> tuple[EEIL, list[Any]]:
     learner = EEIL(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(seed), "cpu")
-    return learner, [learner.learn(part, context()) for part in stream.sessions[:sessions]]
+    return learner, [learn_session(learner, part, context()) for part in stream.sessions[:sessions]]
 
 
 def log_softmax(z: Any) -> Any:
@@ -84,7 +85,7 @@ def test_the_balanced_set_has_equally_many_of_every_class(
     learner, logs = taught(STREAM, 1, memory=memory)
     assert "balanced" not in logs[0]  # nothing old to balance with
     for part, each in zip(STREAM.sessions[1:], counts, strict=True):
-        log = learner.learn(part, context())
+        log = learn_session(learner, part, context())
         balanced = learner.balanced(part)
         n_seen = 4 if each == counts[0] and part is STREAM.sessions[1] else 5
         assert np.bincount(balanced.y).tolist() == [each] * n_seen
@@ -103,8 +104,8 @@ def test_fine_tuning_is_the_plain_algorithm(seed: int) -> None:
     stream = class_stream([[0, 1], [2, 3], [4]], seed=seed)
     learner, plain = taught(stream, 1, seed)[0], taught(stream, 1, seed, finetune_epochs=0)[0]
     for part in stream.sessions[1:2]:
-        learner.learn(part, context())
-        assert "finetune" not in plain.learn(part, context())
+        learn_session(learner, part, context())
+        assert "finetune" not in learn_session(plain, part, context())
     net, teacher = plain.net, copy.deepcopy(plain.net)
     x, y = plain.exemplars.x, plain.exemplars.y
     step = torch.optim.SGD(net.parameters(), lr=0.005, momentum=0.9)
@@ -133,7 +134,7 @@ def test_goes_on_from_a_checkpoint() -> None:
     first, other = taught(STREAM, 2)[0], taught(STREAM, 0)[0]
     other.load_state_dict(first.state_dict())
     for learner in (first, other):
-        learner.learn(STREAM.sessions[2], context())
+        learn_session(learner, STREAM.sessions[2], context())
     x = STREAM.eval_sets[0].x.tensor()
     assert torch.equal(first.scores(x), other.scores(x))
     assert first.footprint()["samples"] == 25 * (6 * 4 + 8)

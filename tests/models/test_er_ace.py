@@ -12,6 +12,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.er import ER
@@ -101,10 +102,10 @@ def test_a_whole_session_replays_earlier_ones_in_every_step() -> None:
     settings: dict[str, Any] = {**SMALL, "batch_size": 16, "stop": Stop(rule="epochs", epochs=1)}
     learner = ERACE(memory=memory, **settings)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(first, context())
+    learn_session(learner, first, context())
     net = mlp_net(6, 8, 2, 3, 0)
     net.load_state_dict(learner.net.state_dict())
-    learner.learn(second, context())
+    learn_session(learner, second, context())
     sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
     x, y = first.x.tensor(), torch.from_numpy(first.y)
     plain_loss(net, x, y, [0, 1, 2]).backward()  # type: ignore[no-untyped-call]  # a draw of all 16

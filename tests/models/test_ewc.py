@@ -18,6 +18,7 @@ from toy import blobs, class_stream, context, session
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import ewc
@@ -182,7 +183,7 @@ def test_weights_of_classes_that_the_loss_does_not_see_are_free() -> None:
     mask = np.array([True, True, False, False])
     learner = EWC(lam=1.0, **SMALL)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(replace(stream.sessions[0], loss_classes=mask), context())
+    learn_session(learner, replace(stream.sessions[0], loss_classes=mask), context())
     for weight in learner.weight[-2:]:  # the head's matrix and bias
         assert (weight[2:] == 0).all()
         assert (weight[:2] > 0).any()
@@ -236,7 +237,7 @@ def test_one_penalty_is_the_sum_of_quadratics(
     monkeypatch.setattr(ewc, "fisher_diagonal", scripted)
     optima = []
     for s in stream.sessions:
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         optima.append([p.detach().clone() for p in learner.net.parameters()])
         theta = [torch.randn(p.shape, generator=draw).requires_grad_() for p in optima[-1]]
         value = penalty(merge, gamma, 7.0, fishers, optima)(theta)
@@ -253,7 +254,7 @@ def test_online_with_gamma_one_is_sum_and_per_session_is_not() -> None:
     for merge in ("sum", "online", "per_session"):
         learner, stream = started(lam=20.0, merge=merge)
         for s in stream.sessions:
-            learner.learn(s, context())
+            learn_session(learner, s, context())
         runs[merge] = torch.cat([p.detach().flatten() for p in learner.net.parameters()])
     assert torch.equal(runs["sum"], runs["online"])
     assert not torch.allclose(runs["sum"], runs["per_session"])
@@ -281,7 +282,7 @@ def test_training_is_gradient_descent_on_loss_and_penalty(
     fishers: list[list[Tensor]] = []
     optima: list[list[Tensor]] = []
     for number, s in enumerate(stream.sessions):
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         x, y, draw = s.x.tensor(), torch.tensor(s.y), generator(seeds.batches, number)
         optimiser = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
         for _ in range(3):
@@ -306,7 +307,7 @@ def test_training_is_gradient_descent_on_loss_and_penalty(
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
     without, _ = started(lam=0.0)
     for s in stream.sessions:
-        without.learn(s, context())
+        learn_session(without, s, context())
     drift = [
         float((a - b).detach().abs().max())
         for a, b in zip(learner.net.parameters(), without.net.parameters(), strict=True)
@@ -323,7 +324,7 @@ def test_lambda_zero_is_the_mlp_bit_for_bit(merge: str, optimiser: str) -> None:
     for learner in learners:
         learner.start(stream.spec, Seeds.of(3), "cpu")
     for s in stream.sessions:
-        logs = [learner.learn(s, context()) for learner in learners]
+        logs = [learn_session(learner, s, context()) for learner in learners]
         assert logs[0] == {**logs[1], "lam": 0.0}
         a, b = (learner.net.state_dict() for learner in learners)
         assert all(torch.equal(a[k], b[k]) for k in a)
@@ -333,9 +334,9 @@ def test_a_larger_lambda_stays_nearer_to_what_matters() -> None:
     moved = []
     for lam in (0.0, 10.0, 100.0):
         learner, stream = started(lam=lam, optimiser="adam")
-        learner.learn(stream.sessions[0], context())
+        learn_session(learner, stream.sessions[0], context())
         weight, anchor = copy.deepcopy(learner.weight), copy.deepcopy(learner.anchor)
-        learner.learn(stream.sessions[1], context())
+        learn_session(learner, stream.sessions[1], context())
         now = list(learner.net.parameters())
         moved.append(
             sum(
@@ -361,7 +362,7 @@ def test_fisher_samples_bound_what_is_looked_at(monkeypatch: pytest.MonkeyPatch)
     for bound, expected in ((4, 4), (10, 10), (99, 10)):
         learner = EWC(lam=1.0, fisher_samples=bound, **SMALL)
         learner.start(StreamSpec((6,), 2), Seeds.of(0), "cpu")
-        learner.learn(data, context())
+        learn_session(learner, data, context())
         x, y = seen[-1]
         assert len(x) == len(y) == expected
         rows = [int((data.x.tensor() == row).all(1).nonzero()) for row in x]
@@ -382,8 +383,8 @@ def searched(values: list[float], **settings: Any) -> tuple[EWC, dict[str, Any],
         next(calls)
         return next(left)
 
-    learner.learn(stream.sessions[0], context(validate))
-    log = learner.learn(stream.sessions[1], context(validate))
+    learn_session(learner, stream.sessions[0], context(validate))
+    log = learn_session(learner, stream.sessions[1], context(validate))
     return learner, log, next(calls)
 
 
@@ -425,7 +426,7 @@ def test_search_ends_on_the_weights_of_its_lambda(optimiser_state: str) -> None:
     )
     fixed, stream = started(lam=100.0, optimiser_state=optimiser_state, optimiser="adam")
     for s in stream.sessions[:2]:
-        fixed.learn(s, context())
+        learn_session(fixed, s, context())
     assert log["lam"] == 100.0
     for a, b in zip(found.net.parameters(), fixed.net.parameters(), strict=True):
         assert torch.equal(a, b)
@@ -436,7 +437,7 @@ def test_search_ends_on_the_weights_of_its_lambda(optimiser_state: str) -> None:
 def test_lambda_stays_after_lam_sessions_searches() -> None:
     learner, stream = started(lam_sessions=2)
     answers = iter([0.9, 0.1, 0.9, 0.9, 0.1, 0.1, 0.9])
-    logs = [learner.learn(s, context(lambda _: next(answers))) for s in stream.sessions]
+    logs = [learn_session(learner, s, context(lambda _: next(answers))) for s in stream.sessions]
     assert [log["lam"] for log in logs] == [0.0, 5e3, 2.5e3, 2.5e3]  # each begins at lam_start
     assert ["search" in log for log in logs] == [False, True, True, False]
     assert next(answers, None) is None
@@ -445,7 +446,9 @@ def test_lambda_stays_after_lam_sessions_searches() -> None:
 def test_without_validation_data_lambda_stays_and_the_search_is_put_off() -> None:
     learner, stream = started(lam_sessions=1)
     answers = iter([math.nan, math.nan, 0.9, 0.9])
-    logs = [learner.learn(s, context(lambda _: next(answers))) for s in stream.sessions[:3]]
+    logs = [
+        learn_session(learner, s, context(lambda _: next(answers))) for s in stream.sessions[:3]
+    ]
     assert [log["lam"] for log in logs] == [0.0, 0.0, 1e4]
     assert logs[1]["search"] == "no validation data"
 
@@ -455,7 +458,7 @@ def test_without_validation_data_a_session_is_learned_once() -> None:
     unsure, _, _ = searched([math.nan] * 2)
     plain, stream = started(lam=0.0)
     for s in stream.sessions[:2]:
-        plain.learn(s, context())
+        learn_session(plain, s, context())
     for a, b in zip(unsure.net.parameters(), plain.net.parameters(), strict=True):
         assert torch.equal(a, b)
 
@@ -464,7 +467,7 @@ def test_search_refuses_test_data_before_it_trains() -> None:
     learner, stream = started()
     before = copy.deepcopy(learner.net.state_dict())
     with pytest.raises(UserError, match=r"test data; fix it with --set ewc\.lam"):
-        learner.learn(stream.sessions[0], context(lambda _: 1.0, validation="test"))
+        learn_session(learner, stream.sessions[0], context(lambda _: 1.0, validation="test"))
     assert all(torch.equal(before[k], v) for k, v in learner.net.state_dict().items())
 
 
@@ -475,7 +478,7 @@ def test_a_fixed_lambda_may_see_test_data_stop_it_but_never_asks() -> None:
         raise AssertionError("a fixed λ needs no validation")
 
     for s in stream.sessions:
-        log = learner.learn(s, context(never, validation="test"))
+        log = learn_session(learner, s, context(never, validation="test"))
     assert log["lam"] == 3.0
 
 
@@ -497,12 +500,12 @@ def test_past_validation_chooses_the_lambda_with_the_best_mean_over_all(seed: in
     grid: dict[str, Any] = {"lam_start": 100.0, "lam_decay": 0.1}
     learner, _ = started(past_validation=True, **grid, stream=stream)
     first, second = stream.sessions[:2]
-    learner.learn(first, context())
-    log = learner.learn(second, context())
+    learn_session(learner, first, context())
+    log = learn_session(learner, second, context())
     for tried in log["search"]:
         alone, _ = started(lam=tried["lam"], stream=stream)
-        alone.learn(first, context())
-        alone.learn(second, context())
+        learn_session(alone, first, context())
+        learn_session(alone, second, context())
         mean = np.mean(accuracies(alone, [first, second]))
         assert tried["validation_accuracy"] == pytest.approx(mean)
     best = max(log["search"], key=lambda t: t["validation_accuracy"])
@@ -517,7 +520,7 @@ def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keep
     stop = Stop(patience=0, min_steps=1, epochs=5, monitor="accuracy")
     learner, _ = started(past_validation=True, lam=1.0, stop=stop, stream=stream)
     for i, s in enumerate(stream.sessions, 1):
-        log = learner.learn(s, context())
+        log = learn_session(learner, s, context())
         assert log["best"] == pytest.approx(np.mean(accuracies(learner, stream.sessions[:i])))
     rows = sum(len(s.val_x) for s in stream.sessions)
     assert learner.footprint()["samples"] == rows * (6 * 4 + 8)
@@ -529,7 +532,7 @@ def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keep
 def test_past_validation_refuses_test_data() -> None:
     learner, stream = started(lam=1.0, past_validation=True)
     with pytest.raises(UserError, match="its test data"):
-        learner.learn(stream.sessions[0], context(validation="test"))
+        learn_session(learner, stream.sessions[0], context(validation="test"))
 
 
 # --- sizes and refusals ---

@@ -14,6 +14,7 @@ from torch.nn.functional import elu, log_softmax
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.fearnet import MPFC, Codes, FearNet, recall
 from embedbench.streams.stream import Stream, StreamSpec
@@ -29,7 +30,7 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> tuple[FearNet, lis
     short |= {"base": EPOCHS, "sleep": EPOCHS}
     learner = FearNet(**{**short, **settings})
     learner.start(stream.spec, SEEDS, "cpu")
-    return learner, [learner.learn(s, toy.context()) for s in stream.sessions[:sessions]]
+    return learner, [learn_session(learner, s, toy.context()) for s in stream.sessions[:sessions]]
 
 
 def right(learner: FearNet, stream: Stream, sets: slice) -> float:
@@ -169,7 +170,7 @@ def test_pseudo_samples_are_as_many_as_hc_has_a_class() -> None:
     stream = toy.class_stream(ONE_BY_ONE)
     learner, _ = taught(stream, 3)
     few = toy.session(toy.blobs([3] * 5, 6, 9), [3] * 5)
-    learner.learn(few, toy.context())
+    learn_session(learner, few, toy.context())
     assert learner._each() == 23
     learner.pseudo = 4
     assert learner._each() == 4
@@ -182,7 +183,7 @@ def test_a_class_that_comes_again_has_a_gaussian_of_both_kinds_of_samples() -> N
     codes: list[Any] = []
     renew = learner.codes.renew
     learner.codes.renew = lambda c, y: (codes.append((c, y)), renew(c, y))[1]  # type: ignore[method-assign,func-returns-value]
-    learner.learn(toy.session(again, [1] * 10), toy.context())
+    learn_session(learner, toy.session(again, [1] * 10), toy.context())
     ((taken, y),) = codes
     assert torch.bincount(y).tolist() == [30, 40]
     with torch.no_grad():
@@ -198,8 +199,8 @@ def test_a_state_between_sleeps_goes_on_alike() -> None:
     x = torch.cat([e.x.tensor() for e in stream.eval_sets])
     for session in stream.sessions[2:]:  # the last one ends with a sleep
         assert torch.equal(old.scores(x), new.scores(x))
-        old.learn(session, toy.context())
-        new.learn(session, toy.context())
+        learn_session(old, session, toy.context())
+        learn_session(new, session, toy.context())
     assert torch.equal(old.scores(x), new.scores(x))
     assert not len(new.hc_y)
 

@@ -12,6 +12,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.fel import FEL, expansion
 from embedbench.streams.stream import StreamSpec
@@ -54,7 +55,7 @@ def test_connections_and_signs_are_drawn_evenly() -> None:
 def test_training_moves_all_but_the_fixed_layer() -> None:
     learner = started()
     before = {k: v.clone() for k, v in learner.net.state_dict().items()}
-    learner.learn(class_stream([[0, 1, 2]]).sessions[0], context())
+    learn_session(learner, class_stream([[0, 1, 2]]).sessions[0], context())
     moved = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, before[k])}
     assert moved == {"hidden.weight", "hidden.bias", "head.weight", "head.bias"}
     assert (before["bias"] == 0).all()
@@ -152,7 +153,7 @@ def test_the_optimiser_is_fresh_unless_kept() -> None:
     for state in ("fresh", "kept"):
         learner = started(optimiser_state=state, stop=Stop(rule="epochs", epochs=2))
         for s in stream.sessions:
-            log = learner.learn(s, context())
+            log = learn_session(learner, s, context())
         assert log["epochs"] == 2
         found[state] = learner
     assert not torch.equal(weights(found["fresh"]), weights(found["kept"]))
@@ -176,9 +177,9 @@ def test_later_sessions_have_their_own_rate(state: str) -> None:
             optimiser_state=state,
             stop=once,
         )
-        learner.learn(stream.sessions[0], context())
+        learn_session(learner, stream.sessions[0], context())
         before = weights(learner)
-        learner.learn(stream.sessions[1], context())
+        learn_session(learner, stream.sessions[1], context())
         moved[rate] = (before, weights(learner) - before)
     assert torch.equal(moved[None][0], moved[0.02][0])  # the first session has `lr`
     assert torch.equal(moved[None][1], moved[0.1][1])

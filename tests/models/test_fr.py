@@ -17,7 +17,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context
+from embedbench.learning.learner import Context, learn_session
 from embedbench.learning.prototypes import Classifier
 from embedbench.models._gaussians import draw, factor, most_alike
 from embedbench.models.fr import (
@@ -163,8 +163,8 @@ def test_weights_of_paper_and_code(name: str | None, expected: tuple[float, ...]
 def test_the_loss_is_the_weighted_sum_over_terms_and_layers() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner = started(stream.spec, w_cos=0.3, w_novel=0.7, w_class=0.5, w_same=2.0, w_different=3.0)
-    assert learner.learn(stream.sessions[0], CONTEXT)["losses"]["novel"] == 0
-    log = learner.learn(stream.sessions[1], CONTEXT)
+    assert learn_session(learner, stream.sessions[0], CONTEXT)["losses"]["novel"] == 0
+    log = learn_session(learner, stream.sessions[1], CONTEXT)
     assert log["losses"]["novel"] > 0
     assert learner._weights().tolist() == pytest.approx([0.3, 0.7, 0.5, 2.0, 3.0])
     weighted = zip((0.3, 0.7, 0.5, 2.0, 3.0), log["losses"].values(), strict=True)
@@ -190,9 +190,9 @@ def learner_of_layer(learner: FR, k: int) -> FR:
 def test_only_the_modules_are_trained() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner = started(stream.spec)
-    learner.learn(stream.sessions[0], CONTEXT)
+    learn_session(learner, stream.sessions[0], CONTEXT)
     before = copy.deepcopy(learner.state_dict())
-    learner.learn(stream.sessions[1], CONTEXT)
+    learn_session(learner, stream.sessions[1], CONTEXT)
     after = learner.state_dict()
     assert not torch.equal(before["net"]["mix.leave.weight"], after["net"]["mix.leave.weight"])
     assert torch.equal(before["prototypes"]["rows"][:4], after["prototypes"]["rows"][:4])
@@ -205,7 +205,7 @@ def test_no_gradient_reaches_prototypes_gaussians_or_features() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner = started(stream.spec)
     for part in stream.sessions[:2]:
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
     novel, draws = stream.sessions[1], torch.Generator().manual_seed(0)
     tables, y = learner._replayed(novel, torch.from_numpy(novel.y), draws)()
     held = [tables, learner.factors, *learner.prototypes.buffers()]
@@ -237,11 +237,11 @@ def test_a_class_that_comes_again_moves_its_mean_and_a_base_class_keeps_its_cova
     learner = started(stream.spec, epochs=1)
     base, novel, other = stream.sessions
     for part in (base, novel):
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
     factors, mean = learner.factors.clone(), learner.prototypes.means()
     # samples of class 4 are said to be of 0, a base class, and of 3, a novel one
     for c in (0, 3):
-        learner.learn(replace(other, y=np.full(len(other.y), c)), CONTEXT)
+        learn_session(learner, replace(other, y=np.full(len(other.y), c)), CONTEXT)
         own = 20 if c == 0 else 5
         expected = (own * mean[c] + 5 * other.x.tensor().mean(0)) / (own + 5)
         torch.testing.assert_close(learner.prototypes.means()[c], expected)
@@ -303,7 +303,7 @@ def test_novel_classes_borrow_from_the_two_base_classes_most_alike_in_each_layer
     learner = started(stream.spec, epochs=1)
     data: dict[int, Any] = {}
     for part in stream.sessions:
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
         x = part.x.numpy()
         data |= {c: x[part.y == c] for c in part.classes.tolist()}
     base = [0, 1, 3, 6]  # by label, as the factors are kept
@@ -324,7 +324,7 @@ def test_fewer_base_classes_than_donors() -> None:
     stream = few_shot_stream([[0], [1]], layers=1)
     learner = started(stream.spec, donors=3)
     for part in stream.sessions:
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
     assert (learner.donors_ == 0).all()
     assert most_alike(normal(1, 2, 4), normal(1, 2, 4), 2).shape == (1, 1, 2)
 
@@ -360,7 +360,7 @@ def test_batches_of_a_later_session_are_draws_and_its_shots() -> None:
     stream = few_shot_stream(GROUPS, layers=1, shots=5)
     learner = started(stream.spec, epochs=1, batch_classes=3, batch_samples=4)
     for part in stream.sessions[:2]:
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
     novel = stream.sessions[1]
     draws = torch.Generator().manual_seed(0)
     batch = learner._replayed(novel, torch.from_numpy(novel.y), draws)
@@ -389,7 +389,7 @@ def test_steps_and_learning_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.optim.SGD, "step", watched)
     stream = few_shot_stream(GROUPS, layers=1)
     learner = started(stream.spec, batch_classes=4, batch_samples=8, epoch_samples=30)
-    logs = [learner.learn(part, CONTEXT) for part in stream.sessions]
+    logs = [learn_session(learner, part, CONTEXT) for part in stream.sessions]
     # 30 samples for each of 4, 6 and 7 classes, in batches of 32
     assert [log["steps"] for log in logs] == [10 * 3, 10 * 5, 10 * 6]
     schedule = [0.1] * 6 + [0.01, 0.001, 1e-4, 1e-5]
@@ -405,7 +405,7 @@ def test_the_ensemble_averages_over_layers(ensemble: str) -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner = started(stream.spec, ensemble=ensemble)
     for part in stream.sessions[:2]:
-        learner.learn(part, CONTEXT)
+        learn_session(learner, part, CONTEXT)
     x = stream.eval_sets[0].x.tensor()
     rows = learner.prototypes.rows[:6]
     with torch.no_grad():

@@ -14,6 +14,7 @@ from toy import Array, class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.sample_store import Store
 from embedbench.models._rehearsal import Rehearsal
 from embedbench.models._som import Som
@@ -65,7 +66,7 @@ def test_geppnet_is_the_plain_algorithm(seed: int, permuted: bool) -> None:
     learner, plain, stored = GeppNet(**BRIEF), PlainSom(SOM, 6, 4), Stored()
     learner.start(stream.spec, seeds, "cpu")
     for number, s in enumerate(stream.sessions):
-        log = learner.learn(s, context())
+        log = learn_session(learner, s, context())
         stored.add(s.x.numpy(), s.y)
         rng = np.random.default_rng([seeds.batches, number])
         if number == 0:
@@ -97,7 +98,7 @@ def test_geppnet_stm_is_the_plain_algorithm(
     plain, stored = PlainSom(SOM, 6, 4), Stored()
     learner.start(stream.spec, seeds, "cpu")
     for number, s in enumerate(stream.sessions):
-        log = learner.learn(s, context())
+        log = learn_session(learner, s, context())
         stored.add(s.x.numpy(), s.y)
         rng = np.random.default_rng([seeds.batches, number])
         if number == 0:
@@ -134,7 +135,7 @@ def test_the_memory_is_emptied_when_the_session_ends() -> None:
     learner = GeppNetSTM(**BRIEF, period=40, sleep=40)
     learner.start(stream.spec, Seeds.of(0), "cpu")
     for s in stream.sessions:
-        log = learner.learn(s, context())
+        log = learn_session(learner, s, context())
         assert learner.held == 0
         assert not learner.stm_x.any()
     assert log["novelty"] > 0  # it was in use
@@ -144,9 +145,9 @@ def test_awake_it_only_remembers() -> None:
     stream = stream_of(0, False)
     learner = GeppNetSTM(**BRIEF, period=121)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(stream.sessions[0], context())
+    learn_session(learner, stream.sessions[0], context())
     before = [t.clone() for t in (learner.net.W, learner.net.V, learner.net.b)]
-    log = learner.learn(stream.sessions[1], context())
+    log = learn_session(learner, stream.sessions[1], context())
     assert log["novelty"] > 0
     assert log["sleep_novelty"] == []
     after = (learner.net.W, learner.net.V, learner.net.b)

@@ -17,6 +17,7 @@ from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import FIRST, GSS, most_alike, select
@@ -170,7 +171,7 @@ def test_a_whole_session_is_offered_when_it_has_ended_in_random_order() -> None:
     stream = class_stream([[0, 1], [2]], n_train=12)
     learner = GSS(memory=Memory(total=8, select="gradients"), **SMALL)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(stream.sessions[0], context())
+    learn_session(learner, stream.sessions[0], context())
     assert {*learner.exemplars.y.tolist()} == {0, 1}  # the first 8 in the file are of class 0
     assert learner.offered == 8  # batches of 3 of 24 samples
 

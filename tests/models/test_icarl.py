@@ -15,6 +15,7 @@ from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
@@ -76,7 +77,7 @@ def test_the_whole_algorithm_written_plainly() -> None:
     old: list[int] = []
     kept_x, kept_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)
     for number, s in enumerate(stream.sessions):
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         new = sorted(set(s.y.tolist()))
         teacher = copy.deepcopy(net)
         x = torch.cat([s.x.tensor(), kept_x])
@@ -127,7 +128,7 @@ def test_nearest_mean_of_exemplars_by_hand() -> None:
     learner = ICaRL(layers=0, memory=Memory(select="all"), **SMALL)
     learner.start(StreamSpec((2,), 3), SEEDS, "cpu")
     x = np.array([[9, 0], [0, 1], [-1, 0], [-5, 0]], np.float32)
-    learner.learn(session(x, [0, 0, 2, 2]), context())
+    learn_session(learner, session(x, [0, 0, 2, 2]), context())
     angle = torch.deg2rad(torch.tensor([110.0, 115.0, 45.0]))
     scores = learner.scores(4 * torch.stack([angle.cos(), angle.sin()], 1))
     cosine = torch.cos(torch.deg2rad(torch.tensor([[65.0, 70.0], [70.0, 65.0], [0.0, 135.0]])))
@@ -139,9 +140,9 @@ def test_the_means_follow_the_network() -> None:
     stream = class_stream([[0, 1], [2, 3]], n_train=12)
     learner = ICaRL(**SMALL)
     learner.start(stream.spec, SEEDS, "cpu")
-    learner.learn(stream.sessions[0], context())
+    learn_session(learner, stream.sessions[0], context())
     before = learner.means.clone()
-    learner.learn(stream.sessions[1], context())
+    learn_session(learner, stream.sessions[1], context())
     assert not torch.allclose(before[0], learner.means[0])
     phi = learner.features(learner.exemplars.x[learner.exemplars.y == 0])
     torch.testing.assert_close(learner.means[0], phi.mean(0) / phi.mean(0).norm())

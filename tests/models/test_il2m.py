@@ -14,6 +14,7 @@ from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.il2m import IL2M, class_means
 from embedbench.models.mlp import MLP
@@ -102,7 +103,7 @@ def test_the_statistics_are_their_definitions() -> None:
     confidence: dict[int, float] = {}
     seen: list[int] = []
     for number, s in enumerate(stream.sessions):
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         seen += [int(c) for c in s.classes]
         p = softmax_over(learner.net, s.x.tensor(), seen)
         for c in map(int, s.classes):
@@ -139,7 +140,7 @@ def test_without_exemplars_it_is_the_mlp() -> None:
     for learner in learners:
         learner.start(stream.spec, SEEDS, "cpu")
         for s in stream.sessions:
-            learner.learn(s, context())
+            learn_session(learner, s, context())
     a, b = (list(learner.net.parameters()) for learner in learners)
     assert all(torch.equal(p, q) for p, q in zip(a, b, strict=True))
     x = torch.cat([e.x.tensor() for e in stream.eval_sets])
@@ -153,7 +154,7 @@ def test_old_classes_win_back_samples() -> None:
     learner = IL2M(memory=Memory(per_class=3), units=32)
     learner.start(stream.spec, SEEDS, "cpu")
     for s in stream.sessions:
-        learner.learn(s, context())
+        learn_session(learner, s, context())
     test = stream.eval_sets[0]
     x, y = test.x.tensor(), torch.from_numpy(test.y)
     plain = learner.net(x).argmax(1)

@@ -13,6 +13,7 @@ from toy import class_stream, context
 from embedbench.cli import list_entries
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
@@ -39,7 +40,7 @@ def taught(stream: Stream, **settings: Any) -> Joint:
     learner = Joint(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(0), "cpu")
     for part in stream.sessions:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     return learner
 
 

@@ -14,6 +14,7 @@ from toy import class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.lucir import LUCIR, ranking
 from embedbench.streams.stream import Stream
@@ -26,7 +27,7 @@ def taught(stream: Stream, sessions: int, **settings: Any) -> LUCIR:
     learner = LUCIR(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(0), "cpu")
     for part in stream.sessions[:sessions]:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     return learner
 
 
@@ -67,7 +68,7 @@ def test_imprinted_vectors_are_where_learning_begins(monkeypatch: pytest.MonkeyP
 def test_vectors_of_old_classes_stand_still(settings: dict[str, Any]) -> None:
     learner = taught(STREAM, 1, **settings)
     before = learner.net.theta.detach().clone()
-    learner.learn(STREAM.sessions[1], context())
+    learn_session(learner, STREAM.sessions[1], context())
     after = learner.net.theta.detach()
     assert torch.equal(after[:2], before[:2])
     assert not torch.equal(after[2:4], before[2:4])
@@ -108,7 +109,7 @@ def test_the_loss_a_sample_at_a_time() -> None:
 def test_lambda_grows_with_the_share_of_old_classes() -> None:
     learner = LUCIR(**SMALL)
     learner.start(STREAM.spec, Seeds.of(0), "cpu")
-    found = [learner.learn(s, context())["lam"] for s in STREAM.sessions]
+    found = [learn_session(learner, s, context())["lam"] for s in STREAM.sessions]
     assert found == pytest.approx([0, 5 * math.sqrt(2 / 2), 5 * math.sqrt(4 / 1)])
 
 

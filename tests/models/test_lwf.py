@@ -15,6 +15,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.lwf import LwF
@@ -50,7 +51,7 @@ def taught(stream: Stream, seed: int, **settings: Any) -> LwF:
     learner = LwF(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(seed), "cpu")
     for part in stream.sessions:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     return learner
 
 

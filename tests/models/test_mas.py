@@ -11,6 +11,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import mas
@@ -79,7 +80,7 @@ def test_importance_and_weights_are_those_of_a_naive_loop(
     learner = MAS(**SMALL, lam=0.5)
     learner.start(stream.spec, Seeds.of(seed), "cpu")
     for part in stream.sessions:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     net, importance = plain(stream, seed, 0.5)
     for found, expected in zip(learner.importance, importance, strict=True):
         assert float(expected.max()) > 1e-3
@@ -92,7 +93,7 @@ def test_between_sessions_only_importance_is_held() -> None:
     stream = class_stream([[0, 1], [2]])
     learner = MAS(**SMALL)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(stream.sessions[0], context())
+    learn_session(learner, stream.sessions[0], context())
     size = sum(p.numel() * 4 for p in learner.net.parameters())
     assert learner.footprint() == {"parameters": size, "importance": size}
 

@@ -16,6 +16,7 @@ from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.mir import MIR, growth
@@ -119,9 +120,9 @@ def test_a_whole_session_replays_the_worst_of_earlier_ones() -> None:
     settings: dict[str, Any] = {**SMALL, "batch_size": 8, "stop": Stop(rule="epochs", epochs=1)}
     learner = MIR(memory=Memory(total=50, select="reservoir"), candidates=2, **settings)
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    learner.learn(first, context())
+    learn_session(learner, first, context())
     net = deepcopy(learner.net).train()
-    learner.learn(second, context())
+    learn_session(learner, second, context())
     cross_entropy(net(second.x.tensor()), torch.from_numpy(second.y)).backward()
     x, y = first.x.tensor(), torch.from_numpy(first.y)
     grown = interference(net, 0.1, x, y)

@@ -19,7 +19,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.learning.cosine_network import CosineNet
 from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Learner
+from embedbench.learning.learner import Learner, learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
@@ -68,7 +68,7 @@ def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
         x = torch.cat([s.x.tensor(), learner.exemplars.x])
         y = torch.cat([torch.from_numpy(s.y), learner.exemplars.y]).float()
         seen = [c for part in STREAM.sessions[: t + 1] for c in part.classes]
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
         draw = generator(Seeds.of(0).batches, t)
         for _ in range(3):
@@ -147,7 +147,7 @@ def test_agems_gradient_never_raises_the_loss_on_old_classes(
 
     monkeypatch.setattr(AGEM, "_set_gradient", watched)
     learner.stop = Stop(rule="epochs", epochs=25)  # type: ignore[misc]  # of this session alone
-    learner.learn(stream.sessions[1], context())
+    learn_session(learner, stream.sessions[1], context())
     assert len(dots) == 25
     assert min(raw) < 0  # there was something to project
     assert min(dots) > -1e-6
@@ -215,7 +215,7 @@ def test_eta_is_learned_begins_anew_and_does_not_change_the_answer() -> None:
     learner.start(STREAM.spec, Seeds.of(0), "cpu")
     ends = []
     for s in STREAM.sessions:
-        learner.learn(s, context())
+        learn_session(learner, s, context())
         ends.append(learner.net.eta.item())
     assert begins == [1.0] * 4
     assert all(abs(e - 1) > 1e-3 for e in ends)
@@ -283,7 +283,7 @@ def test_lucirs_lambda_frozen_vectors_and_imprinting() -> None:
     for s in STREAM.sessions:
         before = learner.net.theta.detach().clone()
         old = sorted(learner.exemplars.classes)
-        lams.append(learner.learn(s, context())["lam"])
+        lams.append(learn_session(learner, s, context())["lam"])
         assert torch.equal(learner.net.theta.detach()[old], before[old])
     assert lams == pytest.approx([0, 5 * math.sqrt(2 / 3), 5 * math.sqrt(5 / 2), 5 * math.sqrt(7)])
     fresh = LUCIR(units=8, stop=Stop(rule="epochs", epochs=3))
@@ -344,7 +344,7 @@ def test_bics_targets_hold_out_and_pairs() -> None:
     expected = entropy((learner.net(x) * scale + shift).detach(), targets, [0, 1, 2, 3, 5, 6, 7])
     assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
     learner.biases = torch.stack([torch.tensor([1.0, 0.0]), first])
-    learner.learn(STREAM.sessions[2], context())
+    learn_session(learner, STREAM.sessions[2], context())
     assert torch.equal(learner.biases[1], first)  # an older pair stays
     assert learner.biases[2].tolist() != [1, 0]
 

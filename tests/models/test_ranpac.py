@@ -13,6 +13,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
 from embedbench.streams.stream import Session, StreamSpec
@@ -35,7 +36,7 @@ def test_it_is_ridge_regression_on_all_sessions(seed: int, lam: float) -> None:
     stream = class_stream([[0, 1], [2], [3]], seed=seed, spread=1.0)
     learner = started(n_classes=4, lam=lam)
     for part in stream.sessions:
-        assert learner.learn(part, context())["lam"] == lam
+        assert learn_session(learner, part, context())["lam"] == lam
     h = np.concatenate([projected(learner, s.x.tensor()) for s in stream.sessions])
     y = np.concatenate([s.y for s in stream.sessions])
     known = Ridge(alpha=lam, fit_intercept=False, solver="cholesky").fit(h, np.eye(4)[y])
@@ -50,7 +51,7 @@ def test_lambda_has_the_least_squared_error_on_a_fifth(seed: int, projections: i
     y = np.resize([0, 1, 2], 30)
     given = session(blobs(y, 6, seed, spread=2.0), y)
     learner = started(projections=projections)
-    log = learner.learn(given, context())
+    log = learn_session(learner, given, context())
     order = torch.randperm(30, generator=generator(Seeds.of(0).batches, 0)).numpy()
     h, true = projected(learner, given.x.tensor())[order], np.eye(3)[y[order]]
     errors = []
@@ -69,11 +70,12 @@ def test_by_the_authors_rule_lambda_is_picked_anew_in_each_session() -> None:
     y = np.resize([0, 1, 2], 60)
     easy, hard = (session(blobs(y, 6, 0, spread=s), y) for s in (0.01, 3.0))
     learner = started(lam_rule="session")
-    first, second = learner.learn(easy, context()), learner.learn(hard, context())
+    first, second = learn_session(learner, easy, context()), learn_session(learner, hard, context())
     assert first["lam"] < second["lam"]
     other = started(lam_rule="session")
-    other.learn(hard, context())
-    assert other.learn(hard, context())["lam"] == second["lam"]  # what came before is no matter
+    learn_session(other, hard, context())
+    # what came before is no matter
+    assert learn_session(other, hard, context())["lam"] == second["lam"]
 
 
 @pytest.mark.parametrize("projections", [12, 40])
@@ -85,7 +87,7 @@ def test_later_choices_have_the_error_on_all_held_out_samples(seed: int, project
     for k, (labels, spread) in enumerate((([0, 1], 0.5), ([2], 3.0), ([3], 0.1), ([1, 3], 2.0))):
         y = np.resize(labels, 25)
         part = session(blobs(y, 6, 10 * seed + k, spread=spread), y)
-        log = learner.learn(part, context())
+        log = learn_session(learner, part, context())
         order = torch.randperm(25, generator=generator(Seeds.of(0).batches, k)).numpy()
         h, true = projected(learner, part.x.tensor())[order], np.eye(4)[y[order]]
         fitted.append((h[:20], true[:20]))
@@ -112,8 +114,8 @@ def test_a_last_session_of_few_samples_does_not_decide() -> None:
     last = {}
     for rule in ("all", "session"):
         learner = started(n_classes=4, lam_rule=rule)
-        first = learner.learn(many, context())["lam"]
-        last[rule] = learner.learn(few, context())["lam"] / first
+        first = learn_session(learner, many, context())["lam"]
+        last[rule] = learn_session(learner, few, context())["lam"] / first
     assert 0.1 <= last["all"] <= 10
     assert last["session"] <= 1e-3
 
@@ -122,14 +124,15 @@ def test_lambda_stays_after_lam_sessions_choices() -> None:
     y = np.resize([0, 1, 2], 60)
     easy, hard = (session(blobs(y, 6, 0, spread=s), y) for s in (0.01, 3.0))
     learner = started(lam_sessions=1)
-    first = learner.learn(one_sample(0), context())["lam"]  # nothing to choose it on: no choice
-    chosen = learner.learn(easy, context())
-    kept = learner.learn(hard, context())
+    # nothing to choose it on: no choice
+    first = learn_session(learner, one_sample(0), context())["lam"]
+    chosen = learn_session(learner, easy, context())
+    kept = learn_session(learner, hard, context())
     assert first == 1.0 != chosen["lam"]
     assert kept == {"lam": chosen["lam"]}
     every = started()
-    every.learn(easy, context())
-    assert every.learn(hard, context())["lam"] > chosen["lam"]
+    learn_session(every, easy, context())
+    assert learn_session(every, hard, context())["lam"] > chosen["lam"]
 
 
 def one_sample(y: int) -> Session:
@@ -139,18 +142,18 @@ def one_sample(y: int) -> Session:
 def test_a_session_of_one_sample_keeps_lambda() -> None:
     learner = started()
     y = np.resize([0, 1, 2], 30)
-    before = learner.learn(session(blobs(y, 6, 0, spread=2.0), y), context())["lam"]
+    before = learn_session(learner, session(blobs(y, 6, 0, spread=2.0), y), context())["lam"]
     assert before != 1.0
-    assert learner.learn(one_sample(2), context()) == {"lam": before}
-    assert started().learn(one_sample(2), context()) == {"lam": 1.0}
+    assert learn_session(learner, one_sample(2), context()) == {"lam": before}
+    assert learn_session(started(), one_sample(2), context()) == {"lam": 1.0}
 
 
 def test_lambda_rises_until_the_sum_can_be_factored() -> None:
     learner = started(lam=0.0)
-    assert learner.learn(one_sample(1), context())["lam"] >= LAMBDAS[0]  # G has rank 1
+    assert learn_session(learner, one_sample(1), context())["lam"] >= LAMBDAS[0]  # G has rank 1
     assert torch.isfinite(learner.scores(torch.ones(1, 6))).all()
     y = np.resize([0, 1, 2], 90)
-    assert learner.learn(session(blobs(y, 6, 0, spread=2.0), y), context())["lam"] == 0.0
+    assert learn_session(learner, session(blobs(y, 6, 0, spread=2.0), y), context())["lam"] == 0.0
 
 
 def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> None:
@@ -158,8 +161,8 @@ def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> 
     given = session(blobs(y, 6, 0), y)
     back = replace(given, x=given.x.select(np.arange(len(y))[::-1]), y=y[::-1].copy())
     one, other = started(), started(lam=5.0)
-    one.learn(given, context())
-    other.learn(back, context())
+    learn_session(one, given, context())
+    learn_session(other, back, context())
     gram, targets = one.gram + one.held_gram, one.targets + one.held_targets
     torch.testing.assert_close(gram, other.gram)
     torch.testing.assert_close(targets, other.targets)

@@ -11,6 +11,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
@@ -31,7 +32,7 @@ def taught(stream: Stream, seed: int = 0, **settings: Any) -> SI:
     learner = SI(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(seed), "cpu")
     for part in stream.sessions:
-        learner.learn(part, context())
+        learn_session(learner, part, context())
     return learner
 
 
@@ -87,7 +88,7 @@ def test_without_strength_it_is_the_mlp() -> None:
     learner, mlp = taught(stream, c=0.0), MLP(**SMALL)
     mlp.start(stream.spec, Seeds.of(0), "cpu")
     for part in stream.sessions:
-        mlp.learn(part, context())
+        learn_session(mlp, part, context())
     x = stream.sessions[0].x.tensor()
     assert torch.equal(learner.scores(x), mlp.scores(x))
 
@@ -96,7 +97,7 @@ def test_a_strong_penalty_keeps_weights_that_mattered() -> None:
     stream = class_stream([[0, 1], [2]])
     first = SI(**SMALL)
     first.start(stream.spec, Seeds.of(0), "cpu")
-    first.learn(stream.sessions[0], context())
+    learn_session(first, stream.sessions[0], context())
     moves = []
     for c in (0.0, 100.0):
         learner = taught(stream, c=c)
@@ -117,11 +118,11 @@ def test_a_path_ends_where_its_best_epoch_ended() -> None:
     settings = {"lr": 0.3, "units": 16}
     learner = SI(**{**SMALL, **settings, "stop": Stop(epochs=12, min_steps=0, patience=20)})
     learner.start(stream.spec, Seeds.of(0), "cpu")
-    log = learner.learn(session, context())
+    log = learn_session(learner, session, context())
     assert log["kept_epoch"] < log["epochs"] == 12
     stopped = SI(**{**SMALL, **settings, "stop": Stop(rule="epochs", epochs=log["kept_epoch"])})
     stopped.start(stream.spec, Seeds.of(0), "cpu")
-    stopped.learn(session, context())
+    learn_session(stopped, session, context())
     for found, expected in zip(learner.importance, stopped.importance, strict=True):
         assert torch.equal(found, expected)
 

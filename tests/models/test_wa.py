@@ -13,6 +13,7 @@ from toy import class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models import wa
 from embedbench.models.wa import WA, align
@@ -25,7 +26,7 @@ STREAM = class_stream([[0, 1], [2, 3], [4]])
 def taught(stream: Stream, sessions: int, seed: int = 0, **settings: Any) -> tuple[WA, list[Any]]:
     learner = WA(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(seed), "cpu")
-    return learner, [learner.learn(part, context()) for part in stream.sessions[:sessions]]
+    return learner, [learn_session(learner, part, context()) for part in stream.sessions[:sessions]]
 
 
 def test_gamma_by_hand() -> None:
@@ -53,7 +54,7 @@ def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_ne
 
     learner, _ = taught(STREAM, 1, seed)
     monkeypatch.setattr(wa, "align", spied)
-    log = learner.learn(STREAM.sessions[1], context())
+    log = learn_session(learner, STREAM.sessions[1], context())
     length = learner.net.head.weight.detach().norm(dim=1)
     assert length[[0, 1]].mean() == pytest.approx(float(length[[2, 3]].mean()), rel=1e-5)
     unaligned = before[0].head.weight.detach().norm(dim=1)
@@ -113,7 +114,7 @@ def test_goes_on_from_a_checkpoint() -> None:
     first, other = taught(STREAM, 2)[0], taught(STREAM, 0)[0]
     other.load_state_dict(first.state_dict())
     for learner in (first, other):
-        learner.learn(STREAM.sessions[2], context())
+        learn_session(learner, STREAM.sessions[2], context())
     x = STREAM.eval_sets[0].x.tensor()
     assert torch.equal(first.scores(x), other.scores(x))
     assert first.footprint()["samples"] == 100 * (6 * 4 + 8)  # 20 of each of five classes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from toy import class_stream
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
@@ -20,7 +20,7 @@ from embedbench.models.offline import Offline
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
-from embedbench.streams.stream import StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 
 
@@ -134,3 +134,58 @@ def test_a_task_free_stream_takes_learners_of_batches() -> None:
     run_stream(stream, Offline(mlp=MLP(units=4, stop=Stop(rule="epochs", epochs=1))), Seeds.of(0))
     with pytest.raises(UserError, match="MLP learns whole sessions, and this stream does not say"):
         run_stream(stream, MLP(), Seeds.of(0))
+
+
+@dataclass
+class Numbered(MLP):
+    """Trains on the number of the session; forgets to count, as none must."""
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {**self.train(session, ctx), "number": self.learned}
+
+
+@dataclass
+class CountsItself(Numbered):
+    """A plug-in of a time when `learn` counted."""
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = super().learn(session, ctx)
+        self.learned += 1
+        return log
+
+
+@dataclass
+class NamesItsClasses(Chance):
+    """Something else under the name of the runner's count."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.learned = set()  # type: ignore[assignment]
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.learned |= set(session.y.tolist())  # type: ignore[operator]
+        return {}
+
+
+TRAINING = {"units": 4, "stop": Stop(rule="epochs", epochs=1)}
+
+
+def test_the_runner_counts_the_sessions() -> None:
+    stream = class_stream([[0, 1], [2], [3]])
+    learner = Numbered(**TRAINING)
+    for _ in range(2):  # `start` begins anew
+        _, logs = run_stream(stream, learner, Seeds.of(0))
+        assert [log.log["number"] for log in logs] == [0, 1, 2]
+        assert learner.learned == learner.state_dict()["learned"] == 3
+    held = Offline(mlp=MLP(**TRAINING))
+    run_stream(stream, held, Seeds.of(0))
+    assert held.mlp.learned == 1
+
+
+def test_a_learner_that_counts_is_refused() -> None:
+    stream = class_stream([[0, 1], [2]])
+    for learner in (CountsItself(**TRAINING), NamesItsClasses()):
+        with pytest.raises(
+            UserError, match=f"{type(learner).__name__} sets self.learned, in which the runner"
+        ):
+            run_stream(stream, learner, Seeds.of(0))
