@@ -317,7 +317,8 @@ def check_settings(settings: Any, name: str) -> None:
     Traceback (most recent call last):
     embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
     """
-    for field, hint in field_hints(type(settings)).items():
+    cls: type = type(settings)
+    for field, hint in field_hints(cls).items():
         if hint.ranges or hint.choices:
             hint.check(getattr(settings, field), f"{name}.{field}" if name else field)
 
