@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.config.declared_settings import make
+from embedbench.config.declared_settings import above, at_least, make, require, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -22,6 +22,10 @@ from embedbench.scores.scoring import score_matrices
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu import limit_threads
+
+__all__ = [
+    "above", "at_least", "build_stream", "make_learner", "require", "run", "score", "within",
+]  # fmt: skip
 
 
 def build_stream(

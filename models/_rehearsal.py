@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, require, within
-from embedbench.errors import unknown
+from embedbench.config.declared_settings import at_least, check_settings, within
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,12 @@ class Rehearsal:
         How replay is drawn: "balanced" (a class, then one of its samples) or "iid".
     """
 
-    iterations: int = 20_000
-    share: float = 0.5
-    draws: str = "balanced"
+    iterations: Annotated[int, at_least(1, 10_000_000)] = 20_000
+    share: Annotated[float, within("[0, 1]")] = 0.5
+    draws: Literal["balanced", "iid"] = "balanced"
 
     def __post_init__(self) -> None:
-        if self.draws not in ("balanced", "iid"):
-            raise unknown("rehearsal.draws", self.draws, ("balanced", "iid"))
-        require(self, "rehearsal", iterations=at_least(1, 10_000_000), share=within("[0, 1]"))
+        check_settings(self, "rehearsal")
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
         """Indices of the drawn samples, (iterations,); the last `new` of n stored samples are new.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.arrays import Bools, Ints
-from embedbench.config.declared_settings import above, at_least, check_size, require, within
+from embedbench.config.declared_settings import (
+    above,
+    at_least,
+    check_settings,
+    check_size,
+    require,
+    within,
+)
 from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -65,29 +72,25 @@ class Som:
         Learning rate of the readout; a step that would overshoot is shortened.
     """
 
-    side: int = 23
-    iterations: int = 80_000
-    som_iterations: int = 20_000
-    hold: int = 5_000
-    eps: float = 0.1
-    eps_end: float = 0.03
-    eps_later: float = 3e-4
-    sigma: float | None = None
-    sigma_end: float = 0.7
-    theta: float = 0.5
-    kappa: float = 2.0
-    ema: float = 1e-3
-    sharpness: float = 20.0
-    lr: float = 4e-3
+    side: Annotated[int, at_least(1, 1000)] = 23
+    iterations: Annotated[int, at_least(1, 10_000_000)] = 80_000
+    som_iterations: Annotated[int, at_least(0)] = 20_000
+    hold: Annotated[int, at_least(0)] = 5_000
+    eps: Annotated[float, within("(0, 1)")] = 0.1
+    eps_end: Annotated[float, within("(0, 1)")] = 0.03
+    eps_later: Annotated[float, within("[0, 1)")] = 3e-4
+    sigma: Annotated[float, at_least(1e-3)] | None = None
+    sigma_end: Annotated[float, at_least(1e-3)] = 0.7
+    theta: Annotated[float, at_least(0)] = 0.5
+    kappa: Annotated[float, above(0)] = 2.0
+    ema: Annotated[float, within("[0, 1]")] = 1e-3
+    sharpness: Annotated[float, above(0)] = 20.0
+    lr: Annotated[float, at_least(0)] = 4e-3
 
     def __post_init__(self) -> None:
-        require(self, "som", side=at_least(1, 1000), iterations=at_least(1, 10_000_000))
+        check_settings(self, "som")
         require(self, "som", som_iterations=within(f"[0, {self.iterations}]"))
         require(self, "som", hold=within(f"[0, {self.som_iterations}]"))
-        require(self, "som", eps=within("(0, 1)"), eps_end=within("(0, 1)"))
-        require(self, "som", eps_later=within("[0, 1)"), ema=within("[0, 1]"), kappa=above(0))
-        require(self, "som", sigma=at_least(1e-3), sigma_end=at_least(1e-3))
-        require(self, "som", sharpness=above(0), lr=at_least(0), theta=at_least(0))
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""

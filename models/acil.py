@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import above, at_least, check_size, require
+from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.net_settings import generator
@@ -43,14 +43,11 @@ class ACIL(Learner):
         λ > 0.
     """
 
-    projections: int = 2000
-    lam: float = 0.1
+    projections: Annotated[int, at_least(1)] = 2000
+    lam: Annotated[float, above(0)] = 0.1
 
     tags: ClassVar[Tags] = Tags(online=True)
     state: ClassVar[tuple[str, ...]] = ("projection", "gram", "targets", "weights", "blocks")
-
-    def __post_init__(self) -> None:
-        require(self, self.name, projections=at_least(1), lam=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width, n_classes, size = spec.input_shape[0], spec.n_classes, self.projections

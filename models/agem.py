@@ -18,7 +18,7 @@ from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views
 from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import trainable_parameters
+from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 from embedbench.streams.stream import Session, StreamSpec
 
 
@@ -51,7 +51,7 @@ class AGEM(OnlineLearner, NetLearner):
     batch_size: int = 128
     lr: float = 0.003
     weight_decay: float = 1e-4
-    optimiser: str = "sgd"
+    optimiser: OptimiserName = "sgd"
     updates: int = later(1, earlier=1)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.cosine_network import CosineNet
 from embedbench.learning.distillation import only
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_settings import check_training, generator
-from embedbench.learning.optimisers import fresh_optimiser
+from embedbench.learning.net_settings import generator
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
@@ -60,30 +60,19 @@ class ALICE(Learner):
         K, the number of samples in a class mean.
     """
 
-    units: int = 512
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
+    units: Annotated[int, at_least(1, 100_000)] = 512
+    layers: Annotated[int, at_least(0, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 8e-4
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "nadam"
     stop: Stop = field(default_factory=Stop)
-    scale: float = 30.0
-    margin: float = 0.4
-    mixes: int = 4
-    shots: int = 5
+    scale: Annotated[float, above(0)] = 30.0
+    margin: Annotated[float, at_least(0)] = 0.4
+    mixes: Annotated[int, at_least(0, 1000)] = 4
+    shots: Annotated[int, at_least(1)] = 5
 
     state: ClassVar[tuple[str, ...]] = ("net", "prototypes")
-
-    def __post_init__(self) -> None:
-        check_training(self)
-        require(
-            self,
-            self.name,
-            scale=above(0),
-            margin=at_least(0),
-            mixes=at_least(0, 1000),
-            shots=at_least(1),
-        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.spec = seeds, device, spec

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.arrays import Bools
-from embedbench.config.declared_settings import above, later, require, within
+from embedbench.config.declared_settings import above, later, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
@@ -75,8 +75,8 @@ class BiC(NetLearner):
         as exemplars. As the quota shrinks, so does each class's part. Not for label sets.
     """
 
-    temperature: float = 2.0
-    hold_out: float = 0.1
+    temperature: Annotated[float, above(0)] = 2.0
+    hold_out: Annotated[float, within("(0, 1)")] = 0.1
     memory: Memory = field(default_factory=Memory)
     hold_out_kept: bool = later(False, earlier=False)
 
@@ -88,7 +88,6 @@ class BiC(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        require(self, self.name, temperature=above(0), hold_out=within("(0, 1)"))
         if self.memory.quota(1) == 0:
             raise UserError(
                 "bic fits its corrections to exemplars: bic.memory.total and "

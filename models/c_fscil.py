@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net_settings import check_training, generator, mlp_net
-from embedbench.learning.optimisers import fresh_optimiser
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
@@ -67,27 +66,19 @@ class CFSCIL(Learner):
         features need a larger one.
     """
 
-    units: int = 512
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
+    units: Annotated[int, at_least(1, 100_000)] = 512
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 8e-4
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "nadam"
     stop: Stop = field(default_factory=Stop)
-    mode: int = 3
-    nudge_steps: int = 100
-    nudge_lr: float = 0.1
-    retrain_steps: int = 50
-    retrain_lr: float = 0.01
+    mode: Literal[1, 2, 3] = 3
+    nudge_steps: Annotated[int, at_least(1, 100_000)] = 100
+    nudge_lr: Annotated[float, above(0)] = 0.1
+    retrain_steps: Annotated[int, at_least(1, 100_000)] = 50
+    retrain_lr: Annotated[float, above(0)] = 0.01
 
     state: ClassVar[tuple[str, ...]] = ("net", "prototypes")
-
-    def __post_init__(self) -> None:
-        check_training(self)
-        if self.mode not in (1, 2, 3):
-            raise UserError(f"c-fscil.mode must be 1, 2 or 3, got {self.mode}")
-        steps = ("nudge_steps", "retrain_steps")
-        require(self, self.name, **dict.fromkeys(steps, at_least(1, 100_000)))
-        require(self, self.name, nudge_lr=above(0), retrain_lr=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device

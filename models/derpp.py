@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
@@ -19,12 +19,13 @@ from embedbench.learning.learner import Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import (
     augmented_views,
-    check_training,
     net_bytes,
     new_net,
     predict,
+    settle_trunk,
 )
 from embedbench.learning.online import OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.streams.stream import StreamSpec
 
 
@@ -58,24 +59,24 @@ class DERpp(OnlineLearner):
     """
 
     trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 64
-    lr: float = 0.005
-    weight_decay: float = 1e-4
-    optimiser: str = "sgd"
+    units: Annotated[int, at_least(1, 100_000)] = 400
+    layers: Annotated[int, at_least(0, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 64
+    lr: Annotated[float, above(0)] = 0.005
+    weight_decay: Annotated[float, at_least(0)] = 1e-4
+    optimiser: OptimiserName = "sgd"
     images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
-    alpha: float = 0.2
-    beta: float = 1.0
+    alpha: Annotated[float, at_least(0)] = 0.2
+    beta: Annotated[float, at_least(0)] = 1.0
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
+        settle_trunk(self)
         check_memory(self, BY_SAMPLE)
-        require(self, self.name, alpha=at_least(0), beta=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.steps = seeds, device, 0

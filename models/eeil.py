@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
@@ -68,10 +68,10 @@ class EEIL(NetLearner):
         At least one exemplar per class, "herding" or "random".
     """
 
-    lam: float = 1.0
-    temperature: float = 2.0
-    finetune_epochs: int = 30
-    finetune_rate: float = 0.1
+    lam: Annotated[float, at_least(0)] = 1.0
+    temperature: Annotated[float, above(0)] = 2.0
+    finetune_epochs: Annotated[int, at_least(0, 100_000)] = 30
+    finetune_rate: Annotated[float, above(0)] = 0.1
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
@@ -80,8 +80,6 @@ class EEIL(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, ("herding", "random"))
-        require(self, self.name, lam=at_least(0), temperature=above(0), finetune_rate=above(0))
-        require(self, self.name, finetune_epochs=at_least(0, 100_000))
         if self.memory.quota(1) == 0:
             raise UserError(
                 "eeil fine-tunes on exemplars: eeil.memory.total and eeil.memory.per_class must "

@@ -16,6 +16,7 @@ from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views
 from embedbench.learning.online import OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.streams.stream import Session, StreamSpec
 
 
@@ -50,7 +51,7 @@ class ER(OnlineLearner, NetLearner):
     batch_size: int = 64
     lr: float = 0.05
     weight_decay: float = 1e-4
-    optimiser: str = "sgd"
+    optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)

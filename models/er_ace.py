@@ -15,6 +15,7 @@ from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.online import OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._replay import random_replay, replay_session, replay_step
@@ -49,7 +50,7 @@ class ERACE(OnlineLearner, NetLearner):
     batch_size: int = 64
     lr: float = 0.02
     weight_decay: float = 1e-4
-    optimiser: str = "sgd"
+    optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)

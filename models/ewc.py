@@ -5,26 +5,24 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import above, at_least, require, within
+from embedbench.config.declared_settings import above, at_least, within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator, predict
-from embedbench.learning.optimisers import trainable_parameters
+from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 from embedbench.learning.quadratic_penalty import pull
 from embedbench.streams.stream import Session, StreamSpec
 
-FISHERS = ("exact", "sampled", "empirical")
-MERGES = ("sum", "per_session", "online")
 SMALLEST_LAM = 1e-3
 
 
@@ -79,38 +77,21 @@ class EWC(NetLearner):
 
     batch_size: int = 250
     lr: float = 2e-4
-    optimiser: str = "adam"
-    lam: float | None = None
-    fisher: str = "exact"
-    fisher_samples: int = 2000
-    merge: str = "sum"
-    gamma: float = 1.0
-    lam_start: float = 1e4
-    lam_decay: float = 0.5
-    lam_drop: float = 0.2
-    lam_sessions: int = 3
+    optimiser: OptimiserName = "adam"
+    lam: Annotated[float, at_least(0)] | None = None
+    fisher: Literal["exact", "sampled", "empirical"] = "exact"
+    fisher_samples: Annotated[int, at_least(1)] = 2000
+    merge: Literal["sum", "per_session", "online"] = "sum"
+    gamma: Annotated[float, within("[0, 1]")] = 1.0
+    lam_start: Annotated[float, above(0)] = 1e4
+    lam_decay: Annotated[float, within("(0, 1)")] = 0.5
+    lam_drop: Annotated[float, within("[0, 1]")] = 0.2
+    lam_sessions: Annotated[int, at_least(0)] = 3
     past_validation: bool = False
 
     state: ClassVar[tuple[str, ...]] = (
         *NetLearner.state, "searched", "lam_", "weight", "anchor", "past",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for what, value, known in (("fisher", self.fisher, FISHERS), ("merge", self.merge, MERGES)):
-            if value not in known:
-                raise unknown(what, value, known)
-        require(
-            self,
-            self.name,
-            lam=at_least(0),
-            lam_start=above(0),
-            lam_decay=within("(0, 1)"),
-            lam_drop=within("[0, 1]"),
-            gamma=within("[0, 1]"),
-            fisher_samples=at_least(1),
-            lam_sessions=at_least(0),
-        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,15 +13,15 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.config.declared_settings import at_least, check_size, require
+from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplar_budget import Capacity
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import check_training, mlp_net, net_bytes, predict
-from embedbench.learning.optimisers import fresh_optimiser
+from embedbench.learning.net_settings import mlp_net, net_bytes, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.streams.stream import StreamSpec
 
 
@@ -65,24 +65,18 @@ class ExStream(Learner):
         As in `NetLearner`; the optimiser is always kept.
     """
 
-    buffer: str = "exstream"
+    buffer: Literal["exstream", "kmeans", "reservoir", "queue"] = "exstream"
     memory: Capacity = field(default_factory=lambda: Capacity(per_class=16))
-    replays: int | None = 100
-    units: int = 350
-    layers: int = 2
-    batch_size: int = 100
-    lr: float = 2e-3
-    weight_decay: float = 0.0
-    optimiser: str = "adam"
+    replays: Annotated[int, at_least(1)] | None = 100
+    units: Annotated[int, at_least(1, 100_000)] = 350
+    layers: Annotated[int, at_least(0, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 100
+    lr: Annotated[float, above(0)] = 2e-3
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "adam"
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "clusters", "steps")
-
-    def __post_init__(self) -> None:
-        check_training(self)
-        if self.buffer not in KINDS:
-            raise unknown(f"{self.name}.buffer", self.buffer, KINDS)
-        require(self, self.name, replays=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = self.memory.share(spec.n_classes)

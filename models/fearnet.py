@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,12 @@ from torch.nn.functional import (
     mse_loss,
 )
 
-from embedbench.config.declared_settings import above, at_least, check_size, require
+from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import generator, mlp_net, predict
-from embedbench.learning.optimisers import OPTIMISERS
+from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.sample_views import Rows
 from embedbench.learning.stopping import Stop
@@ -98,19 +97,19 @@ class FearNet(Learner):
         validation data.
     """
 
-    hidden: int = 140
-    code: int = 132
-    layers: int = 2
-    batch_size: int = 64
-    lr: float = 5e-4
-    decoder_rate: float = 1.0
-    optimiser: str = "nadam"
-    w_input: float = 100.0
-    w_hidden: float = 0.1
-    covariance: str = "full"
-    pseudo: int | None = None
-    period: int = 10
-    epsilon: float = 1e-3
+    hidden: Annotated[int, at_least(1, 100_000)] = 140
+    code: Annotated[int, at_least(1, 10_000)] = 132
+    layers: Annotated[int, at_least(1, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 64
+    lr: Annotated[float, above(0)] = 5e-4
+    decoder_rate: Annotated[float, above(0)] = 1.0
+    optimiser: OptimiserName = "nadam"
+    w_input: Annotated[float, at_least(0)] = 100.0
+    w_hidden: Annotated[float, at_least(0)] = 0.1
+    covariance: Literal["full", "diagonal"] = "full"
+    pseudo: Annotated[int, at_least(0, 1_000_000)] | None = None
+    period: Annotated[int, at_least(1)] = 10
+    epsilon: Annotated[float, above(0)] = 1e-3
     base: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     sleep: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=10))
     bla: Stop = field(default_factory=lambda: Stop(rule="trained", epochs=20))
@@ -124,16 +123,6 @@ class FearNet(Learner):
         "hc_y",
         "awake",
     )
-
-    def __post_init__(self) -> None:
-        for key, known in (("optimiser", tuple(OPTIMISERS)), ("covariance", COVARIANCES)):
-            if getattr(self, key) not in known:
-                raise unknown(f"fearnet.{key}", getattr(self, key), known)
-        require(self, self.name, hidden=at_least(1, 100_000), code=at_least(1, 10_000))
-        require(self, self.name, layers=at_least(1, 100), batch_size=at_least(1), lr=above(0))
-        require(self, self.name, decoder_rate=above(0), epsilon=above(0), period=at_least(1))
-        require(self, self.name, w_input=at_least(0), w_hidden=at_least(0))
-        require(self, self.name, pseudo=at_least(0, 1_000_000))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -263,7 +252,6 @@ def _table(session: Session, x: Tensor, y: Tensor) -> Session:
 # FearNet's long-term network (mPFC), and the Gaussians from which it makes pseudo-samples.
 
 
-COVARIANCES = ("full", "diagonal")
 NUMBERS = 2**24  # the most distances at once
 
 
@@ -352,8 +340,6 @@ class Codes:
     """
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:
-        if covariance not in COVARIANCES:
-            raise unknown("fearnet.covariance", covariance, COVARIANCES)
         self.full, self.device = covariance == "full", device
         self.known = torch.zeros(n_classes, dtype=torch.bool, device=device)
         self.means = torch.zeros(0, width, device=device)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import above, require, within
+from embedbench.config.declared_settings import above, at_least, require, within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import Session, StreamSpec
@@ -58,18 +57,16 @@ class FeCAM(Learner):
         of the first session's classes, for few shots.
     """
 
-    beta: float = 0.5
-    gamma1: float = 1.0
-    gamma2: float | None = None
-    covariance: str = "class"
+    beta: Annotated[float, within("(0, 1]")] = 0.5
+    gamma1: Annotated[float, above(0)] = 1.0
+    gamma2: Annotated[float, at_least(0)] | None = None
+    covariance: Literal["class", "base"] = "class"
 
     tags: ClassVar[Tags] = Tags(seedless=True)
     state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power", "lent")
 
     def __post_init__(self) -> None:
-        if self.covariance not in ("class", "base"):
-            raise unknown("fecam.covariance", self.covariance, ("class", "base"))
-        require(self, self.name, beta=within("(0, 1]"), gamma1=above(0))
+        super().__post_init__()
         require(self, self.name, gamma2=within(f"[0, {self.gamma1}]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, check_size, later, require
+from embedbench.config.declared_settings import above, at_least, check_size, later
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, Learner
-from embedbench.learning.net_settings import check_training, net_bytes, predict
-from embedbench.learning.optimisers import fresh_optimiser
+from embedbench.learning.net_settings import net_bytes, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import train
 from embedbench.streams.stream import Session, StreamSpec
-
-VALUES = ("raw", "saturate", "sign")
 
 
 @dataclass
@@ -58,27 +56,24 @@ class FEL(Learner):
         Learning rate of all sessions but the first, above 0; None: `lr`. *Fitted*, see above.
     """
 
-    units: int = 400
-    fel_units: int = 2000
+    units: Annotated[int, at_least(1, 100_000)] = 400
+    fel_units: Annotated[int, at_least(1, 100_000)] = 2000
     fan_in: int = 0
     k_pos: int = 25
     k_neg: int = 25
-    value: str = "raw"
-    batch_size: int = 256
-    lr: float = 2e-2
-    weight_decay: float = 0.0
-    optimiser: str = "adam"
-    optimiser_state: str = "fresh"
+    value: Literal["raw", "saturate", "sign"] = "raw"
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 2e-2
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "adam"
+    optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
-    lr_later: float | None = later(None, earlier=None)
+    lr_later: Annotated[float, above(0)] | None = later(None, earlier=None)
 
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
 
     def __post_init__(self) -> None:
-        check_training(self)
-        require(self, self.name, fel_units=at_least(1, 100_000), lr_later=above(0))
-        if self.value not in VALUES:
-            raise unknown("value", self.value, VALUES)
+        super().__post_init__()
         if self.fan_in != 0 and not 2 <= self.fan_in <= self.units:
             raise UserError(
                 f"fel.fan_in must lie in 2 to {self.units}, the units of the first layer, or be 0 "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch.nn.functional import (
     smooth_l1_loss,
 )
 
-from embedbench.config.declared_settings import above, at_least, check_size, require, within
+from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
@@ -96,41 +96,30 @@ class FR(Learner):
     """
 
     layers: str = "all"
-    hidden: int | None = None
-    w_cos: float = 0.1
-    w_novel: float = 0.1
-    w_class: float = 0.5
-    w_same: float = 1.0
-    w_different: float = 1.0
-    scale: float = 16.0
-    donors: int = 2
-    epsilon: float = 1e-6
-    epochs: int = 100
-    epoch_samples: int = 600
-    batch_classes: int = 32
-    batch_samples: int = 32
-    optimiser: str = "sgd"
-    lr: float = 0.1
-    momentum: float = 0.9
-    dampening: float = 0.9
-    ensemble: str = "softmax"
+    hidden: Annotated[int, at_least(1, 100_000)] | None = None
+    w_cos: Annotated[float, at_least(0)] = 0.1
+    w_novel: Annotated[float, at_least(0)] = 0.1
+    w_class: Annotated[float, at_least(0)] = 0.5
+    w_same: Annotated[float, at_least(0)] = 1.0
+    w_different: Annotated[float, at_least(0)] = 1.0
+    scale: Annotated[float, above(0)] = 16.0
+    donors: Annotated[int, at_least(1, 100)] = 2
+    epsilon: Annotated[float, above(0)] = 1e-6
+    epochs: Annotated[int, at_least(1, 100_000)] = 100
+    epoch_samples: Annotated[int, at_least(1, 100_000)] = 600
+    batch_classes: Annotated[int, at_least(1, 10_000)] = 32
+    batch_samples: Annotated[int, at_least(1, 10_000)] = 32
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    lr: Annotated[float, above(0)] = 0.1
+    momentum: Annotated[float, within("[0, 1)")] = 0.9
+    dampening: Annotated[float, within("[0, 1)")] = 0.9
+    ensemble: Literal["softmax", "cosine"] = "softmax"
     classifier: Classifier = field(default_factory=Classifier)
 
     tags: ClassVar[Tags] = Tags(needs_layers=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "prototypes", "base", "factors", "donors_",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        for key, known in (("ensemble", ("softmax", "cosine")), ("optimiser", ("sgd", "adam"))):
-            if getattr(self, key) not in known:
-                raise unknown(f"fr.{key}", getattr(self, key), known)
-        most = {"donors": 100, "batch_classes": 10_000, "batch_samples": 10_000}
-        most |= {"epochs": 100_000, "epoch_samples": 100_000, "hidden": 100_000}
-        require(self, self.name, **{key: at_least(1, high) for key, high in most.items()})
-        require(self, self.name, **dict.fromkeys(("scale", "epsilon", "lr"), above(0)))
-        require(self, self.name, **{f"w_{term}": at_least(0) for term in TERMS})
-        require(self, self.name, momentum=within("[0, 1)"), dampening=within("[0, 1)"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, require, within
+from embedbench.config.declared_settings import above, at_least, require, within
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
@@ -19,13 +19,13 @@ from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.learning.net_settings import (
     Net,
     augmented_views,
-    check_training,
     generator,
     module_bytes,
     predict,
+    settle_trunk,
     trunk_and_head,
 )
-from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.optimisers import OptimiserName, make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
@@ -59,14 +59,14 @@ class GDumb(Learner):
     """
 
     trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 64
-    lr: float = 0.05
-    lr_min: float = 5e-4
-    weight_decay: float = 1e-6
-    optimiser: str = "sgd"
-    clip: float = 10.0
+    units: Annotated[int, at_least(1, 100_000)] = 400
+    layers: Annotated[int, at_least(0, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 64
+    lr: Annotated[float, above(0)] = 0.05
+    lr_min: Annotated[float, above(0)] = 5e-4
+    weight_decay: Annotated[float, at_least(0)] = 1e-6
+    optimiser: OptimiserName = "sgd"
+    clip: Annotated[float, above(0)] = 10.0
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
@@ -75,9 +75,10 @@ class GDumb(Learner):
     state: ClassVar[tuple[str, ...]] = ("net", "exemplars")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
+        settle_trunk(self)
         check_memory(self, BY_SAMPLE)
-        require(self, self.name, lr_min=within(f"(0, {self.lr}]"), clip=above(0))
+        require(self, self.name, lr_min=within(f"(0, {self.lr}]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device = spec, seeds, device

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.sample_store import Store
@@ -48,17 +48,13 @@ class GeppNetSTM(Learner):
 
     som: Som = field(default_factory=Som)
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
-    memory: int = 300
-    period: int = 5_000
-    sleep: int = 500
+    memory: Annotated[int, at_least(1, 10_000_000)] = 300
+    period: Annotated[int, at_least(1)] = 5_000
+    sleep: Annotated[int, at_least(1, 10_000_000)] = 500
     answer_from_memory: bool = False
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
     state: ClassVar[tuple[str, ...]] = ("net", "samples", "stm_x", "stm_y", "held")
-
-    def __post_init__(self) -> None:
-        require(self, self.name, memory=at_least(1, 10_000_000), period=at_least(1))
-        require(self, self.name, sleep=at_least(1, 10_000_000))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds

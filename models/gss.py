@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_LEARNER, Memory, check_memory
@@ -21,6 +21,7 @@ from embedbench.learning.loss import among
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator
 from embedbench.learning.online import UPDATES, OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -69,10 +70,10 @@ class GSS(OnlineLearner, NetLearner):
     batch_size: int = 64
     lr: float = 0.02
     weight_decay: float = 1e-4
-    optimiser: str = "sgd"
-    updates: int = UPDATES  # not later: it is older than the others'
-    compared: int = 10
-    averaged: int = 10
+    optimiser: OptimiserName = "sgd"
+    updates: Annotated[int, at_least(1, 1000)] = UPDATES  # not later: it is older than the others'
+    compared: Annotated[int, at_least(1)] = 10
+    averaged: Annotated[int, at_least(1)] = 10
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -81,7 +82,6 @@ class GSS(OnlineLearner, NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_LEARNER)
-        require(self, self.name, compared=at_least(1), averaged=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

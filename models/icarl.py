@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
@@ -66,8 +66,8 @@ class ICaRL(NetLearner):
     optimiser: str = "adam"
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=20))
     memory: Memory = field(default_factory=Memory)
-    answer: str = "means"
-    head: str = "linear"
+    answer: Literal["means", "logits"] = "means"
+    head: Literal["linear", "cosine"] = "linear"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "means")
@@ -75,12 +75,6 @@ class ICaRL(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        for setting, value, known in (
-            ("answer", self.answer, ("means", "logits")),
-            ("head", self.head, ("linear", "cosine")),
-        ):
-            if value not in known:
-                raise unknown(f"icarl.{setting}", value, known)
         if self.answer == "means" and self.memory.quota(1) == 0:
             raise UserError(
                 "icarl answers with the means of exemplars: icarl.memory.total and "

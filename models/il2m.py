@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
@@ -19,8 +18,6 @@ from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import eval_features, predict
 from embedbench.learning.sample_views import blocks
 from embedbench.streams.stream import Session, StreamSpec
-
-RECTIFIED = ("probabilities", "logits")
 
 
 @dataclass
@@ -53,7 +50,7 @@ class IL2M(NetLearner):
     """
 
     memory: Memory = field(default_factory=Memory)
-    rectified: str = "probabilities"
+    rectified: Literal["probabilities", "logits"] = "probabilities"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = (
@@ -63,8 +60,6 @@ class IL2M(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        if self.rectified not in RECTIFIED:
-            raise unknown("il2m.rectified", self.rectified, RECTIFIED)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Labels
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import new_net
@@ -44,15 +43,10 @@ class Joint(NetLearner):
         previous session, as in the code of IIRC's authors.
     """
 
-    weights: str = "fresh"
+    weights: Literal["fresh", "kept"] = "fresh"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "samples", "validation", "loss_classes")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weights not in ("fresh", "kept"):
-            raise unknown("joint.weights", self.weights, ("fresh", "kept"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

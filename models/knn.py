@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Footprint, Learner, Tags
@@ -43,18 +42,16 @@ class KNN(Learner):
         "all", "reservoir" or "balanced".
     """
 
-    k: int = 5
-    metric: str = "cosine"
+    k: Annotated[int, at_least(1)] = 5
+    metric: Literal["cosine", "euclidean"] = "cosine"
     memory: Memory = field(default_factory=lambda: Memory(select="all"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("exemplars",)
 
     def __post_init__(self) -> None:
-        if self.metric not in ("cosine", "euclidean"):
-            raise unknown("knn.metric", self.metric, ("cosine", "euclidean"))
+        super().__post_init__()
         check_memory(self, BY_SAMPLE)
-        require(self, self.name, k=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.n_classes = spec.n_classes

@@ -6,13 +6,13 @@ import copy
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.distillation import only
@@ -62,10 +62,10 @@ class LUCIR(NetLearner):
         "herding", "random" or "all".
     """
 
-    lam: float = 5.0
-    margin: float = 0.5
-    negatives: int = 2
-    eta: float = 10.0
+    lam: Annotated[float, at_least(0)] = 5.0
+    margin: Annotated[float, at_least(0)] = 0.5
+    negatives: Annotated[int, at_least(1)] = 2
+    eta: Annotated[float, above(0)] = 10.0
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
@@ -74,14 +74,6 @@ class LUCIR(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        require(
-            self,
-            self.name,
-            lam=at_least(0),
-            margin=at_least(0),
-            negatives=at_least(1),
-            eta=above(0),
-        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.net: CosineNet

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
@@ -49,8 +49,8 @@ class LwF(NetLearner):
         "herding", "random" or "all"; none by default.
     """
 
-    lam: float = 3.0
-    temperature: float = 2.0
+    lam: Annotated[float, at_least(0)] = 3.0
+    temperature: Annotated[float, above(0)] = 2.0
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
@@ -59,7 +59,6 @@ class LwF(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        require(self, self.name, lam=at_least(0), temperature=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

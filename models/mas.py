@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.loss import loss_classes
@@ -43,13 +43,9 @@ class MAS(NetLearner):
         λ ≥ 0.
     """
 
-    lam: float = 1.0
+    lam: Annotated[float, at_least(0)] = 1.0
 
     state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "importance")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, self.name, lam=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
@@ -21,6 +21,7 @@ from embedbench.learning.loss import among, batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import in_parts
 from embedbench.learning.online import OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._replay import Replay, plainly, replay_session, replay_step
@@ -58,8 +59,8 @@ class MIR(OnlineLearner, NetLearner):
     batch_size: int = 64
     lr: float = 0.02
     weight_decay: float = 1e-4
-    optimiser: str = "sgd"
-    candidates: int = 5
+    optimiser: OptimiserName = "sgd"
+    candidates: Annotated[int, at_least(1)] = 5
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -68,7 +69,6 @@ class MIR(OnlineLearner, NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, ("random", *BY_SAMPLE))
-        require(self, self.name, candidates=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import require, within
+from embedbench.config.declared_settings import within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
@@ -39,16 +38,11 @@ class NaiveBayes(Learner):
         "gaussian", or "published".
     """
 
-    shrinkage: float = 1e-4
-    likelihood: str = "gaussian"
+    shrinkage: Annotated[float, within("(0, 1]")] = 1e-4
+    likelihood: Literal["gaussian", "published"] = "gaussian"
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "squares", "counts")
-
-    def __post_init__(self) -> None:
-        if self.likelihood not in ("gaussian", "published"):
-            raise unknown("naive-bayes.likelihood", self.likelihood, ("gaussian", "published"))
-        require(self, self.name, shrinkage=within("(0, 1]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = (spec.n_classes, spec.input_shape[0])

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net_settings import check_training, generator, mlp_net, net_bytes, predict
-from embedbench.learning.optimisers import fresh_optimiser
+from embedbench.learning.net_settings import generator, mlp_net, net_bytes, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
 from embedbench.learning.stopping import Stop
@@ -50,21 +50,17 @@ class NCFSCIL(Learner):
         d ≥ K - 1, width of the projection; None: the width of the features.
     """
 
-    units: int = 1024
-    layers: int = 1
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
+    units: Annotated[int, at_least(1, 100_000)] = 1024
+    layers: Annotated[int, at_least(0, 100)] = 1
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 8e-4
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "nadam"
+    optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
-    outputs: int | None = None
+    outputs: Annotated[int, at_least(1, 100_000)] | None = None
 
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "prototypes", "frame")
-
-    def __post_init__(self) -> None:
-        check_training(self)
-        require(self, self.name, outputs=at_least(1, 100_000))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0

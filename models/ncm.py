@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import later
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
@@ -38,17 +37,11 @@ class NCM(Learner):
         samples as they are.
     """
 
-    metric: str = "euclidean"
-    average: str = later("unit", earlier="unit")
+    metric: Literal["euclidean", "cosine"] = "euclidean"
+    average: Literal["unit", "plain"] = later("unit", earlier="unit")
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "counts")
-
-    def __post_init__(self) -> None:
-        if self.metric not in ("euclidean", "cosine"):
-            raise unknown("metric", self.metric, ("euclidean", "cosine"))
-        if self.average not in ("unit", "plain"):
-            raise unknown("ncm.average", self.average, ("unit", "plain"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
@@ -33,14 +32,10 @@ class OneVsRest(Learner):
         "difference", or "ratio" as published.
     """
 
-    score: str = "difference"
+    score: Literal["difference", "ratio"] = "difference"
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "counts")
-
-    def __post_init__(self) -> None:
-        if self.score not in ("difference", "ratio"):
-            raise unknown("one-vs-rest.score", self.score, ("difference", "ratio"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = (spec.n_classes, spec.input_shape[0])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import MOST, at_least, check_size, require
+from embedbench.config.declared_settings import at_least, check_size
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net_settings import generator
@@ -67,31 +66,21 @@ class PathNet(Learner):
         Largest number of validation samples that score the winner.
     """
 
-    layers: int = 2
-    modules: int = 10
-    active: int = 5
-    units: int = 80
-    batch_size: int = 16
-    lr: float = 2e-3
-    population: int = 64
-    batches: int = 50
-    contestants: str = "batched"
-    patience: int = 50
-    cap: int = 300
-    val_samples: int = 1000
+    layers: Annotated[int, at_least(1, 100)] = 2
+    modules: Annotated[int, at_least(1, 10_000)] = 10
+    active: Annotated[int, at_least(1, 10_000)] = 5
+    units: Annotated[int, at_least(1)] = 80
+    batch_size: Annotated[int, at_least(1, 10_000)] = 16
+    lr: Annotated[float, at_least(0)] = 2e-3
+    population: Annotated[int, at_least(2, 100_000)] = 64
+    batches: Annotated[int, at_least(1, 100_000)] = 50
+    contestants: Literal["batched", "sequential"] = "batched"
+    patience: Annotated[int, at_least(0)] = 50
+    cap: Annotated[int, at_least(1, 100_000)] = 300
+    val_samples: Annotated[int, at_least(1)] = 1000
 
     tags: ClassVar[Tags] = Tags(needs_session_id=True)
     state: ClassVar[tuple[str, ...]] = ("banks", "paths", "heads", "ids")
-
-    def __post_init__(self) -> None:
-        if self.contestants not in ("batched", "sequential"):
-            raise unknown("contestants", self.contestants, ("batched", "sequential"))
-        least = {"population": 2, "patience": 0, "lr": 0}
-        most = {"layers": 100, "modules": 10_000, "active": 10_000, "batch_size": 10_000}
-        most |= dict.fromkeys(("population", "batches", "cap"), 100_000)
-        for name in (f.name for f in fields(self) if f.name != "contestants"):
-            allowed = at_least(least.get(name, 1), most.get(name, MOST))
-            require(self, self.name, **{name: allowed})
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import above, at_least, check_size, require, within
+from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.net_settings import generator
@@ -52,19 +52,15 @@ class RanDumb(Learner):
         E, the number of members; each has M features.
     """
 
-    features: int = 2000
-    gamma: float | None = None
-    shrinkage: float | None = None
-    ensemble: int = 1
+    features: Annotated[int, at_least(1)] = 2000
+    gamma: Annotated[float, above(0)] | None = None
+    shrinkage: Annotated[float, within("[1e-9, 1]")] | None = None
+    ensemble: Annotated[int, at_least(1, 1000)] = 1
 
     tags: ClassVar[Tags] = Tags(online=True)
     state: ClassVar[tuple[str, ...]] = (
         "frequencies", "phases", "sums", "counts", "scatter", "weights", "bias", "blocks",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        ranges = {"features": at_least(1), "gamma": above(0), "ensemble": at_least(1, 1000)}
-        require(self, self.name, **ranges, shrinkage=within("[1e-9, 1]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width, n_classes, size = spec.input_shape[0], spec.n_classes, self.features

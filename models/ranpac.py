@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from embedbench.config.declared_settings import at_least, check_size, later, require
+from embedbench.config.declared_settings import at_least, check_size, later
 from embedbench.config.seeds import Seeds
-from embedbench.errors import unknown
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import Session, StreamSpec
@@ -21,7 +20,6 @@ from embedbench.streams.stream import Session, StreamSpec
 from ._ridge import ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
-RULES = ("all", "session")
 BLOCK = 2048  # samples projected at once
 
 
@@ -58,21 +56,15 @@ class RanPAC(Learner):
         those of the last session, the authors' rule.
     """
 
-    projections: int = 2000
-    lam: float | None = None
-    lam_sessions: int | None = later(None, earlier=None)
-    lam_rule: str = later("all", earlier="session")
+    projections: Annotated[int, at_least(1)] = 2000
+    lam: Annotated[float, at_least(0)] | None = None
+    lam_sessions: Annotated[int, at_least(1)] | None = later(None, earlier=None)
+    lam_rule: Literal["all", "session"] = later("all", earlier="session")
 
     state: ClassVar[tuple[str, ...]] = (
         "projection", "gram", "targets", "held_gram", "held_targets", "n_held", "weights", "lam_",
         "searched",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        if self.lam_rule not in RULES:
-            raise unknown("ranpac.lam_rule", self.lam_rule, RULES)
-        ranges = {"projections": at_least(1), "lam": at_least(0), "lam_sessions": at_least(1)}
-        require(self, self.name, **ranges)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device

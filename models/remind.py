@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
@@ -19,6 +19,7 @@ from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import predict
 from embedbench.learning.online import OnlineLearner
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.sample_views import Packing
 from embedbench.streams.stream import StreamSpec
 
@@ -60,12 +61,12 @@ class REMIND(OnlineLearner, NetLearner):
         Not used.
     """
 
-    codes: int = 32
-    base_samples: int = 1000
+    codes: Annotated[int, at_least(1)] = 32
+    base_samples: Annotated[int, at_least(1)] = 1000
     batch_size: int = 50
     lr: float = 0.05
     weight_decay: float = 1e-5
-    optimiser: str = "sgd"
+    optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
@@ -76,7 +77,6 @@ class REMIND(OnlineLearner, NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SAMPLE)
-        require(self, self.name, codes=at_least(1), base_samples=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.net_learner import NetLearner
@@ -42,14 +42,10 @@ class SI(NetLearner):
         ξ > 0, squared units of the weights.
     """
 
-    c: float = 1.0
-    xi: float = 0.1
+    c: Annotated[float, at_least(0)] = 1.0
+    xi: Annotated[float, above(0)] = 0.1
 
     state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "importance")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, self.name, c=at_least(0), xi=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import at_least, require, within
+from embedbench.config.declared_settings import at_least, within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
@@ -52,9 +52,9 @@ class SLDA(Learner):
         Do not change Σ after the base samples.
     """
 
-    shrinkage: float | None = None
-    weight: str = "class"
-    base_samples: int = 0
+    shrinkage: Annotated[float, within("(0, 1]")] | None = None
+    weight: Literal["class", "published"] = "class"
+    base_samples: Annotated[int, at_least(0)] = 0
     freeze: bool = False
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
@@ -63,9 +63,7 @@ class SLDA(Learner):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.weight not in ("class", "published"):
-            raise unknown("slda.weight", self.weight, ("class", "published"))
-        require(self, self.name, shrinkage=within("(0, 1]"), base_samples=at_least(0))
+        super().__post_init__()
         if self.freeze and not self.base_samples:
             raise UserError(
                 "slda.freeze needs slda.base_samples, the number of samples that Σ is learned from"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import above, require, within
+from embedbench.config.declared_settings import above, within
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
@@ -38,14 +38,11 @@ class TEEN(Learner):
         τ > 0.
     """
 
-    alpha: float = 0.5
-    scale: float = 16.0
+    alpha: Annotated[float, within("[0, 1]")] = 0.5
+    scale: Annotated[float, above(0)] = 16.0
 
     tags: ClassVar[Tags] = Tags(seedless=True)
     state: ClassVar[tuple[str, ...]] = ("prototypes", "base")
-
-    def __post_init__(self) -> None:
-        require(self, self.name, alpha=within("[0, 1]"), scale=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width = spec.input_shape[0]

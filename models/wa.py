@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.declared_settings import above, require
+from embedbench.config.declared_settings import above
 from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
@@ -53,7 +53,7 @@ class WA(NetLearner):
         "herding", "random" or "all".
     """
 
-    temperature: float = 2.0
+    temperature: Annotated[float, above(0)] = 2.0
     positive: bool = True
     memory: Memory = field(default_factory=Memory)
 
@@ -63,7 +63,6 @@ class WA(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_SESSION)
-        require(self, self.name, temperature=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.net: Net

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.protocol import Protocol
@@ -23,8 +23,6 @@ from embedbench.streams.protocol_tools import (
     split_rows,
 )
 from embedbench.streams.stream import Stream
-
-TESTS = ("domain", "all")
 
 
 @dataclass(kw_only=True)
@@ -57,8 +55,8 @@ class DomainIncremental(Protocol):
     """
 
     domains: str = "natural"
-    sessions: int = 0
-    test: str = "domain"
+    sessions: Annotated[int, at_least(0, 10_000)] = 0
+    test: Literal["domain", "all"] = "domain"
 
     name: ClassVar[str] = "domain-incremental"
     normalise_new: ClassVar[bool] = True
@@ -68,12 +66,6 @@ class DomainIncremental(Protocol):
         {"domains": "random", "sessions": 2},
         {"domains": "random", "test": "all"},
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "", sessions=at_least(0, 10_000))
-        if self.test not in TESTS:
-            raise unknown("test", self.test, TESTS)
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)

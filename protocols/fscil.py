@@ -6,12 +6,12 @@ import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, later, require
+from embedbench.config.declared_settings import at_least, later
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN
@@ -20,7 +20,6 @@ from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import (
     Split,
-    check_loss,
     flat_spec,
     load_table,
     loss_limited,
@@ -176,24 +175,21 @@ class FSCIL(Protocol):
     """
 
     lists: str = ""
-    base: int = 0
-    way: int = 0
-    shot: int = SHOT
-    sessions: int = 0
+    base: Annotated[int, at_least(0)] = 0
+    way: Annotated[int, at_least(0)] = 0
+    shot: Annotated[int, at_least(1)] = SHOT
+    sessions: Annotated[int, at_least(0)] = 0
     order: str = "natural"
     layers: str = "all"
     embedding: str = FINAL
-    loss: str = later("all", earlier="all")
-    novel: int = later(3, earlier=1)
+    loss: Literal["all", "seen"] = later("all", earlier="all")
+    novel: Annotated[int, at_least(1)] = later(3, earlier=1)
 
     name: ClassVar[str] = "fscil"
     teaches_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = {"base": 0, "way": 0, "shot": 1, "sessions": 0, "novel": 1}
-        require(self, "", **{name: at_least(low) for name, low in least.items()})
-        check_loss(self.loss)
         if not self.lists:
             return
         if self.lists not in LISTS:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, overload
+from typing import Annotated, ClassVar, Literal, overload
 
 import numpy as np
 
 from embedbench.arrays import Bools, Ints
-from embedbench.config.declared_settings import at_least, require, within
-from embedbench.errors import UserError, unknown
+from embedbench.config.declared_settings import at_least, within
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, VAL
 from embedbench.streams.protocol import Protocol
@@ -30,8 +30,6 @@ from ._hierarchy import (
     named_hierarchy,
 )
 from ._shares import Roles, leaf_roles, share_out, union
-
-INFORMATION = ("incomplete", "complete", "cumulative")
 
 
 @dataclass(kw_only=True)
@@ -90,15 +88,15 @@ class IIRC(Protocol):
     """
 
     hierarchy: str = "file"
-    configuration: int | None = None
-    base: int = 0
-    step: int = 0
-    sessions: int = 0
-    information: str = "incomplete"
-    superclass_share: float = 0.4
-    subclass_share: float = 0.8
-    cap: int = 8
-    val_fraction: float = 0.0
+    configuration: Annotated[int, at_least(0)] | None = None
+    base: Annotated[int, at_least(0)] = 0
+    step: Annotated[int, at_least(0)] = 0
+    sessions: Annotated[int, at_least(0)] = 0
+    information: Literal["incomplete", "complete", "cumulative"] = "incomplete"
+    superclass_share: Annotated[float, within("(0, 1]")] = 0.4
+    subclass_share: Annotated[float, within("(0, 1]")] = 0.8
+    cap: Annotated[int, at_least(1)] = 8
+    val_fraction: Annotated[float, within("(0, 0.5)")] = 0.0
     observe_batch: int = 0
 
     name: ClassVar[str] = "iirc"
@@ -107,14 +105,8 @@ class IIRC(Protocol):
         if self.val_fraction == 0:
             self.val_fraction = PUBLISHED.get(self.hierarchy, 0.1)
         super().__post_init__()
-        if self.information not in INFORMATION:
-            raise unknown("information", self.information, INFORMATION)
         if self.validation != "train":
             raise UserError(f"iirc takes validation='train' only, got {self.validation!r}")
-        shares = {"superclass_share": within("(0, 1]"), "subclass_share": within("(0, 1]")}
-        require(self, "", val_fraction=within("(0, 0.5)"), **shares)
-        least = {"configuration": 0, "base": 0, "step": 0, "sessions": 0, "cap": 1}
-        require(self, "", **{name: at_least(low) for name, low in least.items()})
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)

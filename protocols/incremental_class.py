@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, later, require
+from embedbench.config.declared_settings import at_least, later
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import (
-    check_loss,
     flat_spec,
     load_table,
     loss_limited,
@@ -57,19 +56,14 @@ class IncrementalClass(Protocol):
         "final", or an intermediate layer of the file that learners get instead.
     """
 
-    base: int = 0
-    step: int = 1
-    sessions: int = 0
+    base: Annotated[int, at_least(0)] = 0
+    step: Annotated[int, at_least(1)] = 1
+    sessions: Annotated[int, at_least(0)] = 0
     order: str = "natural"
-    loss: str = later("all", earlier="all")
+    loss: Literal["all", "seen"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
 
     name: ClassVar[str] = "incremental-class"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "", base=at_least(0), step=at_least(1), sessions=at_least(0))
-        check_loss(self.loss)
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)

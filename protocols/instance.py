@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, require
-from embedbench.errors import UserError, unknown
+from embedbench.config.declared_settings import at_least
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.streams.protocol import Protocol
@@ -28,7 +28,7 @@ from embedbench.streams.protocol_tools import (
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
-ORDERINGS = ("iid", "class-iid", "instance", "class-instance")
+Ordering = Literal["iid", "class-iid", "instance", "class-instance"]
 SESSIONS = 10
 
 
@@ -67,19 +67,15 @@ class Instance(Protocol):
         Samples in a batch; 1 in the papers.
     """
 
-    ordering: str = "class-instance"
-    sessions: int = 0
-    observe_batch: int = 1
+    ordering: Ordering = "class-instance"
+    sessions: Annotated[int, at_least(0, 10_000)] = 0
+    observe_batch: Annotated[int, at_least(1)] = 1
 
     name: ClassVar[str] = "instance"
     reveals_no_future: ClassVar[bool] = False  # iid and instance know all classes from the start
-    checked: ClassVar[tuple[dict[str, Any], ...]] = tuple({"ordering": o} for o in ORDERINGS)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "", sessions=at_least(0, 10_000), observe_batch=at_least(1))
-        if self.ordering not in ORDERINGS:
-            raise unknown("ordering", self.ordering, ORDERINGS)
+    checked: ClassVar[tuple[dict[str, Any], ...]] = tuple(
+        {"ordering": o} for o in get_args(Ordering)
+    )
 
     @property
     def _by_class(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import at_least, require, within
-from embedbench.errors import UserError, unknown
+from embedbench.config.declared_settings import at_least, within
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.streams.class_order import class_order
@@ -83,12 +83,14 @@ class Mixture(Protocol):
         follows every session; with `evaluate_every` there are others in between.
     """
 
-    setting: str = "i-blurry"
-    sessions: int = 5
-    disjoint: float = 0.5
-    blurry: float = 0.1
-    slots: int = 0
-    imbalance: float = 0.01
+    setting: Literal[
+        "i-blurry", "si-blurry", "repetition", "long-tailed", "long-tailed-shuffled"
+    ] = "i-blurry"
+    sessions: Annotated[int, at_least(2, 10_000)] = 5
+    disjoint: Annotated[float, within("[0, 1]")] = 0.5
+    blurry: Annotated[float, within("[0, 1]")] = 0.1
+    slots: Annotated[int, at_least(0)] = 0
+    imbalance: Annotated[float, within("(0, 1]")] = 0.01
     order: str = "random"
     task_free: bool = False
 
@@ -101,17 +103,6 @@ class Mixture(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.setting not in SETTINGS:
-            raise unknown("setting", self.setting, SETTINGS)
-        require(
-            self,
-            "",
-            sessions=at_least(2, 10_000),
-            disjoint=within("[0, 1]"),
-            blurry=within("[0, 1]"),
-            slots=at_least(0),
-            imbalance=within("(0, 1]"),
-        )
         every = {name for names in SETTINGS.values() for name in names}
         for f in fields(self):
             foreign = f.name in every and f.name not in SETTINGS[self.setting]

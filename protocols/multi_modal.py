@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, digest
-from embedbench.config.declared_settings import at_least, require
-from embedbench.errors import UserError, unknown
+from embedbench.config.declared_settings import at_least
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.streams.protocol import Protocol
@@ -50,23 +50,13 @@ class MultiModal(Protocol):
         Seed of the matrices of "project".
     """
 
-    answers: str = "restricted"
-    join: str = "pad"
-    width: int = 0
-    projection: int = 0
+    answers: Literal["restricted", "all"] = "restricted"
+    join: Literal["pad", "project"] = "pad"
+    width: Annotated[int, at_least(0, 100_000)] = 0
+    projection: Annotated[int, at_least(0)] = 0
 
     name: ClassVar[str] = "multi-modal"
     several_files: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for what, value, known in (
-            ("answers", self.answers, ("restricted", "all")),
-            ("join", self.join, ("pad", "project")),
-        ):
-            if value not in known:
-                raise unknown(what, value, known)
-        require(self, "", width=at_least(0, 100_000), projection=at_least(0))
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         width = self._check(files)

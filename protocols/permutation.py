@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import (
@@ -40,14 +40,10 @@ class Permutation(Protocol):
         T, the number of sessions, ≥ 2.
     """
 
-    sessions: int = 10
+    sessions: Annotated[int, at_least(2, 10_000)] = 10
 
     name: ClassVar[str] = "permutation"
     normalise_new: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "", sessions=at_least(2, 10_000))
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)

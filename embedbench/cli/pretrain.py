@@ -61,9 +61,9 @@ def pretrain(
         raise UserError(f"--out must end with .safetensors, got {out}")
     check_free(out, overwrite)
     params, order = _stream_settings(settings or [], seed)
-    how = Pretraining(
-        trunk, epochs, lr, weight_decay, batch_size, warmup, augment, seed, head, deep_supervision
-    )
+    names: Any = {"augment": augment, "head": head}  # texts, which `Pretraining` checks
+    numbers = trunk, epochs, lr, weight_decay, batch_size, warmup
+    how = Pretraining(*numbers, seed=seed, deep_supervision=deep_supervision, **names)
     opened, stream = _stream(file, protocol, params, order)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
+import operator
+import sys
 import types
 import typing
-from contextvars import ContextVar
 from typing import Any, cast
 
 from embedbench.errors import UserError, short, unknown
@@ -16,7 +18,6 @@ _UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
 LARGEST = 10**9  # numbers that the arrays of a learner over embeddings may hold
 OTHER_NAMES = {"lambda": "lam", "learning_rate": "lr"}  # what is often typed → our field
-_required: ContextVar[dict[type, dict[str, Range]] | None] = ContextVar("required", default=None)
 _LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
 
 
@@ -86,11 +87,12 @@ def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
     settings : dict
         Nested as by `dataclasses.asdict`.
     """
-    hints = typing.get_type_hints(cls)
+    hints = field_hints(cls)
     result = {**later_fields(cls), **settings}
     for name, value in settings.items():
-        if isinstance(value, dict) and dataclasses.is_dataclass(hints.get(name)):
-            result[name] = add_missing_fields(cast(type, hints[name]), value)
+        kind = hints[name].kind if name in hints else None
+        if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+            result[name] = add_missing_fields(cast(type, kind), value)
     return result
 
 
@@ -158,6 +160,8 @@ def within(interval: str) -> Range:
 def require(settings: Any, name: str, /, **ranges: Range) -> None:
     """Refuse settings that lie outside their ranges; None is always accepted.
 
+    It is for ranges that depend on another setting. Others stand in the hints of the fields.
+
     Parameters
     ----------
     settings : object
@@ -178,26 +182,145 @@ def require(settings: Any, name: str, /, **ranges: Range) -> None:
     Traceback (most recent call last):
     embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
     """
-    if (noted := _required.get()) is not None:
-        noted.setdefault(type(settings), {}).update(ranges)
     for field, allowed in ranges.items():
         value = getattr(settings, field)
-        if value is not None and not allowed.holds(value):
-            dotted = f"{name}.{field}" if name else field
-            raise UserError(f"{dotted} must be {allowed.wanted(value)}, got {short(value)}")
+        if value is not None:
+            _check_range(allowed, value, f"{name}.{field}" if name else field)
 
 
-def ranges_of(cls: type) -> dict[str, Range]:
-    """What `require` demands of a dataclass with its defaults; empty if it cannot be made so."""
-    noted: dict[type, dict[str, Range]] = {}
-    token = _required.set(noted)
+def _check_range(allowed: Range, value: Any, name: str) -> None:
+    if not allowed.holds(value):
+        raise UserError(f"{name} must be {allowed.wanted(value)}, got {short(value)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldHint:
+    """What the hint of a field says: its type, its ranges and its choices.
+
+    Parameters
+    ----------
+    kind : object
+        The type alone, such as `float | None`.
+    ranges : tuple of Range
+        Those in `Annotated`; a number must lie in each.
+    choices : tuple
+        Those in `Literal`; empty if every value of the type will do.
+    """
+
+    kind: Any
+    ranges: tuple[Range, ...] = ()
+    choices: tuple[Any, ...] = ()
+
+    @classmethod
+    def parse(cls, hint: Any) -> FieldHint:
+        """Take a hint apart."""
+        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            inner = cls.parse(args[0])
+            ranges = tuple(a for a in args[1:] if isinstance(a, Range))
+            return cls(inner.kind, inner.ranges + ranges, inner.choices)
+        if origin is typing.Literal:
+            return cls(functools.reduce(operator.or_, dict.fromkeys(map(type, args))), (), args)
+        parts = [cls.parse(a) for a in args] if origin in _UNIONS else []
+        if not any(part.ranges or part.choices for part in parts):
+            return cls(hint)
+        ranges = tuple(r for part in parts for r in part.ranges)
+        closed = all(part.choices or part.kind is type(None) for part in parts)
+        choices = tuple(c for part in parts for c in part.choices) if closed else ()
+        parts.sort(key=lambda part: bool(part.choices))  # a text is read as a number, if it can be
+        return cls(functools.reduce(operator.or_, (part.kind for part in parts)), ranges, choices)
+
+    def check(self, value: Any, name: str) -> None:
+        """Refuse a value that is no choice or lies outside a range."""
+        options = _options(self.kind)
+        if value is None and (type(None) in options or not self.choices):
+            return
+        if self.choices and value not in self.choices:
+            if not isinstance(self.choices[0], str):
+                *most, last = map(str, self.choices)
+                raise UserError(f"{name} must be {', '.join(most)} or {last}, got {short(value)}")
+            raise unknown(name, str(value), map(str, self.choices))
+        if not (isinstance(value, str) and str in options):  # a text has no range
+            for allowed in self.ranges:
+                _check_range(allowed, value, name)
+
+    def in_words(self) -> str:
+        """The choices and ranges for a table; empty if there are none."""
+        choices = [f"one of {', '.join(map(str, self.choices))}"] if self.choices else []
+        return ", ".join([*choices, *(allowed.in_words() for allowed in self.ranges)])
+
+
+@functools.cache
+def field_hints(cls: type) -> dict[str, FieldHint]:
+    """What the hints of a dataclass say of its fields, those of its bases included.
+
+    They are read when they are first needed: hints may be texts with names that are defined later.
+    A field that a subclass declares again keeps the ranges and choices of its base, unless it has
+    ranges or choices of its own.
+    """
+    read: dict[dataclasses.Field[Any], FieldHint] = {}
+    result: dict[str, FieldHint] = {}
+    for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
+        names = _names(base)
+        for field in dataclasses.fields(cast(Any, base)):
+            if field not in read:
+                hint = FieldHint.parse(_evaluate(field, names))
+                before = result.get(field.name)
+                if before and not (hint.ranges or hint.choices):
+                    hint = dataclasses.replace(before, kind=hint.kind)
+                read[field] = hint
+            result[field.name] = read[field]
+    return result
+
+
+def _names(cls: type) -> dict[str, Any]:
+    """The names that hints of a class can use: of its module, and of its methods' globals.
+
+    What `exec` runs has no module of its own, and its methods still know its names.
+    """
+    names = {**vars(cls), **vars(sys.modules.get(cls.__module__, typing))}
+    for method in vars(cls).values():
+        names |= getattr(method, "__globals__", {})
+    return names
+
+
+def _evaluate(field: dataclasses.Field[Any], names: dict[str, Any]) -> Any:
+    """The hint of a field; its text, if that has unknown names and declares nothing."""
+    holder = types.SimpleNamespace(__annotations__={field.name: field.type})
     try:
-        cls()
-    except (TypeError, UserError):  # a field without a default
-        return {}
-    finally:
-        _required.reset(token)
-    return noted.get(cls, {})
+        return typing.get_type_hints(holder, names, include_extras=True)[field.name]
+    except NameError as e:
+        if "Annotated" not in str(field.type) and "Literal" not in str(field.type):
+            return field.type
+        raise UserError(
+            f"the hint {field.type} of {field.name} cannot be read: {e}; import or define the name "
+            "outside functions"
+        ) from e
+
+
+def check_settings(settings: Any, name: str) -> None:
+    """Refuse values that the fields of a dataclass do not declare; call it in `__post_init__`.
+
+    Parameters
+    ----------
+    settings : object
+        A dataclass instance whose hints have `Annotated` ranges or `Literal` choices.
+    name : str
+        Prefix in error messages, as for `require`.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Settings:
+    ...     lam: typing.Annotated[float, at_least(0)] | None = None
+    >>> check_settings(Settings(lam=-1.0), "ewc")
+    Traceback (most recent call last):
+    embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
+    """
+    cls: type = type(settings)
+    for field, hint in field_hints(cls).items():
+        if hint.ranges or hint.choices:
+            hint.check(getattr(settings, field), f"{name}.{field}" if name else field)
 
 
 def check_size(name: str, numbers: int) -> None:
@@ -228,9 +351,9 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     start : object
         An instance of `cls` that gives the values of all other fields; None: the defaults.
     """
+    hints = {head: hint.kind for head, hint in field_hints(cls).items()}
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
-    hints = typing.get_type_hints(cls)
     names = _init_names(cls)
     nested: dict[str, dict[str, Any]] = {}
     values: dict[str, Any] = {}
@@ -264,10 +387,10 @@ def nearest(cls: type, name: str) -> list[str]:
     >>> nearest(dataclasses.make_dataclass("Mine", [("lam", float), ("scale", float)]), "lambda")
     ['lam']
     """
-    hints, names = typing.get_type_hints(cls), _init_names(cls)
+    hints, names = field_hints(cls), _init_names(cls)
     meant = OTHER_NAMES.get(name, name)
     same = [meant] if meant in names else []
-    nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n])]
+    nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n].kind)]
     return [*same, *nested] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
 
 
@@ -286,9 +409,14 @@ def _default(cls: type, name: str) -> Any:
     return None if field.default is dataclasses.MISSING else field.default
 
 
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type without ranges and choices."""
+    return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+
+
 def _read(value: Any, hint: Any, name: str) -> Any:
     """Convert a text to the type `hint`; a value of another type must already fit it."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    options = _options(hint)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):
             return None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .declared_settings import ranges_of
+from .declared_settings import field_hints
 
 REQUIRED = "(required)"  # in the place of a default
 
@@ -27,7 +27,7 @@ class Setting:
     type : str
         The type, as the docstring has it.
     range : str
-        Which numbers it may be, in words; empty if any.
+        Which numbers or choices it may be, in words; empty if any.
     meaning : str
         What the docstring says of it.
     """
@@ -44,14 +44,14 @@ def list_settings(cls: type) -> list[Setting]:
     known: dict[str, tuple[str, str]] = {}
     for base in reversed(cls.__mro__[:-1]):
         known |= parameters(base)
-    own, ranges = parameters(cls), ranges_of(cls)
+    own, hints = parameters(cls), field_hints(cls)
     result = []
     for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
         kind, text = known.get(field.name, ("", ""))
-        allowed = ranges[field.name].in_words() if field.name in ranges else ""
+        hint = hints[field.name]
         if field.init:
-            kind = kind or getattr(field.type, "__name__", str(field.type))
-            result.append(Setting(field.name, get_default(field), kind, allowed, text))
+            kind = kind or getattr(hint.kind, "__name__", str(hint.kind))
+            result.append(Setting(field.name, get_default(field), kind, hint.in_words(), text))
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,10 +15,11 @@ PAD = 4  # pixels added around an image, in "crop-flip"
 FLIPPED = 0.5  # probability that an image is flipped
 CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # share of the image's area; width over height
 ERASED, ERASED_AREA, ERASED_RATIO = 0.25, (0.02, 1 / 3), (0.3, 1 / 0.3)
+AugmentName = Literal["none", "crop-flip", "timm"]
 TRIES = 10  # boxes drawn for an image until one fits
 
 
-def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
+def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
     """Another random view of every image of a batch; x is not changed.
 
     **Source**: "crop-flip": He et al. (2016), Section 4.2: four pixels of zeros on every side, a
@@ -47,7 +49,7 @@ def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
 class Views:
     """Makes views of images, batch after batch, by `augment` with one generator."""
 
-    name: str
+    name: AugmentName
     generator: torch.Generator
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -167,7 +169,7 @@ def _picked(x: Tensor, dim: int, places: Tensor) -> Tensor:
     return x.gather(dim, index.expand(sizes))
 
 
-AUGMENTS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
+AUGMENTS: dict[AugmentName, Callable[[Tensor, torch.Generator], Tensor]] = {
     "none": lambda x, _: x,
     "crop-flip": crop_flip,
     "timm": timm_like,

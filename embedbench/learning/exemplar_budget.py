@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import at_least, require
+from embedbench.config.declared_settings import at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import Session
 
@@ -31,11 +31,11 @@ class Capacity:
         Number of exemplars of each class.
     """
 
-    total: int | None = None
-    per_class: int = 20
+    total: Annotated[int, at_least(0)] | None = None
+    per_class: Annotated[int, at_least(0)] = 20
 
     def __post_init__(self) -> None:
-        require(self, "memory", total=at_least(0), per_class=at_least(0))
+        check_settings(self, "memory")
 
     def share(self, n_classes: int) -> int:
         """Number of exemplars that each of `n_classes` classes may have."""
@@ -68,12 +68,9 @@ class Memory(Capacity):
         sample, without limit. "gradients": see `gss`, the only learner with it.
     """
 
-    select: str = "herding"
+    select: Literal["herding", "random", "reservoir", "balanced", "all", "gradients"] = "herding"
 
     def __post_init__(self) -> None:
-        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE, *BY_LEARNER)))
-        if self.select not in known:
-            raise unknown("memory.select", self.select, known)
         super().__post_init__()
         if self.select in ("reservoir", *BY_LEARNER) and self.total is None:
             what = "a reservoir" if self.select == "reservoir" else f'memory.select "{self.select}"'

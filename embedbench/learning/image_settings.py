@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from embedbench.errors import UserError, unknown
+from embedbench.config.declared_settings import check_settings
+from embedbench.errors import UserError
 
-from .augmentation import AUGMENTS
+from .augmentation import AugmentName
 
-AMPS = ("none", "bf16")
 WHOLE = -1  # value of `frozen`: all stages
 
 
@@ -52,18 +53,13 @@ class ImageTraining:
     weights: str = ""
     sha256: str = ""
     frozen: int = 0
-    augment: str = "none"
-    amp: str = "none"
+    augment: AugmentName = "none"
+    amp: Literal["none", "bf16"] = "none"
     channels_last: bool = False
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for setting, value, known in (
-            ("images.augment", self.augment, tuple(AUGMENTS)),
-            ("images.amp", self.amp, AMPS),
-        ):
-            if value not in known:
-                raise unknown(setting, value, known)
+        check_settings(self, "images")
         if self.frozen < WHOLE:
             raise UserError(f"images.frozen must be at least 0, or -1 for all, got {self.frozen}")
         if self.sha256 and not self.weights:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.config.declared_settings import check_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 
@@ -158,6 +159,9 @@ class Context:
 class Learner(ABC):
     """One method. A subclass is a dataclass whose fields are its hyperparameters, nothing else.
 
+    Fields declare their ranges and choices: `lam: Annotated[float, at_least(0)] = 1.0`. They are
+    checked when a learner is made; a `__post_init__` with other rules calls `super()` first.
+
     State lives in attributes set by `start`; `state` names those that a checkpoint must hold.
     `learned` is the number of whole sessions before the one at work; the order of the samples
     depends on it. `start` sets it to 0, `learn_session` counts, every checkpoint holds it.
@@ -174,6 +178,9 @@ class Learner(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    def __post_init__(self) -> None:
+        check_settings(self, self.name)
 
     @abstractmethod
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 from .image_settings import ImageTraining
 from .learner import Context, Footprint, Learner, Tags
-from .net_settings import check_training, net_bytes, predict, trunk_and_head
-from .optimisers import fresh_optimiser
+from .net_settings import net_bytes, predict, settle_trunk, trunk_and_head
+from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
 from .training_loop import train
 
@@ -51,13 +52,13 @@ class NetLearner(Learner):
     """
 
     trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
+    units: Annotated[int, at_least(1, 100_000)] = 400
+    layers: Annotated[int, at_least(0, 100)] = 2
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 8e-4
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    optimiser: OptimiserName = "nadam"
+    optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
     images: ImageTraining = field(default_factory=ImageTraining)
 
@@ -65,7 +66,8 @@ class NetLearner(Learner):
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
+        settle_trunk(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.begin(trunk_and_head(self, spec, seeds.init), seeds, device)

@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, check_size, require
+from embedbench.config.declared_settings import check_size
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import StreamSpec
 
 from .augmentation import Views
 from .image_settings import PLAINLY, ImageTraining
 from .learner import Footprint, tensor_bytes
-from .optimisers import OPTIMISERS, fresh_optimiser, optimiser_bytes
+from .optimisers import fresh_optimiser, optimiser_bytes
 from .trunk import FLAT, check_trunk, image_trunk, weights_file
 
 PART = 1024  # images per forward pass without gradients
@@ -118,30 +118,6 @@ def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -
         return Net(*parts, nn.Linear(widths[-2], widths[-1]))
 
 
-def check_training(learner: Any) -> None:
-    """Refuse shared settings with which no training is possible.
-
-    Raises `UserError` for the first wrong value of trunk, images, units, layers, batch_size, lr,
-    weight_decay, optimiser and optimiser_state. Also fills in the digest of the trunk's weights. A
-    learner without sessions has no optimiser_state: it always keeps its optimiser.
-    """
-    name = learner.name
-    state = getattr(learner, "optimiser_state", "kept")
-    for setting, value, known in (
-        ("optimiser", learner.optimiser, tuple(OPTIMISERS)),
-        ("optimiser_state", state, ("fresh", "kept")),
-    ):
-        if value not in known:
-            raise unknown(f"{name}.{setting}", value, known)
-    check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every learner has it
-    settle_images(name, learner)
-    ranges = {"units": at_least(1, 100_000), "layers": at_least(0, 100)}
-    ranges |= {"updates": at_least(1, 1000)}
-    ranges |= {"batch_size": at_least(1), "lr": above(0), "weight_decay": at_least(0)}
-    has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every learner has layers
-    require(learner, name, **has)
-
-
 def augmented_views(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
     """The augmentation of a learner's images in the `counter`-th session or online step.
 
@@ -168,9 +144,10 @@ def image_training(learner: Any) -> ImageTraining:
     return images
 
 
-def settle_images(name: str, learner: Any) -> None:
-    """Refuse image settings that do not fit a learner's trunk; fill in its weights' digest."""
-    images = image_training(learner)
+def settle_trunk(learner: Any) -> None:
+    """Refuse an unknown trunk, or image settings that do not fit; fill in its weights' digest."""
+    name, images = learner.name, image_training(learner)
+    check_trunk(f"{name}.trunk", learner.trunk)
     if images == PLAINLY:
         return
     if learner.trunk in FLAT:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
-from embedbench.config.declared_settings import later
+from embedbench.config.declared_settings import at_least, later
 
 from .learner import Learner
 
@@ -29,7 +30,7 @@ class OnlineLearner(Learner):
     hundred is not learned by it. docs/fidelity.md has the files that 10 was chosen on.
     """
 
-    updates: int = later(UPDATES, earlier=1)
+    updates: Annotated[int, at_least(1, 1000)] = later(UPDATES, earlier=1)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         for _ in range(self.updates):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -90,7 +90,8 @@ class NAdam(torch.optim.Optimizer):
         torch._foreach_lerp_(m, grads, 1 - BETA1 / b)
 
 
-OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+OptimiserName = Literal["nadam", "adam", "sgd", "plain-sgd"]
+OPTIMISERS: dict[OptimiserName, Callable[..., torch.optim.Optimizer]] = {
     "nadam": NAdam,
     "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
     "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
@@ -99,7 +100,7 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def make_optimiser(
-    name: str, net: nn.Module, *, lr: float, weight_decay: float
+    name: OptimiserName, net: nn.Module, *, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9), "plain-sgd"."""
     return OPTIMISERS[name](trainable_parameters(net), lr=lr, weight_decay=weight_decay)

@@ -24,7 +24,6 @@ from .net_settings import Net
 from .trunk import Trunk, image_trunk
 
 AnyNet = Net | CosineNet
-HEADS = ("linear", "cosine")
 SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
 
 
@@ -36,7 +35,7 @@ def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: i
     trunk : str
         Name of a network for images.
     head : str
-        One of `HEADS`.
+        "linear" or "cosine".
     shape : sequence of int
         (C, H, W).
     """

@@ -7,26 +7,33 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import above, at_least, identity, later, require, within
+from embedbench.config.declared_settings import (
+    above,
+    at_least,
+    check_settings,
+    identity,
+    later,
+    within,
+)
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.files.sample_list import Samples
 from embedbench.storage.atomic_write import write_safely
 from embedbench.streams.stream import Session, Stream
 from embedbench.system.callback_types import Progress
 from embedbench.system.determinism import repeatable
 
-from .augmentation import AUGMENTS, Views
+from .augmentation import AugmentName, Views
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
 from .loss import validation_value
 from .net_settings import VIEWS, generator
-from .pretrained_net import HEADS, AnyNet, deep_objective, get_trunk, kept_head, new_net
+from .pretrained_net import AnyNet, deep_objective, get_trunk, kept_head, new_net
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 from .trunk import FLAT, check_trunk
@@ -72,14 +79,14 @@ class Pretraining:
     """
 
     trunk: str
-    epochs: int = 300
-    lr: float = 5e-4
-    weight_decay: float = 0.05
-    batch_size: int = 256
-    warmup: int = 5
-    augment: str = "timm"
+    epochs: Annotated[int, at_least(1)] = 300
+    lr: Annotated[float, above(0)] = 5e-4
+    weight_decay: Annotated[float, within("[0, 1)")] = 0.05
+    batch_size: Annotated[int, at_least(1)] = 256
+    warmup: Annotated[int, at_least(0)] = 5
+    augment: AugmentName = "timm"
     seed: int = 0
-    head: str = later("linear", earlier="linear")
+    head: Literal["linear", "cosine"] = later("linear", earlier="linear")
     deep_supervision: str = later("", earlier="")
 
     def __post_init__(self) -> None:
@@ -89,19 +96,7 @@ class Pretraining:
                 "network for images, as vit_fscil_patch3_36 or resnet32"
             )
         check_trunk("trunk", self.trunk)
-        if self.augment not in AUGMENTS:
-            raise unknown("augment", self.augment, tuple(AUGMENTS))
-        if self.head not in HEADS:
-            raise unknown("head", self.head, HEADS)
-        require(
-            self,
-            "pretrain",
-            epochs=at_least(1),
-            batch_size=at_least(1),
-            warmup=at_least(0),
-            lr=above(0),
-            weight_decay=within("[0, 1)"),
-        )
+        check_settings(self, "pretrain")
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""

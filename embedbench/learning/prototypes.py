@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from embedbench.config.declared_settings import above, at_least, require
+from embedbench.config.declared_settings import above, at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
@@ -80,15 +80,14 @@ class Classifier:
     """
 
     base: str = "means"
-    epochs: int = 20
-    batch_size: int = 256
-    lr: float = 1e-3
-    scale: float = 16.0
+    epochs: Annotated[int, at_least(1, 100_000)] = 20
+    batch_size: Annotated[int, at_least(1)] = 256
+    lr: Annotated[float, above(0)] = 1e-3
+    scale: Annotated[float, above(0)] = 16.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", _base(self.base))
-        require(self, "classifier", epochs=at_least(1, 100_000), batch_size=at_least(1))
-        require(self, "classifier", lr=above(0), scale=above(0))
+        check_settings(self, "classifier")
 
 
 def _base(value: str) -> str:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from embedbench.config.declared_settings import at_least, later, require, within
-from embedbench.errors import UserError, unknown
-
-RULES = ("patience", "plateau", "epochs", "trained")
-MONITORS = ("loss", "accuracy", "pw_js")
+from embedbench.config.declared_settings import at_least, check_settings, later, within
+from embedbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -67,33 +64,23 @@ class Stop:
         sample was answered right; 0: it does not. Other rules set it to 0.
     """
 
-    rule: str = "patience"
-    epochs: int = 200
-    first_epochs: int | None = None
-    patience: int = 5
-    min_steps: int = 30
-    monitor: str = "loss"
-    min_delta: float = 1e-4
+    rule: Literal["patience", "plateau", "epochs", "trained"] = "patience"
+    epochs: Annotated[int, at_least(1, 100_000)] = 200
+    first_epochs: Annotated[int, at_least(1, 100_000)] | None = None
+    patience: Annotated[int, at_least(0)] = 5
+    min_steps: Annotated[int, at_least(0)] = 30
+    monitor: Literal["loss", "accuracy", "pw_js"] = "loss"
+    min_delta: Annotated[float, at_least(0)] = 1e-4
     restore: bool = True
-    ties: str = "later"
-    target: float = 0.05
-    factor: float = 0.1
-    lr_min: float = 0.0
+    ties: Literal["later", "earlier"] = "later"
+    target: Annotated[float, at_least(0)] = 0.05
+    factor: Annotated[float, within("(0, 1)")] = 0.1
+    lr_min: Annotated[float, at_least(0)] = 0.0
     rewind: bool = False
-    perfect: int = later(0, earlier=0)
+    perfect: Annotated[int, at_least(0)] = later(0, earlier=0)
 
     def __post_init__(self) -> None:
-        for what, value, known in (
-            ("stop rule", self.rule, RULES),
-            ("monitor", self.monitor, MONITORS),
-            ("ties", self.ties, ("later", "earlier")),
-        ):
-            if value not in known:
-                raise unknown(what, value, known)
-        require(self, "stop", epochs=at_least(1, 100_000), first_epochs=at_least(1, 100_000))
-        require(self, "stop", patience=at_least(0), factor=within("(0, 1)"))
-        require(self, "stop", **dict.fromkeys(("min_steps", "min_delta", "target"), at_least(0)))
-        require(self, "stop", lr_min=at_least(0), perfect=at_least(0))
+        check_settings(self, "stop")
         if self.rewind and not self.restore:
             raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
         if self.rule != "patience":  # what has no effect shall not tell two runs apart

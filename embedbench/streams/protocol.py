@@ -8,17 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from embedbench.config.declared_settings import at_least, identity, later, require, within
-from embedbench.errors import unknown
+from embedbench.config.declared_settings import at_least, check_settings, identity, later, within
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.atomic_write import read_text
 
 from .class_order import ORDERS, _order_file
 from .stream import Stream
-
-SCALES = ("auto", "none", "l2", "rms", "standard")
 
 
 @dataclass(kw_only=True)
@@ -56,12 +53,12 @@ class Protocol(ABC):
     `embedbench check` builds). The conformance suite holds the protocol to them.
     """
 
-    validation: str = "train"
-    val_fraction: float = 0.1
-    scale: str = "auto"
-    scale_least: int = later(50, earlier=0)
-    observe_batch: int = 10
-    evaluate_every: int = 0
+    validation: Literal["train", "test"] = "train"
+    val_fraction: Annotated[float, within("(0, 1)")] = 0.1
+    scale: Literal["auto", "none", "l2", "rms", "standard"] = "auto"
+    scale_least: Annotated[int, at_least(0)] = later(50, earlier=0)
+    observe_batch: Annotated[int, at_least(0)] = 10
+    evaluate_every: Annotated[int, at_least(0)] = 0
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
@@ -73,18 +70,7 @@ class Protocol(ABC):
     checked: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # settings that the checks build
 
     def __post_init__(self) -> None:
-        if self.validation not in ("train", "test"):
-            raise unknown("validation", self.validation, ("train", "test"))
-        if self.scale not in SCALES:
-            raise unknown("scale", self.scale, SCALES)
-        require(
-            self,
-            "",
-            val_fraction=within("(0, 1)"),
-            scale_least=at_least(0),
-            observe_batch=at_least(0),
-            evaluate_every=at_least(0),
-        )
+        check_settings(self, "")
 
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedbench.arrays import Bools, Ints, digest
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
@@ -24,7 +24,6 @@ from .scaling import fit_scaling as fit
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
 
-LOSSES = ("all", "seen")
 RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
 Taught = tuple[Session, EvalSet]
 
@@ -254,12 +253,6 @@ def dealt(labels: Ints, parts: Sequence[Ints], held: Ints) -> list[Ints]:
             for k in np.unique(where[even]):
                 out[k].append(rows[where[even] == k])
     return [np.sort(np.concatenate([held[:0], *rows])) for rows in out]
-
-
-def check_loss(loss: str) -> None:
-    """Refuse an unknown value of a protocol's setting `loss`."""
-    if loss not in LOSSES:
-        raise unknown("loss", loss, LOSSES)
 
 
 def loss_limited(pairs: list[Taught], loss: str) -> list[Taught]:

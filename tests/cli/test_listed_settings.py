@@ -8,13 +8,14 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 from commands import caller
 
 from embedbench.cli import completion
 from embedbench.cli.list_settings import listed_settings
-from embedbench.config.declared_settings import above, at_least, make, require, within
+from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.settings_schema import REQUIRED, flatten_settings, list_settings
 from embedbench.runs import class_registry
 
@@ -90,10 +91,7 @@ class Inner:
         How deep.
     """
 
-    depth: int = 1
-
-    def __post_init__(self) -> None:
-        require(self, "inner", depth=at_least(1, 9))
+    depth: Annotated[int, at_least(1, 9)] = 1
 
 
 @dataclasses.dataclass
@@ -108,12 +106,10 @@ class Mine:
         A group.
     """
 
-    share: float = 0.5
-    rate: float = 1.0
+    share: Annotated[float, within("(0, 1]")] = 0.5
+    rate: Annotated[float, above(0)] | None = 1.0
+    kind: Literal["plain", "round"] = "plain"
     inner: Inner = dataclasses.field(default_factory=lambda: Inner(depth=3))
-
-    def __post_init__(self) -> None:
-        require(self, "mine", rate=above(0), share=within("(0, 1]"))
 
 
 def test_ranges_groups_and_the_described_first() -> None:
@@ -122,6 +118,7 @@ def test_ranges_groups_and_the_described_first() -> None:
         ("rate", 1.0, "above 0", "How fast."),
         ("inner.depth", 3, "at least 1, at most 9", "How deep."),
         ("share", 0.5, "in (0, 1]", ""),
+        ("kind", "plain", "one of plain, round", ""),
     ]
     needs = dataclasses.make_dataclass("Needs", [("size", int)])
     assert [(s.name, s.default) for s in list_settings(needs)] == [("size", REQUIRED)]

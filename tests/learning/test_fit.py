@@ -583,9 +583,9 @@ def test_a_net_has_the_layers_it_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rule": "patiense"}, "unknown stop rule 'patiense'. Did you mean 'patience'"),
+        ({"rule": "patiense"}, "unknown stop.rule 'patiense'. Did you mean 'patience'"),
         ({"monitor": "acuracy"}, "Did you mean 'accuracy'"),
-        ({"ties": "last"}, "unknown ties 'last'"),
+        ({"ties": "last"}, "unknown stop.ties 'last'"),
         ({"epochs": 0}, "stop.epochs must be at least 1, got 0"),
         ({"first_epochs": 0}, "stop.first_epochs must be at least 1, got 0"),
         ({"patience": -1}, "stop.patience must be at least 0, got -1"),

@@ -132,7 +132,7 @@ def test_a_trunk_without_blocks_is_refused(stream: Stream, tmp_path: Path, trunk
 def test_wrong_settings_are_refused(stream: Stream, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"unknown layer '6'; this backbone has block-0 to block-5"):
         pretrain(how(deep_supervision="1,6"), stream, device="cpu", checkpoint=tmp_path / "c")
-    with pytest.raises(UserError, match="unknown head 'cosin'"):
+    with pytest.raises(UserError, match=r"unknown pretrain\.head 'cosin'"):
         how(head="cosin")
 
 

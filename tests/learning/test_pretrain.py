@@ -348,7 +348,7 @@ def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
         (["--out", "w.pth"], "must end with .safetensors"),
         (["--set", "lr=1"], "unknown setting 'lr'"),
         (["--epochs", "0"], "pretrain.epochs must be at least 1, got 0"),
-        (["--augment", "crops"], "unknown augment 'crops'"),
+        (["--augment", "crops"], "unknown pretrain.augment 'crops'"),
         (["--trunk", "mlp"], "choose a network for images"),
     ],
 )

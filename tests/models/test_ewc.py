@@ -562,7 +562,7 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
         ({"gamma": 1.5}, "ewc.gamma must be in [0, 1], got 1.5"),
         ({"fisher_samples": 0}, "ewc.fisher_samples must be at least 1, got 0"),
         ({"fisher": "exakt"}, "Did you mean 'exact'"),
-        ({"merge": "per_task"}, "unknown merge 'per_task'"),
+        ({"merge": "per_task"}, "unknown ewc.merge 'per_task'"),
         ({"optimiser_state": "keep"}, "unknown ewc.optimiser_state 'keep'"),
     ],
 )

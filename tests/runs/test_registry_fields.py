@@ -259,7 +259,7 @@ def test_the_settings_of_real_learners() -> None:
     )
     deep = make(Offline, {"mlp.stop.patience": "3", "mlp.units": "10"}, name="offline")
     assert (deep.mlp.stop.patience, deep.mlp.units) == (3, 10)
-    with pytest.raises(UserError, match=r"unknown stop rule 'epoch'\. Did you mean 'epochs'"):
+    with pytest.raises(UserError, match=r"unknown stop\.rule 'epoch'\. Did you mean 'epochs'"):
         make(MLP, {"stop.rule": "epoch"}, name="mlp")
 
 

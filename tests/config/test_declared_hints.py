@@ -1,0 +1,197 @@
+"""Fields say what they may be: `Annotated` ranges and `Literal` choices, read when one is made."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from embedbench.api import require
+from embedbench.config.declared_settings import (
+    FieldHint,
+    above,
+    at_least,
+    check_settings,
+    field_hints,
+    later,
+    make,
+    within,
+)
+from embedbench.errors import UserError
+from embedbench.learning.stopping import Stop
+from embedbench.models.chance import Chance
+from embedbench.models.er import ER
+from embedbench.models.ewc import EWC
+from embedbench.protocols.permutation import Permutation
+
+
+@dataclass
+class Declared(Chance):
+    lam: Annotated[float, at_least(0)] | None = None
+    fisher: Literal["exact", "sampled"] = "exact"
+    mode: Literal[1, 2, 3] = 3
+    gamma: Annotated[float, within("[0, 1]")] = later(0.5, earlier=1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"lam": "-1"}, "declared.lam must be at least 0, got -1.0"),
+        ({"lam": "nan"}, "declared.lam must be finite and at least 0, got nan"),
+        ({"lam": "much"}, "declared.lam must be float | None, got 'much'"),
+        ({"fisher": "exat"}, "unknown declared.fisher 'exat'. Did you mean 'exact'? Known: "),
+        ({"fisher": 3}, "declared.fisher must be str, got 3"),
+        ({"mode": "5"}, "declared.mode must be 1, 2 or 3, got 5"),
+        ({"mode": "one"}, "declared.mode must be int, got 'one'"),
+        ({"gamma": "2"}, "declared.gamma must be in [0, 1], got 2.0"),
+    ],
+)
+def test_what_a_field_does_not_declare_is_refused(settings: Any, sentence: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(Declared, settings, name="declared")
+    assert sentence in str(caught.value).replace("test-declared-hints.", "declared.")
+
+
+def test_texts_are_read_as_the_type_below_the_hint() -> None:
+    made = make(Declared, {"lam": "2", "fisher": "sampled", "mode": "1", "gamma": "1"}, name="x")
+    assert made == Declared(lam=2.0, fisher="sampled", mode=1, gamma=1.0)
+    assert type(made.lam) is float
+    assert type(made.mode) is int
+    assert make(Declared, {"lam": "none"}, name="x").lam is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "parsed"),
+    [
+        (int, FieldHint(int)),
+        (float | None, FieldHint(float | None)),
+        (Annotated[float, above(0)] | None, FieldHint(float | None, (above(0),))),
+        (Annotated[float | None, above(0), "said"], FieldHint(float | None, (above(0),))),
+        (Literal["a", "b"] | None, FieldHint(str | None, (), ("a", "b"))),
+        (Literal["auto"] | Annotated[int, above(0)], FieldHint(str | int, (above(0),))),
+        (Annotated[Literal[1, 2], above(0)], FieldHint(int, (above(0),), (1, 2))),
+    ],
+)
+def test_hints_are_taken_apart(hint: Any, parsed: FieldHint) -> None:
+    assert FieldHint.parse(hint) == parsed
+
+
+def test_a_choice_beside_a_range() -> None:
+    @dataclass
+    class Mixed(Chance):
+        many: Literal["auto"] | Annotated[int, above(0)] = "auto"
+
+    assert Mixed().many == "auto"
+    assert make(Mixed, {"many": "7"}, name="mixed").many == 7
+    with pytest.raises(UserError, match=r"many must be above 0, got 0$"):
+        Mixed(many=0)
+
+
+def test_a_field_declared_again_keeps_the_range_of_its_base() -> None:
+    """Learners change defaults of shared settings; a range of their own goes over the old one."""
+
+    @dataclass
+    class Again(EWC):
+        lam: float | None = 1.0
+        optimiser: str = "sgd"  # type: ignore[assignment]
+        lr: Annotated[float, within("(0, 1)")] = 0.5
+
+    with pytest.raises(UserError, match=r"\.lam must be at least 0, got -1"):
+        Again(lam=-1.0)
+    with pytest.raises(UserError, match=r"unknown .*\.optimiser 'sdg'\. Did you mean 'sgd'"):
+        Again(optimiser="sdg")
+    with pytest.raises(UserError, match=r"\.lr must be in \(0, 1\), got 2"):
+        Again(lr=2.0)
+    with pytest.raises(UserError, match=r"^er\.batch_size must be at least 1, got 0"):
+        ER(batch_size=0)
+
+
+def test_a_class_within_a_function() -> None:
+    @dataclass
+    class Inner:
+        depth: Annotated[int, at_least(1)] = 1
+
+        def __post_init__(self) -> None:
+            check_settings(self, "inner")
+
+    @dataclass
+    class Local(Permutation):
+        inner: Inner = dataclasses.field(default_factory=Inner)  # a name that no module has
+        share: Annotated[float, above(0)] = 0.5
+
+    assert Local().share == 0.5
+    with pytest.raises(UserError, match=r"^share must be above 0, got -1"):
+        Local(share=-1.0)
+    with pytest.raises(UserError, match=r"^inner\.depth must be at least 1, got 0"):
+        Inner(0)
+
+
+def test_a_declaration_that_cannot_be_read_is_not_passed_over() -> None:
+    from embedbench.config.declared_settings import at_least as least
+
+    @dataclass
+    class Local(Chance):
+        depth: Annotated[int, least(1)] = 1
+
+    with pytest.raises(UserError, match="define the name outside functions"):
+        Local()
+
+
+CELL = '''
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from embedbench.learning.learner import Footprint, Learner
+from embedbench.api import above, at_least, require
+
+@dataclass
+class Mine(Learner):
+    """A learner in a notebook."""
+
+    floor: Annotated[float, above(0)] = 1.0
+    kind: Literal["plain", "round"] = "plain"
+
+    def start(self, spec, seeds, device): ...
+    def scores(self, x, *, session_id=None): ...
+    def footprint(self): return Footprint()
+
+@dataclass
+class Own(Mine):
+    """One with a `__post_init__` that does not call super."""
+
+    k: int = 1
+
+    def __post_init__(self):
+        require(self, "own", k=at_least(1))
+'''
+
+
+@pytest.fixture
+def cell() -> dict[str, Any]:
+    """The names of a notebook's cell: a `__main__` that no file is the module of."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL, names)
+    return names
+
+
+def test_a_class_in_a_notebook(cell: dict[str, Any]) -> None:
+    assert cell["Mine"]().floor == 1.0
+    with pytest.raises(UserError, match=r"floor must be above 0, got 0"):
+        cell["Mine"](floor=0.0)
+    with pytest.raises(UserError, match=r"unknown .*kind 'rund'. Did you mean 'round'"):
+        make(cell["Mine"], {"kind": "rund"}, name="mine")
+
+
+def test_a_plugin_that_requires_in_its_own_post_init(cell: dict[str, Any]) -> None:
+    assert make(cell["Own"], {"k": "3"}, name="own").k == 3
+    with pytest.raises(UserError, match=r"^own\.k must be at least 1, got 0$"):
+        cell["Own"](k=0)
+    assert require.__module__ == "embedbench.config.declared_settings"
+
+
+def test_hints_are_read_once_a_class() -> None:
+    assert field_hints(Stop) is field_hints(Stop)
+    assert field_hints(EWC)["fisher"].choices == ("exact", "sampled", "empirical")
+    assert field_hints(EWC)["batch_size"].ranges == (at_least(1),)
