@@ -25,7 +25,7 @@ STEPS, LAST = 25, 3  # iterations of a code; how many of them pass the gradient
 class Plateau(FEL):
     """The rate is divided by 10 after two epochs without a smaller loss; sessions reset nothing."""
 
-    state: ClassVar[tuple[str, ...]] = (*FEL.state, "plateau")
+    state: ClassVar[dict[str, str]] = {**FEL.state, "plateau": "transient"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedbench.learning.learner import tensor_bytes
-
 BLOCK = 256  # samples at once
 
 
@@ -40,11 +38,6 @@ class Blocks:
             x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
             self.waiting = []
             yield x, y
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the samples that wait."""
-        return tensor_bytes(*(part for batch in self.waiting for part in batch))
 
     def state_dict(self) -> dict[str, Any]:
         """The samples that wait."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import StreamSpec
 
@@ -47,7 +47,13 @@ class ACIL(Learner):
     lam: Annotated[float, above(0)] = 0.1
 
     tags: ClassVar[Tags] = Tags(online=True)
-    state: ClassVar[tuple[str, ...]] = ("projection", "gram", "targets", "weights", "blocks")
+    state: ClassVar[dict[str, str]] = {
+        "projection": "projection",
+        "gram": "moments",
+        "targets": "moments",
+        "weights": "classifier",
+        "blocks": "waiting",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width, n_classes, size = spec.input_shape[0], spec.n_classes, self.projections
@@ -80,11 +86,3 @@ class ACIL(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self._features(x) @ self.weights  # (n, M) @ (M, C)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            projection=tensor_bytes(self.projection),
-            moments=tensor_bytes(self.gram, self.targets),
-            classifier=tensor_bytes(self.weights),
-            waiting=self.blocks.nbytes,
-        )

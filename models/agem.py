@@ -13,7 +13,7 @@ from embedbench.config.declared_settings import later
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views
@@ -56,7 +56,11 @@ class AGEM(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "exemplars": "samples",
+        "steps": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,9 +126,6 @@ class AGEM(OnlineLearner, NetLearner):
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.empty_like(p).copy_(part.view_as(p))  # with the memory layout of p
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def project(gradient: Tensor, reference: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.cosine_network import CosineNet
 from embedbench.learning.distillation import only
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Learner
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
@@ -72,7 +72,7 @@ class ALICE(Learner):
     mixes: Annotated[int, at_least(0, 1000)] = 4
     shots: Annotated[int, at_least(1)] = 5
 
-    state: ClassVar[tuple[str, ...]] = ("net", "prototypes")
+    state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "prototypes"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.spec = seeds, device, spec
@@ -154,8 +154,3 @@ class ALICE(Learner):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         near = cosines(self.net(x), self.prototypes.rows)
         return near.masked_fill(~self.prototypes.seen, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), prototypes=self.prototypes.nbytes
-        )

@@ -21,7 +21,7 @@ from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import eval_features, generator, predict
@@ -81,9 +81,13 @@ class BiC(NetLearner):
     hold_out_kept: bool = later(False, earlier=False)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (
-        *NetLearner.state, "exemplars", "kept", "biases", "session_of",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "biases": "biases",
+        "session_of": "biases",
+        "exemplars": "samples",
+        "kept": "samples",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,13 +208,6 @@ class BiC(NetLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self.corrected(predict(self.net, x))
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **super().footprint(),
-            biases=tensor_bytes(self.biases, self.session_of),
-            samples=self.exemplars.footprint().total + self.kept.footprint().total,
-        )
 
 
 def held_size(share: float, quota: int) -> int:

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, normali
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Learner
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
@@ -78,7 +78,7 @@ class CFSCIL(Learner):
     retrain_steps: Annotated[int, at_least(1, 100_000)] = 50
     retrain_lr: Annotated[float, above(0)] = 0.01
 
-    state: ClassVar[tuple[str, ...]] = ("net", "prototypes")
+    state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device
@@ -134,11 +134,6 @@ class CFSCIL(Learner):
         keys = normalize(self.net(self.prototypes.means()).tanh())  # (C, d)
         near = cosines(self.net(x).tanh(), keys)
         return near.masked_fill(~self.prototypes.seen, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), means=self.prototypes.nbytes
-        )
 
 
 def nudge_apart(keys: Tensor, steps: int, lr: float) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
 
@@ -38,9 +38,6 @@ class Chance(Learner):
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
         return (mixed >> 40).float() / 2**23 + self.least  # upper bits in [0, 1), shifted
-
-    def footprint(self) -> Footprint:
-        return Footprint()
 
 
 def _mix(h: torch.Tensor) -> torch.Tensor:

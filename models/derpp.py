@@ -15,11 +15,10 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.learner import Footprint, Tags
+from embedbench.learning.learner import Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import (
     augmented_views,
-    net_bytes,
     new_net,
     predict,
     settle_trunk,
@@ -71,7 +70,12 @@ class DERpp(OnlineLearner):
     beta: Annotated[float, at_least(0)] = 1.0
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps")
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "optimiser_": "optimiser",
+        "exemplars": "samples",
+        "steps": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,9 +112,6 @@ class DERpp(OnlineLearner):
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return Footprint(**net_bytes(self), **self.exemplars.footprint())
 
 
 def _of(classes: Tensor | None, logits: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views, eval_features, generator, predict
@@ -75,7 +75,11 @@ class EEIL(NetLearner):
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "session_of")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "session_of": "heads",
+        "exemplars": "samples",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,10 +153,3 @@ class EEIL(NetLearner):
         """The session with the exemplars in place of its training data."""
         x, y = cast(View, self.exemplars.rows), self.exemplars.y.cpu().numpy()
         return replace(session, x=x, y=y, ids=np.full(len(y), -1))
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **super().footprint(),
-            heads=tensor_bytes(self.session_of),
-            **self.exemplars.footprint(),
-        )

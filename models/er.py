@@ -11,7 +11,7 @@ import torch
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views
@@ -55,7 +55,11 @@ class ER(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "exemplars": "samples",
+        "steps": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +89,3 @@ class ER(OnlineLearner, NetLearner):
         log = self.train(self.exemplars.join(session), ctx)
         self.exemplars.update(session)
         return log
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())

@@ -11,7 +11,7 @@ from torch import Tensor
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.online import OnlineLearner
@@ -54,7 +54,11 @@ class ERACE(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "exemplars": "samples",
+        "steps": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +86,3 @@ class ERACE(OnlineLearner, NetLearner):
     def incoming(self, x: Tensor, y: Tensor) -> Tensor:
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
         return batch_loss(self.net(x), y, torch.unique(y))
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())

@@ -89,9 +89,14 @@ class EWC(NetLearner):
     lam_sessions: Annotated[int, at_least(0)] = 3
     past_validation: bool = False
 
-    state: ClassVar[tuple[str, ...]] = (
-        *NetLearner.state, "searched", "lam_", "weight", "anchor", "past",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "searched": "transient",
+        "lam_": "transient",
+        "weight": "fisher",
+        "anchor": "anchor",
+        "past": "samples",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -197,12 +202,8 @@ class EWC(NetLearner):
                 anchor.copy_(p)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            **super().footprint(),
-            fisher=tensor_bytes(*self.weight),
-            anchor=tensor_bytes(*self.anchor),
-        )
-        if self.past:
+        held = super().footprint()
+        if self.past:  # their masks aside
             held["samples"] = tensor_bytes(*(t for x, y, _ in self.past for t in (x, y)))
         return held
 

@@ -18,9 +18,9 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplar_budget import Capacity
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import mlp_net, net_bytes, predict
+from embedbench.learning.net_settings import mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.streams.stream import StreamSpec
 
@@ -76,7 +76,12 @@ class ExStream(Learner):
     optimiser: OptimiserName = "adam"
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "clusters", "steps")
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "optimiser_": "optimiser",
+        "clusters": "samples",
+        "steps": "transient",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = self.memory.share(spec.n_classes)
@@ -120,9 +125,6 @@ class ExStream(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return Footprint(**net_bytes(self), samples=tensor_bytes(*self.clusters.tensors()))
 
 
 def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:

@@ -115,14 +115,14 @@ class FearNet(Learner):
     bla: Stop = field(default_factory=lambda: Stop(rule="trained", epochs=20))
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "net",
-        "chooser",
-        "codes",
-        "hc_x",
-        "hc_y",
-        "awake",
-    )
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "chooser": "parameters",
+        "codes": "means",
+        "hc_x": "samples",
+        "hc_y": "samples",
+        "awake": "transient",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -226,15 +226,6 @@ class FearNet(Learner):
             out[:, remote] += logsigmoid(-logit)
             out[:, recent] = torch.maximum(out[:, recent], near + logsigmoid(logit))
         return out
-
-    def footprint(self) -> Footprint:
-        covariances, means = self.codes.nbytes
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters(), *self.chooser.parameters()),
-            covariances=covariances,
-            means=means,
-            samples=tensor_bytes(self.hc_x, self.hc_y),
-        )
 
 
 def _table(session: Session, x: Tensor, y: Tensor) -> Session:
@@ -381,10 +372,10 @@ class Codes:
         noise = noise @ self.roots if self.full else noise * self.roots[:, None]
         return (self.means[:, None] + noise).flatten(0, 1), self.classes.repeat_interleave(n)
 
-    @property
-    def nbytes(self) -> tuple[int, int]:
+    def footprint(self) -> Footprint:
         """Bytes of the covariances' roots, and of the means with the list of classes."""
-        return tensor_bytes(self.roots), tensor_bytes(self.means, self.known)
+        means = tensor_bytes(self.means, self.known)
+        return Footprint(covariances=tensor_bytes(self.roots), means=means)
 
     def state_dict(self) -> dict[str, Any]:
         """The Gaussians as data."""

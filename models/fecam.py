@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, at_least, require, within
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -63,7 +63,13 @@ class FeCAM(Learner):
     covariance: Literal["class", "base"] = "class"
 
     tags: ClassVar[Tags] = Tags(seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power", "lent")
+    state: ClassVar[dict[str, str]] = {
+        "counts": "means",
+        "means": "means",
+        "factors": "covariances",
+        "lent": "covariances",
+        "power": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,12 +132,6 @@ class FeCAM(Learner):
         if self.lent is not None and not len(self.factors[c]):
             return self.lent
         return self.factors[c] / math.sqrt(max(int(self.counts[c]) - 1, 1))
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            means=tensor_bytes(self.means, self.counts),
-            covariances=tensor_bytes(*self.factors, *([] if self.lent is None else [self.lent])),
-        )
 
 
 @dataclass(frozen=True)

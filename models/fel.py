@@ -12,7 +12,7 @@ from embedbench.config.declared_settings import above, at_least, check_size, lat
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, Learner
-from embedbench.learning.net_settings import net_bytes, predict
+from embedbench.learning.net_settings import predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import train
@@ -70,7 +70,7 @@ class FEL(Learner):
     stop: Stop = field(default_factory=Stop)
     lr_later: Annotated[float, above(0)] | None = later(None, earlier=None)
 
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
+    state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,7 +100,7 @@ class FEL(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = net_bytes(self)
+        held = super().footprint()
         held["fixed"] = held.pop("buffers")  # weights that are not trained
         return held
 

@@ -20,7 +20,7 @@ from torch.nn.functional import (
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
@@ -117,9 +117,13 @@ class FR(Learner):
     classifier: Classifier = field(default_factory=Classifier)
 
     tags: ClassVar[Tags] = Tags(needs_layers=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "net", "prototypes", "base", "factors", "donors_",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "prototypes": "prototypes",
+        "base": "covariances",
+        "factors": "covariances",
+        "donors_": "covariances",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -265,13 +269,6 @@ class FR(Learner):
         out = x.new_full((len(x), len(seen)), UNSEEN)
         out[:, seen] = near.mean(0)
         return out
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
-            prototypes=self.prototypes.nbytes,
-            covariances=tensor_bytes(self.factors, self.donors_, self.base),
-        )
 
 
 def _permutation(n: int, draws: torch.Generator) -> Tensor:

@@ -15,12 +15,11 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.net_settings import (
     Net,
     augmented_views,
     generator,
-    module_bytes,
     predict,
     settle_trunk,
     trunk_and_head,
@@ -72,7 +71,7 @@ class GDumb(Learner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "exemplars")
+    state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,6 +139,3 @@ class GDumb(Learner):
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return Footprint(**module_bytes(self.net), **self.exemplars.footprint())

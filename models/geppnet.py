@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.sample_store import Store
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -52,7 +52,7 @@ class GeppNet(Learner):
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "samples")
+    state: ClassVar[dict[str, str]] = {"net": "som", "samples": "samples"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
@@ -70,6 +70,3 @@ class GeppNet(Learner):
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return self.net.outputs(x)
-
-    def footprint(self) -> Footprint:
-        return Footprint({**self.net.footprint(), **self.samples.footprint()})

@@ -11,7 +11,7 @@ import torch
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.sample_store import Store
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -54,7 +54,13 @@ class GeppNetSTM(Learner):
     answer_from_memory: bool = False
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "samples", "stm_x", "stm_y", "held")
+    state: ClassVar[dict[str, str]] = {
+        "net": "som",
+        "samples": "samples",
+        "stm_x": "samples",
+        "stm_y": "samples",
+        "held": "transient",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
@@ -122,8 +128,3 @@ class GeppNetSTM(Learner):
         sure = near.values < reach[near.indices]
         label = self.stm_y.to(x.device)[near.indices].long()
         out[sure, label[sure]] = out[sure].amax(1) + 1
-
-    def footprint(self) -> Footprint:
-        held = Footprint({**self.net.footprint(), **self.samples.footprint()})
-        held["samples"] += tensor_bytes(self.stm_x, self.stm_y)
-        return held

@@ -16,7 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_LEARNER, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import among
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator
@@ -77,7 +77,13 @@ class GSS(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps", "alike", "offered")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "exemplars": "samples",
+        "steps": "transient",
+        "alike": "samples",
+        "offered": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,10 +110,6 @@ class GSS(OnlineLearner, NetLearner):
         for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
         return log
-
-    def footprint(self) -> Footprint:
-        held = self.exemplars.footprint()
-        return Footprint(**super().footprint(), samples=held["samples"] + self.alike.nbytes)
 
     def _replay(self, classes: Tensor | None) -> Replay:
         """The step on the batch, then the gradients of a random draw."""

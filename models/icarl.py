@@ -15,7 +15,7 @@ from embedbench.errors import UserError
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import Net, eval_features, predict, trunk_and_head
@@ -70,7 +70,7 @@ class ICaRL(NetLearner):
     head: Literal["linear", "cosine"] = "linear"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "means")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "means": "means", "exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,10 +146,3 @@ class ICaRL(NetLearner):
         if isinstance(self.net, CosineNet):
             return predict_cosines(self.net, x)
         return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **super().footprint(),
-            means=tensor_bytes(self.means),
-            **self.exemplars.footprint(),
-        )

@@ -13,7 +13,7 @@ from torch import Tensor
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import eval_features, predict
 from embedbench.learning.sample_views import blocks
@@ -53,9 +53,14 @@ class IL2M(NetLearner):
     rectified: Literal["probabilities", "logits"] = "probabilities"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (
-        *NetLearner.state, "exemplars", "first", "now", "confidence", "session_of",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "first": "statistics",
+        "now": "statistics",
+        "confidence": "statistics",
+        "session_of": "statistics",
+        "exemplars": "samples",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,13 +116,6 @@ class IL2M(NetLearner):
         latest = self.confidence[self.session_of.argmax()]  # conf of the current session
         ratio = self.first / self.now.where(known, self.first.new_ones(()))
         return torch.where(known, ratio * latest / self.confidence, 1.0)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **super().footprint(),
-            statistics=tensor_bytes(self.first, self.now, self.confidence, self.session_of),
-            **self.exemplars.footprint(),
-        )
 
 
 def class_means(scores: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:

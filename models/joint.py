@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Labels
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import new_net
 from embedbench.learning.sample_store import Store
@@ -46,7 +46,12 @@ class Joint(NetLearner):
     weights: Literal["fresh", "kept"] = "fresh"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "samples", "validation", "loss_classes")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "samples": "samples",
+        "validation": "samples",
+        "loss_classes": "mask",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -77,15 +82,6 @@ class Joint(NetLearner):
             val_y=_as_given(self.validation.y),
             loss_classes=self.loss_classes,
         )
-
-    def footprint(self) -> Footprint:
-        held = super().footprint()
-        for stored in (self.samples, self.validation):
-            for kind, size in stored.footprint().items():
-                held[kind] = held.get(kind, 0) + size
-        if self.loss_classes is not None:
-            held["mask"] = self.loss_classes.nbytes
-        return held
 
 
 def _as_given(y: NDArray[Any]) -> Labels:

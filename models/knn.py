@@ -13,7 +13,7 @@ from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.learner import Learner, Tags
 from embedbench.streams.stream import StreamSpec
 
 DISTANCES = 2**23  # distances held at once, 32 MiB
@@ -47,7 +47,7 @@ class KNN(Learner):
     memory: Memory = field(default_factory=lambda: Memory(select="all"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("exemplars",)
+    state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +85,3 @@ class KNN(Learner):
         distance = (size - torch.stack(nearest, 1)).clamp(min=0)  # (n, seen) d²
         out[:, classes] += (1 + size) / (1 + size + distance) / 2
         return out
-
-    def footprint(self) -> Footprint:
-        return self.exemplars.footprint()

@@ -18,7 +18,7 @@ from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_co
 from embedbench.learning.distillation import only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import eval_features, predict
@@ -69,7 +69,7 @@ class LUCIR(NetLearner):
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,9 +136,6 @@ class LUCIR(NetLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict_cosines(self.net, x) if self.multilabel else predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import eval_features, predict
@@ -54,7 +54,7 @@ class LwF(NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,6 +88,3 @@ class LwF(NetLearner):
             return total + self.lam * distillation(logits[:, old], targets, self.temperature)
 
         return loss
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())

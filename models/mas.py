@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, tensor_bytes
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import loss_classes
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.optimisers import trainable_parameters
@@ -45,7 +45,7 @@ class MAS(NetLearner):
 
     lam: Annotated[float, at_least(0)] = 1.0
 
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "importance")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "importance": "importance"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -65,9 +65,6 @@ class MAS(NetLearner):
             for total, new in zip(self.importance, sums, strict=True):
                 total.add_(new, alpha=1 / len(session.x))
         return log
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), importance=tensor_bytes(*self.importance))
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import among, batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import in_parts
@@ -64,7 +64,11 @@ class MIR(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "exemplars": "samples",
+        "steps": "transient",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,9 +91,6 @@ class MIR(OnlineLearner, NetLearner):
         log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
         self.exemplars.update(session)
         return log
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
     def _replay(self, classes: Tensor | None) -> Replay:
         """Replay the most interfered candidates; the loss is over `classes` (k,)."""

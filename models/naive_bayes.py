@@ -11,7 +11,7 @@ from torch import Tensor
 
 from embedbench.config.declared_settings import within
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
 
@@ -42,7 +42,7 @@ class NaiveBayes(Learner):
     likelihood: Literal["gaussian", "published"] = "gaussian"
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("sums", "squares", "counts")
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means", "squares": "variances"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = (spec.n_classes, spec.input_shape[0])
@@ -72,8 +72,3 @@ class NaiveBayes(Learner):
         if not published:
             out.addmm_(x.square(), (-0.5 / variance).T)
         return out.masked_fill(self.counts == 0, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            means=tensor_bytes(self.sums, self.counts), variances=tensor_bytes(self.squares)
-        )

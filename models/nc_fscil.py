@@ -13,8 +13,8 @@ from torch.nn.functional import normalize
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net_settings import generator, mlp_net, net_bytes, predict
+from embedbench.learning.learner import Context, Learner
+from embedbench.learning.net_settings import generator, mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
@@ -60,7 +60,12 @@ class NCFSCIL(Learner):
     stop: Stop = field(default_factory=Stop)
     outputs: Annotated[int, at_least(1, 100_000)] | None = None
 
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "prototypes", "frame")
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "optimiser_": "optimiser",
+        "frame": "frame",
+        "prototypes": "means",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -103,13 +108,6 @@ class NCFSCIL(Learner):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         out = normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
         return out.masked_fill(~self.prototypes.seen, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **net_bytes(self),
-            frame=tensor_bytes(self.frame),
-            means=self.prototypes.nbytes,
-        )
 
 
 def simplex(width: int, n: int, draw: torch.Generator) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import later
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
 
@@ -41,7 +41,7 @@ class NCM(Learner):
     average: Literal["unit", "plain"] = later("unit", earlier="unit")
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit
@@ -64,6 +64,3 @@ class NCM(Learner):
 
     def _input(self, x: torch.Tensor) -> torch.Tensor:
         return normalize(x) if self.metric == "cosine" else x
-
-    def footprint(self) -> Footprint:
-        return Footprint(means=tensor_bytes(self.sums, self.counts))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, learn_session
+from embedbench.learning.learner import Context, Learner, Tags, learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -36,7 +36,7 @@ class Offline(Learner):
     mlp: MLP = field(default_factory=lambda: MLP(stop=Stop(perfect=PERFECT)))
 
     tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("mlp",)
+    state: ClassVar[dict[str, str]] = {"mlp": "parameters"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.mlp.start(spec, seeds, device)
@@ -46,6 +46,3 @@ class Offline(Learner):
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return self.mlp.scores(x)
-
-    def footprint(self) -> Footprint:
-        return self.mlp.footprint()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
 
@@ -35,7 +35,7 @@ class OneVsRest(Learner):
     score: Literal["difference", "ratio"] = "difference"
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = (spec.n_classes, spec.input_shape[0])
@@ -57,6 +57,3 @@ class OneVsRest(Learner):
             own, whole = x @ means.T, x @ (means + rest).T
             out = torch.where(whole == 0, 0.0, own / whole).float()
         return out.masked_fill(self.counts == 0, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(means=tensor_bytes(self.sums, self.counts))

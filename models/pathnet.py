@@ -80,7 +80,12 @@ class PathNet(Learner):
     val_samples: Annotated[int, at_least(1)] = 1000
 
     tags: ClassVar[Tags] = Tags(needs_session_id=True)
-    state: ClassVar[tuple[str, ...]] = ("banks", "paths", "heads", "ids")
+    state: ClassVar[dict[str, str]] = {
+        "banks": "parameters",
+        "heads": "parameters",
+        "paths": "paths",
+        "ids": "paths",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
 
@@ -35,7 +35,7 @@ class Perceptron(Learner):
     """
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("rows", "counts")
+    state: ClassVar[dict[str, str]] = {"rows": "samples", "counts": "counts"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         size = (spec.n_classes, spec.input_shape[0])
@@ -67,6 +67,3 @@ class Perceptron(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return (x @ self.rows.float().T).masked_fill(self.counts == 0, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(samples=tensor_bytes(self.rows), counts=tensor_bytes(self.counts))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -39,7 +39,7 @@ class Prototype(Learner):
     classifier: Classifier = field(default_factory=Classifier)
 
     tags: ClassVar[Tags] = Tags(seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("prototypes",)
+    state: ClassVar[dict[str, str]] = {"prototypes": "prototypes"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
@@ -52,6 +52,3 @@ class Prototype(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return cosines(x, self.prototypes.rows).masked_fill(~self.prototypes.seen, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(prototypes=self.prototypes.nbytes)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import StreamSpec
 
@@ -58,9 +58,16 @@ class RanDumb(Learner):
     ensemble: Annotated[int, at_least(1, 1000)] = 1
 
     tags: ClassVar[Tags] = Tags(online=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "frequencies", "phases", "sums", "counts", "scatter", "weights", "bias", "blocks",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        "frequencies": "projection",
+        "phases": "projection",
+        "sums": "means",
+        "counts": "means",
+        "scatter": "covariance",
+        "weights": "classifier",
+        "bias": "classifier",
+        "blocks": "waiting",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width, n_classes, size = spec.input_shape[0], spec.n_classes, self.features
@@ -129,12 +136,3 @@ class RanDumb(Learner):
 
     def _discriminants(self, x: Tensor, e: int) -> Tensor:
         return torch.addmm(self.bias[e], self._features(x, e), self.weights[e].T)  # (n, C)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            projection=tensor_bytes(self.frequencies, self.phases),
-            means=tensor_bytes(self.sums, self.counts),
-            covariance=tensor_bytes(self.scatter),
-            classifier=tensor_bytes(self.weights, self.bias),
-            waiting=self.blocks.nbytes,
-        )

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from embedbench.config.declared_settings import at_least, check_size, later
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Learner
 from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -61,10 +61,17 @@ class RanPAC(Learner):
     lam_sessions: Annotated[int, at_least(1)] | None = later(None, earlier=None)
     lam_rule: Literal["all", "session"] = later("all", earlier="session")
 
-    state: ClassVar[tuple[str, ...]] = (
-        "projection", "gram", "targets", "held_gram", "held_targets", "n_held", "weights", "lam_",
-        "searched",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        "projection": "projection",
+        "gram": "moments",
+        "targets": "moments",
+        "held_gram": "moments",
+        "held_targets": "moments",
+        "n_held": "transient",
+        "weights": "classifier",
+        "lam_": "transient",
+        "searched": "transient",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device
@@ -193,10 +200,3 @@ class RanPAC(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self._project(x) @ self.weights  # (n, M) @ (M, C)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            projection=tensor_bytes(self.projection),
-            moments=tensor_bytes(self.gram, self.targets, self.held_gram, self.held_targets),
-            classifier=tensor_bytes(self.weights),
-        )

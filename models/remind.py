@@ -14,7 +14,7 @@ from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Footprint, Tags, tensor_bytes
+from embedbench.learning.learner import Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import predict
@@ -70,9 +70,13 @@ class REMIND(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = (
-        *NetLearner.state, "steps", "quantiser", "base", "exemplars",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        **NetLearner.state,
+        "steps": "transient",
+        "quantiser": "codebooks",
+        "base": "samples",
+        "exemplars": "samples",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,13 +123,6 @@ class REMIND(OnlineLearner, NetLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, self.rebuilt(x))
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            **super().footprint(),
-            codebooks=self.quantiser.nbytes,
-            samples=self.base.footprint().total + self.exemplars.footprint().total,
-        )
 
 
 # Product quantisation: a vector as one byte for each of its parts.
@@ -199,11 +196,6 @@ class ProductQuantiser(Packing):
         """The vectors that the codes (n, parts) stand for, (n, D) float32."""
         each = torch.arange(self.parts, device=held.device)
         return self.books[each, held.long()].flatten(1)[:, : self.width]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the centroids."""
-        return tensor_bytes(self.books)
 
     def state_dict(self) -> dict[str, Any]:
         """The centroids."""

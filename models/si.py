@@ -9,7 +9,7 @@ import torch
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, tensor_bytes
+from embedbench.learning.learner import Context
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.quadratic_penalty import pull
@@ -45,7 +45,7 @@ class SI(NetLearner):
     c: Annotated[float, at_least(0)] = 1.0
     xi: Annotated[float, above(0)] = 0.1
 
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "importance")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "importance": "importance"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -78,6 +78,3 @@ class SI(NetLearner):
         for i in range(len(parameters)):
             delattr(self.net, f"path_{i}")
         return log
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), importance=tensor_bytes(*self.importance))

@@ -11,7 +11,7 @@ from torch import Tensor
 from embedbench.config.declared_settings import at_least, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.streams.stream import StreamSpec
 
@@ -58,9 +58,14 @@ class SLDA(Learner):
     freeze: bool = False
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "sums", "counts", "scatter", "seen", "weights", "bias",
-    )  # fmt: skip
+    state: ClassVar[dict[str, str]] = {
+        "sums": "means",
+        "counts": "means",
+        "scatter": "covariance",
+        "seen": "transient",
+        "weights": "classifier",
+        "bias": "classifier",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,10 +124,3 @@ class SLDA(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return torch.addmm(self.bias, x, self.weights.T)  # (n, D) @ (D, C)
-
-    def footprint(self) -> Footprint:
-        return Footprint(
-            means=tensor_bytes(self.sums, self.counts),
-            covariance=tensor_bytes(self.scatter),
-            classifier=tensor_bytes(self.weights, self.bias),
-        )

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, within
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -42,7 +42,7 @@ class TEEN(Learner):
     scale: Annotated[float, above(0)] = 16.0
 
     tags: ClassVar[Tags] = Tags(seedless=True)
-    state: ClassVar[tuple[str, ...]] = ("prototypes", "base")
+    state: ClassVar[dict[str, str]] = {"prototypes": "prototypes", "base": "base"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width = spec.input_shape[0]
@@ -64,6 +64,3 @@ class TEEN(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return cosines(x, self._calibrated()).masked_fill(~self.prototypes.seen, UNSEEN)
-
-    def footprint(self) -> Footprint:
-        return Footprint(prototypes=self.prototypes.nbytes, base=tensor_bytes(self.base))

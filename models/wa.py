@@ -15,7 +15,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import Net, eval_features, predict
@@ -58,7 +58,7 @@ class WA(NetLearner):
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars")
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,9 +102,6 @@ class WA(NetLearner):
             return (1 - share) * entropy + share * distilled
 
         return loss
-
-    def footprint(self) -> Footprint:
-        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:

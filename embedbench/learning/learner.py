@@ -162,7 +162,8 @@ class Learner(ABC):
     Fields declare their ranges and choices: `lam: Annotated[float, at_least(0)] = 1.0`. They are
     checked when a learner is made; a `__post_init__` with other rules calls `super()` first.
 
-    State lives in attributes set by `start`; `state` names those that a checkpoint must hold.
+    State lives in attributes set by `start`; `state` names those that a checkpoint must hold,
+    each with its kind in the footprint, or "transient" for what weighs nothing, such as a number.
     `learned` is the number of whole sessions before the one at work; the order of the samples
     depends on it. `start` sets it to 0, `learn_session` counts, every checkpoint holds it.
     """
@@ -171,7 +172,7 @@ class Learner(ABC):
 
     name: ClassVar[str]  # the name on the command line: the stem of the class's file
     tags: ClassVar[Tags] = Tags()
-    state: ClassVar[tuple[str, ...]] = ()
+    state: ClassVar[dict[str, str]] = {}
     learned: int = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -207,9 +208,21 @@ class Learner(ABC):
     ) -> torch.Tensor | NDArray[np.float32]:
         """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
 
-    @abstractmethod
     def footprint(self) -> Footprint:
-        """Bytes held between sessions, by kind."""
+        """Bytes held between sessions, by kind: those of the attributes in `state`.
+
+        An optimiser counts where it is kept: online from the first of `steps` on, and unless
+        `optimiser_state` is "fresh".
+        """
+        from .checkpoint_state import weigh
+
+        kept = getattr(self, "steps", 0) > 0 or getattr(self, "optimiser_state", "kept") == "kept"
+        held = Footprint()
+        for name, kind in self.state.items():
+            if kind != "transient" and (kept or kind != "optimiser"):
+                for part, size in weigh(getattr(self, name), kind).items():
+                    held[part] = held.get(part, 0) + size
+        return held
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all learned state.

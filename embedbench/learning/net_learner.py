@@ -12,8 +12,8 @@ from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 from .image_settings import ImageTraining
-from .learner import Context, Footprint, Learner, Tags
-from .net_settings import net_bytes, predict, settle_trunk, trunk_and_head
+from .learner import Context, Learner, Tags
+from .net_settings import predict, settle_trunk, trunk_and_head
 from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
 from .training_loop import train
@@ -63,7 +63,7 @@ class NetLearner(Learner):
     images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_")
+    state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +95,3 @@ class NetLearner(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return net_bytes(self)

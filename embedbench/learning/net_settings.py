@@ -20,8 +20,7 @@ from embedbench.streams.stream import StreamSpec
 
 from .augmentation import Views
 from .image_settings import PLAINLY, ImageTraining
-from .learner import Footprint, tensor_bytes
-from .optimisers import fresh_optimiser, optimiser_bytes
+from .optimisers import fresh_optimiser
 from .trunk import FLAT, check_trunk, image_trunk, weights_file
 
 PART = 1024  # images per forward pass without gradients
@@ -63,26 +62,6 @@ def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
         torch.manual_seed(seed)
         trunk, width = image_trunk(learner.trunk, spec.input_shape, image_training(learner))
         return Net(trunk, nn.Linear(width, spec.n_classes))
-
-
-def module_bytes(net: nn.Module) -> Footprint:
-    """Bytes of a net's parameters and, if it has any, of its buffers (statistics of BatchNorm)."""
-    held = Footprint(parameters=tensor_bytes(*net.parameters()))
-    if buffers := tensor_bytes(*net.buffers()):
-        held["buffers"] = buffers
-    return held
-
-
-def net_bytes(learner: Any) -> Footprint:
-    """Bytes of a learner's net, and of its optimiser if it is kept between sessions.
-
-    An online learner keeps its optimiser from the first of its `steps` on.
-    """
-    held = module_bytes(learner.net)
-    online = getattr(learner, "steps", 0) > 0
-    if online or getattr(learner, "optimiser_state", "kept") == "kept":
-        held["optimiser"] = optimiser_bytes(learner.optimiser_)
-    return held
 
 
 @torch.inference_mode()

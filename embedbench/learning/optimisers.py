@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from .learner import tensor_bytes
-
 # Nadam in two passes over memory a step.
 
 
@@ -114,9 +112,3 @@ def trainable_parameters(net: nn.Module) -> list[nn.Parameter]:
 def fresh_optimiser(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
     """A fresh optimiser for a net, with a learner's settings."""
     return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
-
-
-def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of an optimiser's moments, for one that is kept between sessions."""
-    moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
-    return tensor_bytes(*moments)

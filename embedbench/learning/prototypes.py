@@ -17,7 +17,7 @@ from embedbench.streams.stream import Session
 
 from .cosine_network import CosineNet
 from .distillation import only
-from .learner import NO_CHECKPOINT, Checkpoint, Context, tensor_bytes
+from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .net_settings import generator
 from .optimisers import make_optimiser
 from .stopping import Stop
@@ -193,11 +193,6 @@ class Prototypes(nn.Module):
         optimiser = make_optimiser("adam", net, lr=settings.lr, weight_decay=0.0)
         fit(net, optimiser, session, how, hooks=Hooks(objective), checkpoint=checkpoint)
         self._fix(net.theta.detach()[self.seen])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors."""
-        return tensor_bytes(*self.buffers())
 
 
 def cosines(x: Tensor, rows: Tensor) -> Tensor:

@@ -102,8 +102,8 @@ def test_a_faulty_one_ends_the_command_with_1(
 ) -> None:
     file = outside / "mypkg" / "mod.py"
     code = file.read_text(encoding="utf-8")
-    assert '"counts")' in code
-    file.write_text(code.replace('("sums", "squares", "counts")', '("sums",)'), encoding="utf-8")
+    assert ', "counts": "means"}' in code
+    file.write_text(code.replace(', "counts": "means"}', "}"), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["embedbench", "check", NAME])
     with pytest.raises(SystemExit) as end:
         app.main()
@@ -122,7 +122,7 @@ def test_a_faulty_one_ends_the_command_with_1(
     [
         ("mypkg.mod:Yours", "module 'mypkg.mod' has no 'Yours'"),
         ("mypkg.dom:Mine", "cannot import 'mypkg.dom'"),
-        ("mypkg.mod:Footprint", "is not a subclass of embedbench's Learner"),
+        ("mypkg.mod:Tags", "is not a subclass of embedbench's Learner"),
     ],
 )
 def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: Path) -> None:

@@ -89,7 +89,7 @@ class NeedsAQuestion(Good):
 
 @caught_by("scores are pure")
 class CountsQuestions(Good):
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "asked")
+    state: ClassVar[dict[str, str]] = {**Good.state, "asked": "transient"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -164,7 +164,7 @@ class NeverForgets(Good):
 
 @caught_by("state round trips")
 class LeavesOutItsCounts(Good):
-    state: ClassVar[tuple[str, ...]] = ("sums",)
+    state: ClassVar[dict[str, str]] = {"sums": "means"}
 
 
 @caught_by("state round trips")
@@ -195,7 +195,7 @@ class LivesInALoadedState(Good):
 
 @caught_by("state round trips")
 class StateThatCannotBeSaved(Good):
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "rule")
+    state: ClassVar[dict[str, str]] = {**Good.state, "rule": "transient"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -206,7 +206,7 @@ class StateThatCannotBeSaved(Good):
 class StateIsNoData(Good):
     """A set would come back only from a pickle, which can run code."""
 
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "classes")
+    state: ClassVar[dict[str, str]] = {**Good.state, "classes": "transient"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -16,7 +16,7 @@ from honest_learners import Good
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, tensor_bytes
+from embedbench.learning.learner import Context
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 
 NOISE, LABELS = "rows outside sessions do not matter", "eval labels do not matter"
@@ -31,7 +31,11 @@ def codes(x: Any) -> Tensor:
 class Recognises(Good):
     """Prefers the class that it noted for the very sample; subclasses say where from."""
 
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "codes", "classes")
+    state: ClassVar[dict[str, str]] = {
+        **Good.state,
+        "codes": "noted",
+        "classes": "noted",
+    }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -42,9 +46,6 @@ class Recognises(Good):
         for row, noted in enumerate(known):
             out[row, self.classes[noted]] += 1
         return out
-
-    def footprint(self) -> Footprint:
-        return Footprint(super().footprint(), noted=tensor_bytes(self.codes, self.classes))
 
 
 @caught_by(NOISE)
@@ -60,7 +61,7 @@ class ReadsTheNeighbours(Recognises):
 
 @caught_by(NOISE)
 class WhitensWithAllRows(Good):
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "scale")
+    state: ClassVar[dict[str, str]] = {**Good.state, "scale": "scale"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -76,9 +77,6 @@ class WhitensWithAllRows(Good):
         out = super().scores(x / self.scale)
         self.sums = whole
         return out
-
-    def footprint(self) -> Footprint:
-        return Footprint(super().footprint(), scale=tensor_bytes(self.scale))
 
 
 def streams_of_callers() -> Iterator[Stream]:

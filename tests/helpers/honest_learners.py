@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
 UNSEEN = -1e9
@@ -23,7 +23,7 @@ class Good(Learner):
 
     shrink: float = 0.0
 
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.sums = torch.zeros(spec.n_classes, spec.input_shape[0])
@@ -40,16 +40,13 @@ class Good(Learner):
         out = -(x[:, None] - means).square().sum(2)  # (n, 1, D) - (C, D) -> (n, C)
         return out.masked_fill(self.counts == 0, UNSEEN)
 
-    def footprint(self) -> Footprint:
-        return Footprint(means=tensor_bytes(self.sums, self.counts))
-
 
 @dataclass
 class Neighbours(Good):
     """Keeps every sample and says so; answers with the class of the nearest."""
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("x", "y")
+    state: ClassVar[dict[str, str]] = {"x": "samples", "y": "samples"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.x = torch.zeros(0, spec.input_shape[0])
@@ -66,16 +63,13 @@ class Neighbours(Good):
         out = torch.full((len(x), self.n_classes), UNSEEN)
         return out.scatter_reduce(1, self.y.expand(len(x), -1), near, "amax")
 
-    def footprint(self) -> Footprint:
-        return Footprint(samples=tensor_bytes(self.x, self.y))
-
 
 @dataclass
 class NeedsId(Good):
     """Prefers the classes of the session that it is told."""
 
     tags: ClassVar[Tags] = Tags(needs_session_id=True)
-    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "home")
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means", "home": "home"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -90,9 +84,6 @@ class NeedsId(Good):
         assert session_id is not None
         return super().scores(x) + 100 * (self.home == session_id[:, None])
 
-    def footprint(self) -> Footprint:
-        return Footprint(means=tensor_bytes(self.sums, self.counts), home=tensor_bytes(self.home))
-
 
 @dataclass
 class NeedsLayers(Good):
@@ -106,7 +97,7 @@ class ManyLabels(Good):
     """Ridge regression on one or several labels, which are answered above a half."""
 
     tags: ClassVar[Tags] = Tags(multilabel=True)
-    state: ClassVar[tuple[str, ...]] = ("xx", "xy")
+    state: ClassVar[dict[str, str]] = {"xx": "products", "xy": "products"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         n, self.n_classes = spec.input_shape[0], spec.n_classes
@@ -122,9 +113,6 @@ class ManyLabels(Good):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return x.double() @ torch.linalg.solve(self.xx, self.xy) - 0.5
-
-    def footprint(self) -> Footprint:
-        return Footprint(products=tensor_bytes(self.xx, self.xy))
 
 
 @dataclass

@@ -101,7 +101,7 @@ def test_a_sample_has_a_byte_for_each_part(width: int, asked: int, parts: int, l
     assert codes.shape == (7, parts)
     assert codes.dtype == torch.uint8
     assert quantiser.unpack(codes).shape == (7, width)
-    assert quantiser.nbytes == 4 * 256 * parts * length
+    assert quantiser.books.nbytes == 4 * 256 * parts * length
 
 
 # --- the learner ---

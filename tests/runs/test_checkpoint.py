@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -292,7 +292,7 @@ def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
 def test_a_learner_whose_state_is_no_data_goes_on(tmp_path: Path) -> None:
     @dataclass
     class Odd(MLP):
-        state = (*MLP.state, "rule")
+        state: ClassVar[dict[str, str]] = {**MLP.state, "rule": "transient"}
 
         def start(self, *told: Any) -> None:
             super().start(*told)
