@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "build_stream": "api",
-    "load_runs": "reports.loading",
+    "load_runs": "reports.load_results",
     "make_learner": "api",
     "run": "api",
     "score": "api",
     "UserError": "errors",
-    "EmbeddingFile": "files.file",
+    "EmbeddingFile": "files.embedding_file",
     "Learner": "learning.learner",
     "Tags": "learning.learner",
-    "Seeds": "seeds",
+    "Seeds": "config.seeds",
     "Protocol": "streams.protocol",
     "Session": "streams.stream",
     "Stream": "streams.stream",

@@ -32,10 +32,10 @@ BEHIND = {
     "Checkpoint": "learning.learner",
     "Footprint": "learning.learner",
     "Predictions": "scores.predictions",
-    "LabelSets": "scores.label_sets",
-    "Runs": "reports.loading",
-    "Run": "reports.run_data",
-    "Samples": "files.samples",
+    "LabelSets": "scores.label_set_predictions",
+    "Runs": "reports.load_results",
+    "Run": "reports.loaded_run",
+    "Samples": "files.sample_list",
     "DamagedFileError": "errors",
 }
 # Words that a search finds a page by before every other, where its name is not one of them.

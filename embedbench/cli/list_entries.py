@@ -66,8 +66,8 @@ def _ours(kind: str) -> list[dict[str, str]]:
     if kind == "metrics":
         functions = [
             *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
-            *_functions(here / "scores" / "rescaled.py", ["scores"]),
-            *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
+            *_functions(here / "scores" / "against_chance.py", ["scores"]),
+            *_functions(here / "scores" / "few_shot_scores.py", ["accuracies"]),
         ]
         return [{"name": f.name, "summary": _first_line(f)} for f in functions]
     if kind == "presets":
@@ -98,7 +98,7 @@ def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
         if isinstance(n, ast.FunctionDef)
         and [a.arg for a in n.args.args][: len(takes)] == takes
         and not n.name.startswith("_")
-        and n.name not in ("compute", "curves", "curves_of")
+        and n.name not in ("compute", "curves", "curves_from_accuracies")
     ]
 
 
