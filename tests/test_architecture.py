@@ -90,7 +90,7 @@ MAY_BE_SLOW = {
     *{"runs/evaluate", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing"},
 }
 # Their `__init__.py` resolve names lazily; every other one is empty.
-FACES = {"", "extract"}
+FACES = {"", "extract", "learning"}
 
 
 @dataclass(frozen=True)
