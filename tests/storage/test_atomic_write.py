@@ -37,6 +37,7 @@ ALLOWED = {
     ("embedbench/files/write_file.py", "h5py.File"),
     ("embedbench/files/export_formats.py", "archive.open"),
     ("embedbench/sharing/fsspec_upload.py", "store.open"),
+    ("embedbench/sharing/fsspec_upload.py", "temporary.open"),  # of `writing`
 }
 
 
