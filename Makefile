@@ -1,15 +1,17 @@
 # Two commands: `make demo` shows what embedbench does, `make test` says whether it works here.
 # Each makes .venv and installs what it needs, the first time; PYTHON=python3.12 picks another Python,
-# and TORCH_INDEX=URL another index for torch, such as PyTorch's own for machines without a GPU.
+# TORCH_INDEX=URL another index for torch, such as PyTorch's own for machines without a GPU, and
+# CONSTRAINTS=constraints.txt the versions that .ci/run installs.
 PYTHON      ?= python3
 TORCH_INDEX ?=
+CONSTRAINTS ?=
 VENV        := .venv
 BIN         := $(VENV)/bin
 
 .PHONY: demo test test-long fuzz lint types wheel-check readme-check docs release clean
 
 # setuptools warns at length of folders that an editable installation is meant to find.
-INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet$(CONSTRAINTS:%= --constraint %)
 
 # A stamp is newer than pyproject.toml exactly when the environment holds what it asks for:
 # .package for the package alone, .installed for the tools of development, too.

@@ -1,15 +1,18 @@
-"""The Python API: a file, a stream, a learner, a score."""
+"""The Python API: a file, a stream, a learner, a score; and what code from outside is written with.
+
+The toolkit of learners is in `embedbench.learning`. Nothing here imports torch before it is used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.config.declared_settings import above, at_least, make, require, within
+from embedbench.config.declared_settings import above, at_least, later, make, require, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -18,14 +21,42 @@ from embedbench.learning.learner import Learner
 from embedbench.runs.class_registry import alias_settings, learner_class, protocol_class
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.metrics import Reference, compute
+from embedbench.scores.other_libraries import audit
 from embedbench.scores.scoring import score_matrices
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream import Stream
+from embedbench.streams.protocol_tools import (
+    flat_spec,
+    load_table,
+    one_file,
+    split_rows,
+    view_session,
+)
+from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.cpu import limit_threads
 
-__all__ = [
-    "above", "at_least", "build_stream", "make_learner", "require", "run", "score", "within",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from embedbench.extract.backbone import Backbone
+    from embedbench.extract.source import Source, read_sample
+
+__all__ = ["build_stream", "make_learner", "run", "score"]
+__all__ += ["audit", "local", "score_matrices"]
+__all__ += ["above", "at_least", "later", "require", "within"]  # settings of code from outside
+__all__ += ["Session", "StreamSpec"]
+__all__ += ["flat_spec", "load_table", "one_file", "split_rows", "view_session"]  # protocols
+__all__ += ["Backbone", "Source", "read_sample"]  # extraction
+
+
+def __getattr__(name: str) -> Any:
+    """Import what extracts embeddings at its first use."""
+    if name == "Backbone":
+        from embedbench.extract import backbone
+
+        return backbone.Backbone
+    if name in ("Source", "read_sample"):
+        from embedbench.extract import source
+
+        return getattr(source, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def build_stream(

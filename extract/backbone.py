@@ -70,7 +70,7 @@ class Backbone(ABC):
     dtype : str
         Of the arithmetic: `float32`, `bfloat16` or `float16`; `uint8` for images themselves.
     decoder : str
-        One of `decoders.DECODERS`; set from outside.
+        One of `torchvision_decoder.DECODERS`; set from outside.
     """
 
     backbone: dict[str, Any]

@@ -104,7 +104,7 @@ class Batch:
     ----------
     rows : range
         Their numbers in the source.
-    decoded : tuple of Decoded
+    decoded : tuple of DecodedSample
         Hash or problem of each sample, without the arrays.
     tables : dict
         The backbone's output for the samples that could be decoded; empty if none could.

@@ -67,7 +67,7 @@ def shard_facts(job: Job, host: str) -> Facts:
 
 
 def shard_precision(job: Job, host: str, rows: Sequence[int]) -> float | None:
-    """In a worker: `Work.precision`."""
+    """In a worker: `ExtractionWork.precision`."""
 
     def compute() -> float | None:
         work = _work(job)
@@ -156,7 +156,7 @@ class Shards:
         return self._facts
 
     def precision(self, rows: Sequence[int]) -> float | None:
-        """See `Work.precision`."""
+        """See `ExtractionWork.precision`."""
         cosine: float | None = self._asked(shard_precision, self.job, self._host, list(rows))
         return cosine
 

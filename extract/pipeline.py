@@ -96,7 +96,7 @@ def extract(
         See `choose_split`.
     columns : ColumnRules
         Where optional columns come from.
-    stated : Stated
+    stated : UserMetadata
         What the user says of the file.
     device : str
         `auto`, `cpu`, `cuda`, `cuda:1`, …
@@ -205,7 +205,7 @@ def _shared(
 
 COMPARED = 32  # rows on which half precision is compared with float32
 
-Precision = Callable[[Sequence[int]], float | None]  # see `Work.precision`
+Precision = Callable[[Sequence[int]], float | None]  # see `ExtractionWork.precision`
 
 
 def finish(

@@ -27,7 +27,7 @@ class Beside:
         How the split was made.
     columns : dict
         (N,) values by name.
-    stated : Stated
+    stated : UserMetadata
         What the user says of the file.
     """
 
@@ -53,7 +53,7 @@ def choose_beside(
         See `choose_split`.
     columns : ColumnRules
         Where the optional columns come from.
-    stated : Stated
+    stated : UserMetadata
         What the user says of the file.
     """
     source, values = columns.applied(source)

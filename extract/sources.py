@@ -37,7 +37,7 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     ----------
     source : str
         `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
-        see `texts`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
+        see `text_tables`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
         `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
         folder ROOT; or a source of other people, an entry point or `package.module:function`,
         followed by `@TEXT` for it.

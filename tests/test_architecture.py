@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -90,7 +92,17 @@ MAY_BE_SLOW = {
     *{"runs/evaluate", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing"},
 }
 # Their `__init__.py` resolve names lazily; every other one is empty.
-FACES = {"", "extract"}
+FACES = {"", "extract", "learning"}
+# Functions are verbs and classes nouns: participles beside those in "ed", and verbs in "ed".
+PARTICIPLES = {
+    *{"begun", "bought", "bound", "broken", "brought", "built", "chosen", "done", "drawn"},
+    *{"found", "given", "gone", "held", "hidden", "kept", "known", "left", "made", "met", "said"},
+    *{"seen", "sent", "shown", "sold", "spoken", "taken", "taught", "told", "written"},
+}
+VERBS = {"embed", "feed", "need", "seed", "speed"}
+PARTICIPLES_ALLOWED = {
+    "CheckFailed": "an exception, named for what happened",
+}
 
 
 @dataclass(frozen=True)
@@ -325,6 +337,43 @@ def test_no_file_is_long() -> None:
     """At most 500 lines: one thought a file, never cut for its length."""
     lengths = {n: len(p.read_text(encoding="utf-8").splitlines()) for n, p in FILES.items()}
     assert not {name: n for name, n in lengths.items() if n > 500}
+
+
+def test_a_file_name_occurs_once() -> None:
+    """A name without its folder says which file is meant; papers have parallel folders."""
+    shared = (n for n in FILES if room_of(n) != "papers" and not n.endswith("__init__"))
+    counts = collections.Counter(name.rpartition("/")[2] for name in shared)
+    assert not {name for name, n in counts.items() if n > 1}
+
+
+def test_functions_are_verbs_and_classes_nouns() -> None:
+    """No bare participle names a public function or class of a module."""
+    assert all(map(is_participle, ("planned", "taught", "Asked")))
+    assert not any(map(is_participle, ("read", "seed", "text_of", "make_x", "Stream", "_Work")))
+    named = {
+        node.name
+        for path in FILES.values()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    assert {name for name in named if is_participle(name)} == PARTICIPLES_ALLOWED.keys()
+
+
+def is_participle(name: str) -> bool:
+    """Whether a public name is one word that says what was done: `planned`, `taught`."""
+    word = name.lower()
+    return "_" not in word and word not in VERBS and (word.endswith("ed") or word in PARTICIPLES)
+
+
+def test_names_that_others_were_given_exist() -> None:
+    """docs/renames.tsv translates code that was written before: old name, new name."""
+    lines = (ROOT / "docs" / "renames.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    for old, new in (line.split("\t") for line in lines):
+        module, _, name = new.partition(":")
+        file = MODULES.get(module) or MODULES[f"{module}.__init__"]
+        has = rf'^(class|def) {name}\b|^{name} = |"{name}"'
+        assert not name or re.search(has, FILES[file].read_text("utf-8"), re.MULTILINE), new
+        assert old not in MODULES
 
 
 def test_no_function_is_long() -> None:

@@ -49,7 +49,7 @@ def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     (tmp_path / "embedbench").symlink_to(ROOT)
     (tmp_path / "models.py").write_text("WHOSE = 'mine'\n")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert settings["package-dir"] == {"": "src"}
+    assert settings["packages"]["find"]["where"] == ["src"]
     script = "import sys; sys.path.append('embedbench/src'); import embedbench, models"
     script += "; print(embedbench.__version__, models.__file__)"
     done = _python(Path(sys.executable), tmp_path, script, "-S")  # without any installed package

@@ -1,6 +1,6 @@
 """The checks for learners: the contract. Each teaches small streams to a class through the runner.
 
-`learner_promises` checks tags and footprint, `learner_sessions` unusual sessions.
+Tags, footprint and resuming are checked here, unusual sessions in `learner_sessions`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
 
 
 def flat(cls: type[Protocol]) -> Iterator[Case]:
-    """Streams with one class per sample; `protocol_label_sets` checks the others."""
+    """Streams with one class per sample; those of label sets have checks of their own."""
     return (case for case in each_case(cls) if not case.stream.spec.multilabel)
 
 

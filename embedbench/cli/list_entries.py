@@ -98,7 +98,7 @@ def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
         if isinstance(n, ast.FunctionDef)
         and [a.arg for a in n.args.args][: len(takes)] == takes
         and not n.name.startswith("_")
-        and n.name not in ("compute", "curves", "curves_of")
+        and n.name not in ("compute", "curves", "curves_from_accuracies")
     ]
 
 

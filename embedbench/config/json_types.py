@@ -1,6 +1,6 @@
 """Typed values as JSON: frozen dataclasses, written to plain data and read back.
 
-`Typed.from_json` is the one validator of such data: it checks every key and every type.
+`JsonRecord.from_json` is the one validator of such data: it checks every key and every type.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Importing features from other formats, and exporting them.
 
-docs/files.md lists what `import` reads; `exports` says what `export` writes.
+docs/files.md lists what `import` reads; `export_formats` says what `export` writes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def import_file(
     stratify : bool
         Let every class keep its share in a split by test fraction.
     columns : str or PathLike or None
-        A CSV file of optional columns, see `columns.read_list`; they replace those of the source.
+        A CSV file of optional columns, see `optional_columns.read_list`; they replace those of
+        the source.
     column_keys : mapping
         Keys of the source whose arrays are the columns `domain`, `group` and `time`, by column;
         without one, the key is the column's name.
@@ -84,7 +85,7 @@ def import_file(
         "pixels": the features are raw values of images, bytes or between 0 and 1; they become rows
         of values between 0 and 1, as those of `extract --backbone pixels`, so that
         `protocol.scale=auto` leaves them so.
-    stated : Stated
+    stated : UserMetadata
         What the user says of the file.
     overwrite : bool
         Replace an existing file.
@@ -176,8 +177,8 @@ def export_file(
 ) -> Path:
     """Write everything that an embedding file holds to an npz, safetensors or Parquet file.
 
-    `exports` says what is in each. Every block is verified, and is in memory only while it is
-    copied.
+    `export_formats` says what is in each. Every block is verified, and is in memory only while it
+    is copied.
 
     Raises
     ------

@@ -43,7 +43,7 @@ def assemble(
     """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
 
     Only one chunk is in memory at a time, so memory does not grow with the number of rows. `path`
-    is a temporary name of `disk.writing`, which removes the file after an error.
+    is a temporary name of `writing`, which removes the file after an error.
     """
     samples.check()
     columns = checked_columns(columns or {}, len(samples.ids))
@@ -81,7 +81,7 @@ def assemble(
 def check_rows(
     table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
 ) -> None:
-    """Raise UserError unless the rows are finite embeddings, or images, as in `layout.TABLES`.
+    """Raise UserError unless the rows are finite embeddings, or images, as in `hdf5_layout.TABLES`.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class Plan:
         Its name on the command line.
     data : tuple of DataSet
         In the order of the commands.
-    work : tuple of Work
+    work : tuple of PlannedWork
         What takes the time.
     commands : tuple of str
         Commands after the files are made; "{seeds}" is replaced.

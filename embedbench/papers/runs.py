@@ -71,7 +71,7 @@ class PaperRuns:
         One sentence for each cell that failed, and for each run that cannot be trusted.
     notify : callable
         `notify(message)` shows a sentence to the user.
-    workshop : Workshop
+    workshop : StreamCache
         Keeps the files and streams that the cells share.
     """
 

@@ -11,7 +11,7 @@ t-tests with Holm's correction instead of Nemenyi's test. The outcome of Nemenyi
 learners depends on which others were run (Benavoli et al. 2016), and with a few runs it can
 separate nothing. A pair with fewer than `LEAST` units in common is not tested.
 
-Every statement on ties rests on `Study.separated`: the verdict, the letters and ranks of
+Every statement on ties rests on `ComparisonStudy.separated`: the verdict, the letters and ranks of
 `report --compare`, the bars of `--figure ranks`. Such ties are not transitive: `a` may be tied with
 `b` and `b` with `c` while `a` is better than `c`.
 """

@@ -34,7 +34,7 @@ class RankedLearner(JsonRecord):
         Mean over orders of the mean over seeds.
     rank : int or None
         1, plus 1 for every learner that is significantly better; None where no other learner has
-        `study.LEAST` units in common with it.
+        `compare_learners.LEAST` units in common with it.
     average_rank : float
         Mean rank over the blocks; a block is one order with one set of seeds.
     groups : tuple of int
@@ -63,7 +63,7 @@ class Pair(JsonRecord):
         Number of units that both have.
     p, holm : float
         p-value of the paired t-test, and the same corrected for the number of pairs; `holm` is NaN
-        under `study.LEAST` units, where nothing is tested.
+        under `compare_learners.LEAST` units, where nothing is tested.
     """
 
     a: str

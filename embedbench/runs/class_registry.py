@@ -51,6 +51,11 @@ _WITH: dict[str, dict[str, Any]] = {
 def _names(room: str) -> list[str]:
     """Command-line names of the public modules of a room, from the file names alone."""
     folder = Path(__file__).parents[1] / room
+    if not folder.is_dir():  # a clone on Windows, or a zip: links became files of text
+        raise UserError(
+            f"{folder} must be a link to the folder beside embedbench/; take a copy that has its "
+            "links (git -c core.symlinks=true clone) and run `pip install -e .` there"
+        )
     stems = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
     return [stem.replace("_", "-") for stem in stems]
 

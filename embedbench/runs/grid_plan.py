@@ -1,4 +1,4 @@
-"""The plan of a grid that runs: its cells, for those who look from outside, see `status`.
+"""The plan of a grid that runs: its cells, for those who look from outside, see `runs_status`.
 
 `.plan-TOKEN.json` lies in the directory of all runs while the grid runs, and `.plan-TOKEN.lease` is
 its lease. Nothing depends on either.

@@ -177,7 +177,7 @@ def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: 
 
 # Answers of another tool, as docs/answers.md describes them: read, checked, made into predictions.
 #
-# What is chosen among which classes is the runner's rule, see `evaluators`.
+# What is chosen among which classes is the runner's rule, see `evaluate`.
 
 
 STREAM, ROWS = "stream", "rows"

@@ -1,6 +1,6 @@
 """Cells: one learner, one stream, one seed. A cell names what decides a run; it opens no file.
 
-`work` makes the objects of a cell, `execute` runs it.
+`prepared_run` makes the objects of a cell, `run_one` runs it.
 """
 
 from __future__ import annotations

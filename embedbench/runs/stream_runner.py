@@ -1,6 +1,6 @@
 """The runner: one learner learns one stream and is evaluated at every evaluation moment.
 
-It cuts online batches and measures time; `evaluators` turns scores into answers.
+It cuts online batches and measures time; `evaluate` turns scores into answers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Studies: files × protocols × orders × learners × values of their grids × seeds.
 
-A command line is a study, and a study file is one, see `study_file`. `study_parts` makes its cells.
+A command line is a study, and a study file is one, see `study_file`. `study_runs` makes its cells.
 """
 
 from __future__ import annotations

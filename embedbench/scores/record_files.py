@@ -153,7 +153,7 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
     ----------
     directory : Path
         The directory of the run.
-    made : Unscored or None
+    made : UnscoredRun or None
         Its record; None reads it.
 
     Raises
@@ -193,7 +193,7 @@ def evaluate(
 
     Parameters
     ----------
-    made : Unscored
+    made : UnscoredRun
         A record, scored or not.
     directory : Path
         Where `predictions.h5` lies.

@@ -100,8 +100,8 @@ class PackResult(JsonRecord):
 def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> PackResult:
     """Write the finished runs of a directory, with their references, as one zip archive.
 
-    Records lose the paths in them, see `strip`. A run is packed if its predictions have the SHA-256
-    that its record names.
+    Records lose the paths in them, see `without_paths`. A run is packed if its predictions have
+    the SHA-256 that its record names.
 
     Parameters
     ----------

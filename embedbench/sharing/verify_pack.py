@@ -27,7 +27,7 @@ from .unpack import UnpackedPack, unpack
 
 
 @dataclass(frozen=True)
-class Unranked(JsonRecord):
+class UnrankedRun(JsonRecord):
     """A run that is not ranked, and why.
 
     Parameters
@@ -58,7 +58,7 @@ class Submission(JsonRecord):
         Who submitted it and when; None: not stated.
     ranked : int
         Runs that are ranked.
-    unranked : tuple of Unranked
+    unranked : tuple of UnrankedRun
         The others.
     refused : str or None
         Why nothing of the pack could be read.
@@ -69,7 +69,7 @@ class Submission(JsonRecord):
     by: str | None = None
     date: str | None = None
     ranked: int = 0
-    unranked: tuple[Unranked, ...] = ()
+    unranked: tuple[UnrankedRun, ...] = ()
     refused: str | None = field(default=None, metadata=ABSENT)
 
 
@@ -123,7 +123,7 @@ class _Checks:
     _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
 
     def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
-        unranked: list[Unranked] = []
+        unranked: list[UnrankedRun] = []
         runs: dict[Path, CheckedRun] = {}
         for place, made in sorted(self._records(unranked), key=_by_stream):
             final = math.nan
@@ -137,20 +137,20 @@ class _Checks:
                 runs[place] = CheckedRun(self._name(place), cell.learner, made, answers)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
-                unranked.append(Unranked(self._name(place), made.learner, final, reason))
+                unranked.append(UnrankedRun(self._name(place), made.learner, final, reason))
         unranked.sort(key=lambda one: one.run)
         return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
             runs[place] for place in sorted(runs)
         ]
 
-    def _records(self, unranked: list[Unranked]) -> Iterator[tuple[Path, RunRecord]]:
+    def _records(self, unranked: list[UnrankedRun]) -> Iterator[tuple[Path, RunRecord]]:
         """Yield the runs whose records can be read."""
         for place in record_files.find(self.pack.runs):
             try:
                 yield place, record_files.load(place)
             except UserError as e:
                 reason = self._short(str(e), place)
-                unranked.append(Unranked(self._name(place), "", math.nan, reason))
+                unranked.append(UnrankedRun(self._name(place), "", math.nan, reason))
 
     def _on_stream(self, place: Path, made: RunRecord) -> tuple[RunSpec, RunRecord, str]:
         if made.predictions_sha256 is None:

@@ -23,7 +23,7 @@ class Holder(JsonRecord):
     Parameters
     ----------
     host, machine : str
-        Name of the computer, for people; what tells it, see `machine.system`.
+        Name of the computer, for people; what tells it, see `system.cpu.system`.
     pid, started : int, str
         Number of the process, and when it was started.
     token, counter : str

@@ -1,7 +1,7 @@
 """Embeddings that are mapped from copies in the cache, shared by the processes of a machine.
 
 Rows are converted and scaled when they are read, with the same bits as those of a `Table` in
-memory. NumPy only, as in `table`.
+memory. NumPy only, as in `resident_table`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MappedTable(Table):
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of MappedPart
         The embedding, and the layers behind it.
     """
 

@@ -79,7 +79,7 @@ class Protocol(ABC):
     def recipe(self) -> str:
         """Name and parameters as canonical JSON; an order file by its content, not its path.
 
-        A parameter that was added later is left out at its earlier value, see `fields.later`.
+        A parameter that was added later is left out at its earlier value, see `later`.
         """
         params = {"protocol": self.name, **identity(self)}
         if params.get("order", "natural") not in ORDERS:

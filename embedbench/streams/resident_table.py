@@ -1,4 +1,4 @@
-"""Tables of embeddings or images, in memory; `mapped` has those that stay on disk.
+"""Tables of embeddings or images, in memory; `mapped_table` has those that stay on disk.
 
 NumPy only; torch is imported when a tensor is asked for. Learners never get a table: see `View`.
 """

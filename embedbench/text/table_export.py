@@ -31,7 +31,7 @@ def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[s
     Parameters
     ----------
     parts : sequence of rich.text.Text or rich.table.Table
-        As `terminal.rendered` takes them. Of several tables each has its title, the bold line
+        As `terminal.render_text` takes them. Of several tables each has its title, the bold line
         above it.
     form : str
         "markdown" or "latex".

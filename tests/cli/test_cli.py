@@ -391,9 +391,10 @@ def test_commands_and_options_that_scripts_rely_on(command: str) -> None:
     ],
 )
 def test_looking_around_does_not_import_torch(words: list[str], place: Path) -> None:
-    """The commands that must answer at once; a time would depend on the machine."""
+    """The commands that must answer at once, and the names that pages import before any work."""
     code = (
         "import sys; from embedbench.cli.app import main\n"
+        "import embedbench.api; from embedbench.learning import Footprint, Learner, Tags\n"
         "try: main()\n"
         "except SystemExit as end: code = end.code or 0\n"
         "else: code = 0\n"

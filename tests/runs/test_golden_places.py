@@ -1,7 +1,8 @@
 """Golden places and digests: what a finished run is found by must not change, ever.
 
-The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and `Work`. A
-setting that is added later changes none of them, see `embedbench.config.declared_settings.later`.
+The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and
+`PreparedRun`. A setting that is added later changes none of them, see
+`embedbench.config.declared_settings.later`.
 
 `offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`PERFECT`);
 with the setting `FORMER` it is the first one. Protocols have had `scale_least` and fscil `novel`

@@ -19,6 +19,7 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs import class_registry
 from embedbench.runs.class_registry import (
     learner_class,
     learner_names,
@@ -275,3 +276,14 @@ def test_no_setting_changes_the_class_default() -> None:
 def test_the_fields_name_of_a_protocol_leads_to_ours(field: str, ours: str) -> None:
     with pytest.raises(UserError, match=f"Did you mean '{ours}'"):
         protocol_class(field)
+
+
+def test_a_copy_without_its_links_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a zip or git on Windows leaves it: the link is a file that holds its target."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "models").write_text("../models")
+    monkeypatch.setattr(class_registry, "__file__", str(tmp_path / "runs" / "class_registry.py"))
+    with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
+        class_registry.learner_class("ncm")

@@ -31,8 +31,8 @@ WRITERS = {
 METHODS = {"write_text", "write_bytes", "touch", "tofile", "copyfile", "symlink_to", "hardlink_to"}
 OPENERS = {"open", "fdopen", "File", "ZipFile", "TarFile", "NamedTemporaryFile", "mkstemp"}
 RENAMERS = {"os.replace", "os.rename", "os.link", "shutil.move"}
-# Beside what `writing` guards: `assemble` is called with a temporary name, a member is added to an
-# archive that lies at one, and `stores` writes elsewhere.
+# Beside what `writing` guards: `write_file` is called with a temporary name, a member is added to
+# an archive that lies at one, and `fsspec_upload` writes elsewhere.
 ALLOWED = {
     ("embedbench/files/write_file.py", "h5py.File"),
     ("embedbench/files/export_formats.py", "archive.open"),

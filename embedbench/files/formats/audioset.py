@@ -6,8 +6,7 @@
 `class_labels_indices.csv`), and the feature list `audio_embedding`: for each second of the
 clip 128 bytes, made by VGGish, whitened, clipped to [-2, 2] and quantised to 8 bits. Kemker et al.
 (2018), "Datasets": the frames of a clip concatenated in order, ten of 128 are 1,280 features.
-Table 1: 250 to 300 training and 43 to 62 test clips a class. `audioset_classes` selects the
-classes.
+Table 1: 250 to 300 training and 43 to 62 test clips a class. `choose_classes` selects them.
 
 **Departs** The paper calls the features those of a ResNet-50 variant; the published ones are
 VGGish's. What it leaves open is settled here:

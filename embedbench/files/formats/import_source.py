@@ -85,7 +85,7 @@ class ImportRequest:
 
 
 def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
-    """Read features, labels and whatever else a source has; see `exchange.import_file`."""
+    """Read features, labels and whatever else a source has; see `import_export.import_file`."""
     if not src.is_file() and not src.is_dir():
         raise UserError(f"there is no file {src}; give one, or a directory of them.")
     if src.is_dir() and is_audioset(src):

@@ -196,7 +196,7 @@ def _swept(runs: FSCILRuns, name: str, beta: str) -> list[tuple[str, str]]:
 def measure(
     runs: FSCILRuns, name: str, variant: str, what: Sequence[str], decimals: int = 2
 ) -> list[Value] | None:
-    """Numbers of `few_shot.summary` in percent, over the seeds; None without runs."""
+    """Numbers of `few_shot_scores.summary` in percent, over the seeds; None without runs."""
     numbers = [runs.numbers(name, variant, w) for w in what]
     values = [Value(None, Stat.of(100 * f), decimals) for f in numbers if f is not None]
     return values if len(values) == len(what) else None

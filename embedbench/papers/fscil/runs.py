@@ -200,7 +200,7 @@ class FSCILRuns(runs.PaperRuns):
         return self._read[key]
 
     def numbers(self, name: str, variant: str, what: str) -> Floats | None:
-        """(n,) a number of `few_shot.summary` for each run; None without runs."""
+        """(n,) a number of `few_shot_scores.summary` for each run; None without runs."""
         values = [summary(r)[what] for r in self.of(name, variant)]
         return np.array(values) if values else None
 

@@ -94,7 +94,7 @@ def features(
 
     Parameters
     ----------
-    cell : Cell
+    cell : RunSpec
         A cell whose learner is FR.
     stream : Stream
         The stream of the cell.
