@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError, short
 from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.optional_columns import read_list
-from embedbench.files.split import groups
+from embedbench.files.train_test_split import groups
 
 from .source import Source
 from .sources import SPLIT_FOLDERS, hierarchy

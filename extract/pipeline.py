@@ -25,7 +25,7 @@ from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_list import Samples
 from embedbench.files.stratify import describe_lopsided, split_again
 from embedbench.files.user_metadata import NOTHING, UserMetadata
-from embedbench.networks.timm_models import known_weights
+from embedbench.networks.timm_registration import known_weights
 from embedbench.system.callback_types import Notify, Progress
 
 from .engine_shards import Shards, ranges

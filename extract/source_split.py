@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.files.sample_list import SPLITS
-from embedbench.files.split import groups, make_split, parse_fraction, small, split_rule
+from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
 from .source import Source
 

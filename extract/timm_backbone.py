@@ -19,7 +19,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import hub_weights
-from embedbench.networks.timm_models import timm
+from embedbench.networks.timm_registration import timm
 from embedbench.networks.weights import load_weights
 from embedbench.networks.weights_metadata import read_metadata
 

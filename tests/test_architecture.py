@@ -74,7 +74,7 @@ SLOW = {
     *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
-    *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},
+    *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_registration"},
     *{
         "reports/embedding_map",
         "reports/html_report",
@@ -89,7 +89,12 @@ MAY_BE_SLOW = {
         "reports/stream_plot",
         "reports/inline_svg",
     },
-    *{"runs/evaluate", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing"},
+    *{
+        "runs/answers_from_scores",
+        "runs/run_one",
+        "runs/stream_runner",
+        "streams/simulated_annealing",
+    },
 }
 # Their `__init__.py` resolve names lazily; every other one is empty.
 FACES = {"", "extract", "learning"}

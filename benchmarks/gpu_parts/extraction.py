@@ -24,7 +24,7 @@ from embedbench.extract.extraction_spec import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
 from embedbench.networks.shipped_weights import shipped_weights
-from embedbench.networks.timm_models import timm
+from embedbench.networks.timm_registration import timm
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu import cores
 from embedbench.system.determinism import repeatable

@@ -134,7 +134,7 @@ def _backbones() -> list[dict[str, str]]:
     for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
         for name in pattern.findall(path.read_text(encoding="utf-8")):
             names[name] = f"timm, {path.stem}"
-    ours = Path(__file__).parents[1] / "networks" / "timm_models.py"
+    ours = Path(__file__).parents[1] / "networks" / "timm_registration.py"
     for name in pattern.findall(ours.read_text(encoding="utf-8")):
         names[name] = "a network of the papers, to be pretrained"
     listed = [{"name": n, "summary": names[n]} for n in sorted(names)]

@@ -25,8 +25,8 @@ from .formats.import_source import Arrays, ImportRequest, read_source
 from .optional_columns import read_list
 from .output_path import check_target
 from .sample_list import Samples
-from .split import make_split, split_rule
 from .stratify import describe_lopsided
+from .train_test_split import make_split, split_rule
 from .user_metadata import NOTHING, UserMetadata
 from .write_file import write_file
 

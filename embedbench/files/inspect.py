@@ -14,7 +14,7 @@ from embedbench.text.terminal import align_pairs
 
 from . import hdf5_layout, open_file
 from .embedding_file import EmbeddingFile
-from .layer_alignment import Alignment, alignment_words
+from .layer_prototype_fit import Alignment, alignment_words
 from .pretraining_overlap import LISTED
 from .provenance import read_weights_entry
 from .sample_list import SPLITS

@@ -26,7 +26,7 @@ def check_trunk(setting: str, name: str) -> None:
     """Refuse an unknown trunk."""
     if name in FLAT or name in RESNETS:
         return
-    from embedbench.networks.timm_models import timm
+    from embedbench.networks.timm_registration import timm
 
     known = timm.list_models()
     if name.removeprefix("timm:").partition(".")[0] not in known:
@@ -87,7 +87,7 @@ def _config(name: str) -> dict[str, Any]:
     """timm's configuration of a model's weights, or its counterpart for `RESNETS`."""
     if name in RESNETS:
         return {"architecture": name, "classifier": "head", "first_conv": "conv"}
-    from embedbench.networks.timm_models import timm
+    from embedbench.networks.timm_registration import timm
 
     name = name.removeprefix("timm:")
     config: Any = timm.get_pretrained_cfg(name)
@@ -96,7 +96,7 @@ def _config(name: str) -> dict[str, Any]:
 
 def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
     """A timm model without its classifier, for images of this shape, and its feature width."""
-    from embedbench.networks.timm_models import timm
+    from embedbench.networks.timm_registration import timm
 
     channels, *size = shape
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}

@@ -20,8 +20,8 @@ from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import read_text, write_safely, writing
 from embedbench.streams.digests import CoveredSet, eval_digest
+from embedbench.streams.joined_sessions import view_columns
 from embedbench.streams.layer_columns import without_layers
-from embedbench.streams.merged_views import view_columns
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, table_of
 

@@ -25,8 +25,8 @@ from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import open_regular, remove, temporary_name, unreadable
 from embedbench.version import __version__
 
+from .answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
 from .class_registry import learner_names
-from .evaluate import EVAL_BATCH, allowed_classes, best_classes
 from .export_stream import EvalList, load
 from .exported_stream import ExportedStream
 from .run_dirs import publish, set_aside, tidy

@@ -38,8 +38,8 @@ from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 from embedbench.system.determinism import repeatable
 
+from .answers_from_scores import Moment, lesson_ends, make_evaluator
 from .cost_meter import Clock, SessionLog
-from .evaluate import Moment, lesson_ends, make_evaluator
 from .pretrained_classifier import pretrained_head
 
 if TYPE_CHECKING:

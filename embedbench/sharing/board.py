@@ -28,7 +28,7 @@ from embedbench.version import __version__
 
 from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
 from .rebuild_stream import Rebuilder
-from .verify_pack import CheckedRun, Submission, Unranked, verify
+from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
 
 METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
 LOWER = ("memory", "seconds")  # less is better
@@ -99,7 +99,7 @@ def _without_duplicates(
 
     Of `chance`, which is the same in every honest pack, nothing is said.
     """
-    kept, again = list[CheckedRun](), list[Unranked]()
+    kept, again = list[CheckedRun](), list[UnrankedRun]()
     for run in runs:
         made = run.record
         what = (_stream_key(made), made.learner, run.learner.identity, made.seeds, run.answers)
@@ -108,7 +108,7 @@ def _without_duplicates(
             kept.append(run)
         elif made.learns:
             reason = f"a duplicate: {earlier[what]} has this run, with the same seeds and answers"
-            again.append(Unranked(run.place, made.learner, made.metrics[FINAL], reason))
+            again.append(UnrankedRun(run.place, made.learner, made.metrics[FINAL], reason))
     unranked = sorted((*submission.unranked, *again), key=lambda one: one.run)
     return replace(submission, ranked=len(kept), unranked=tuple(unranked)), kept
 

@@ -21,13 +21,13 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.row_labels import flat
+from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.class_registry import (
     learner_class,
     our_learners,
     our_protocols,
     protocol_class,
 )
-from embedbench.runs.evaluate import allowed_classes, moments, stream_truth
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.stream_metadata import described_stream

@@ -16,7 +16,7 @@ from embedbench.arrays import Bools, Ints, Labels, digest
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 
 from .digests import CoveredSet, eval_digest, mask, pack_labels
-from .merged_views import merge, view_columns
+from .joined_sessions import merge, view_columns
 from .resident_table import Scaling
 from .view import View, rows_of, table_of
 

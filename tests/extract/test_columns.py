@@ -16,7 +16,7 @@ from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.user_metadata import UserMetadata
-from embedbench.networks.timm_models import known_weights, pretrained_on
+from embedbench.networks.timm_registration import known_weights, pretrained_on
 
 IDS = (
     "art/cat/v1_003.png",

@@ -20,7 +20,7 @@ from embedbench.extract.source_split import across, choose_split, pairs_text
 from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN
-from embedbench.files.split import groups
+from embedbench.files.train_test_split import groups
 
 VENDORS = ("noto", "twemoji", "other")
 

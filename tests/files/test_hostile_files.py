@@ -26,7 +26,7 @@ from embedbench.files.inspect import card, card_text
 from embedbench.files.output_path import text_digest
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_list import Samples, levels
-from embedbench.files.split import read_split_list
+from embedbench.files.train_test_split import read_split_list
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 from embedbench.storage import hdf5

@@ -10,7 +10,7 @@ import pytest
 
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN
-from embedbench.files.split import hash_split, make_split, read_split_list
+from embedbench.files.train_test_split import hash_split, make_split, read_split_list
 
 
 @pytest.mark.parametrize("seed", range(3))

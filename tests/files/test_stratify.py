@@ -9,8 +9,8 @@ import pytest
 
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, VAL
-from embedbench.files.split import hash_split, make_split, split_rule
 from embedbench.files.stratify import describe_lopsided, stratify_groups
+from embedbench.files.train_test_split import hash_split, make_split, split_rule
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -27,7 +27,7 @@ from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.pretrained_net import new_net
 from embedbench.learning.pretraining import Pretraining, base_session, pretrain
 from embedbench.learning.trunk import image_trunk
-from embedbench.networks.timm_models import timm
+from embedbench.networks.timm_registration import timm
 from embedbench.networks.weights import load_weights, save_weights
 from embedbench.networks.weights_metadata import read_metadata
 from embedbench.protocols.incremental_class import IncrementalClass

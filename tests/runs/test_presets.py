@@ -17,7 +17,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.networks.timm_models import timm
+from embedbench.networks.timm_registration import timm
 from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.presets import preset, preset_names
 from embedbench.runs.set_options import parse_settings, plan

@@ -14,7 +14,7 @@ from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import hdf5_layout
 from embedbench.files.provenance import read_provenance
 from embedbench.files.sample_list import SPLITS, TEST, Samples
-from embedbench.files.split import groups as groups_of
+from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
 from . import parquet, safetensors_files, saved_datasets, torch_files

@@ -13,7 +13,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.layer_alignment import alignment_words
+from embedbench.files.layer_prototype_fit import alignment_words
 from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
 from embedbench.papers.runs import Variant
@@ -21,7 +21,7 @@ from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.base_alignment import stream_alignment
+from embedbench.streams.base_prototype_fit import stream_alignment
 from embedbench.streams.layer_columns import layer_names
 
 from .weights import BETAS, make_variant, of_betas, of_losses

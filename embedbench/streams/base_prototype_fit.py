@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.layer_alignment import Alignment, alignment
+from embedbench.files.layer_prototype_fit import Alignment, alignment
 from embedbench.files.sample_list import VAL
 
 from .layer_columns import layer_columns, layer_names
