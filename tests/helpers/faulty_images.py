@@ -65,4 +65,4 @@ class WeighsNoImage(_Shown):
         super().start(spec, seeds, device)
         self.extra = torch.zeros(100_000 if self.images else 0)
 
-    state: ClassVar[dict[str, str]] = {**Looks.state, "extra": "extra"}
+    state: ClassVar[dict[str, str]] = {**Looks.state, "extra": "transient"}

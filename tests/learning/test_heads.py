@@ -47,7 +47,7 @@ def pixels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EmbeddingF
 
 @pytest.fixture(scope="module")
 def stream(pixels: EmbeddingFile) -> Stream:
-    return FSCIL(base=3, way=1, shot=1).build([pixels], seed=0)
+    return FSCIL(base=3, way=1, shot=1, scale="standard").build([pixels], seed=0)
 
 
 def how(trunk: str = "test_vit", **more: Any) -> Pretraining:
