@@ -72,7 +72,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("instance", {"ordering": "iid", "sessions": 3}),
     ):
         settings = Settings(
-            protocol={**params, "scale_least": 0}, learners={"mlp": brief, "offline": {"mlp": brief}}, references=2
+            protocol={**params, "scale_least": 0},
+            learners={"mlp": brief, "offline": {"mlp": brief}},
+            references=2,
         )
         file = str(root / "toy.h5")
         cells += plan([file], protocol, ["mlp", "ncm"], [1], settings=settings, device="cpu")
