@@ -19,6 +19,7 @@ from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import Net, eval_features, predict, trunk_and_head
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -63,7 +64,7 @@ class ICaRL(NetLearner):
 
     batch_size: int = 64
     lr: float = 1e-3
-    optimiser: str = "adam"
+    optimiser: OptimiserName = "adam"
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=20))
     memory: Memory = field(default_factory=Memory)
     answer: Literal["means", "logits"] = "means"
