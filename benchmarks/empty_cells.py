@@ -31,7 +31,7 @@ from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.set_options import parse_settings, plan
+from embedbench.studies.set_options import parse_settings, plan
 
 SETTINGS = 20  # cells of a seed
 

@@ -27,8 +27,8 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.cost_meter import SessionLog
-from embedbench.runs.set_options import parse_settings
 from embedbench.runs.stream_runner import run_stream
+from embedbench.studies.set_options import parse_settings
 
 WIDTH, LAYERS, EPOCHS = 256, 3, 100
 

@@ -29,8 +29,8 @@ from embedbench.config.seeds import Seeds
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.class_registry import learner_class
-from embedbench.runs.set_options import parse_settings
 from embedbench.runs.stream_runner import run_stream
+from embedbench.studies.set_options import parse_settings
 
 
 def cifar_like(path: Path, width: int = 512) -> Path:

@@ -28,9 +28,9 @@ from embedbench.config.seeds import Seeds
 from embedbench.papers.published import load_published
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.cost_meter import SessionLog
-from embedbench.runs.set_options import parse_settings
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
+from embedbench.studies.set_options import parse_settings
 
 LEARNERS = ("mlp", "ewc", "pathnet", "geppnet", "geppnet-stm", "fel")
 DATA = {"clustered": 0.3, "random": 10.0}

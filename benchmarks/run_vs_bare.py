@@ -36,11 +36,11 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
-from embedbench.runs import set_options
 from embedbench.runs.run_one import run_cell
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
+from embedbench.studies import set_options
 
 LR, BATCH = 8e-4, 256
 SEED = 0

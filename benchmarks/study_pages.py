@@ -23,8 +23,8 @@ from study_tables.compared import overall
 from study_tables.parts import studied
 
 from embedbench.errors import UserError
-from embedbench.runs.study_file import read_study
 from embedbench.storage.atomic_write import write_safely
+from embedbench.studies.study_file import read_study
 
 STUDIES = ("which-learner", "backbone")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "studies"

@@ -28,7 +28,8 @@ FLOORS = (
     {"streams", "reports", "extract"},
     {"learning", "protocols"},
     {"models", "runs"},
-    {"checks", "papers", "sharing", "api"},
+    {"studies", "interop", "api"},
+    {"checks", "papers", "sharing"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -40,7 +41,7 @@ ONLY = {
     "protocols": {"streams", "files"},
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
-    "sharing": {"runs", "reports", "streams", "scores", "files"},
+    "sharing": {"runs", "studies", "interop", "reports", "streams", "scores", "files"},
 }
 GROUND = set().union(*FLOORS[:3])
 # What a room may import from outside the project and the standard library.

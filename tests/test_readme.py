@@ -23,8 +23,8 @@ from embedbench.cli import app
 from embedbench.config.declared_settings import make
 from embedbench.files.import_export import import_file
 from embedbench.runs import class_registry
-from embedbench.runs.set_options import parse_settings
 from embedbench.scores.metrics import all_metrics
+from embedbench.studies.set_options import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))  # what `make readme-check` runs

@@ -14,8 +14,9 @@ import pytest
 import typer
 
 from embedbench.cli import app
-from embedbench.runs import class_registry, presets
+from embedbench.runs import class_registry
 from embedbench.scores.metrics import all_metrics
+from embedbench.studies import presets
 
 TESTS = Path(__file__).resolve().parent
 DOCS = TESTS.parent / "docs"

@@ -18,11 +18,11 @@ from embedbench.papers.data import shipped_layers
 from embedbench.runs.class_registry import ALIASES
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.presets import preset
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.single_run_command import split_key
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
+from embedbench.studies.presets import preset
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.single_run_command import split_key
 from embedbench.system.cpu import cores
 from embedbench.system.determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench.runs.study_file import read_study
-from embedbench.runs.study_runs import parts
+from embedbench.studies.study_file import read_study
+from embedbench.studies.study_runs import parts
 
 from .rows import Row
 

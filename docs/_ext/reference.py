@@ -17,9 +17,10 @@ from settings_tables import settings, settings_page
 import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
-from embedbench.runs import class_registry, presets
+from embedbench.runs import class_registry
 from embedbench.scores import against_chance, few_shot_scores, metrics
 from embedbench.streams import class_order, class_order_kinds
+from embedbench.studies import presets
 
 FOLDER = DOCS / "reference"
 # What the public names return and take: name → module.

@@ -19,8 +19,8 @@ from embedbench.files.sample_list import Samples
 from embedbench.reports.loaded_run import Run
 from embedbench.reports.trackers import Tracker, make_tracker, track
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.set_options import Settings, plan
 from embedbench.scores import record_files
+from embedbench.studies.set_options import Settings, plan
 
 from .demand import CheckFailed, applies_where, demand
 from .small_files import WIDTH, small_file

@@ -15,9 +15,9 @@ from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import print_report
 from embedbench.runs import grid_scheduler
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.single_run_command import start_of_command
 from embedbench.storage.atomic_write import write_safely
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.single_run_command import start_of_command
 from embedbench.text.terminal import fit_width, terminal_width
 
 from .progress import bar

@@ -19,7 +19,7 @@ from .shared_options import note
 
 if TYPE_CHECKING:
     from embedbench.files.inspect import Card
-    from embedbench.runs.study import Study
+    from embedbench.studies.study import Study
 
 
 def here(text: str) -> Path:

@@ -10,8 +10,9 @@ from pathlib import Path
 from embedbench import plugins
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
-from embedbench.runs import class_registry, presets
+from embedbench.runs import class_registry
 from embedbench.streams.class_order import NAMED
+from embedbench.studies import presets
 from embedbench.text.terminal import align_pairs
 
 from .file_arguments import file_rows

@@ -11,8 +11,9 @@ from embedbench import plugins
 from embedbench.config.declared_settings import make
 from embedbench.config.settings_schema import flatten_settings, format_setting, parts, source
 from embedbench.errors import UserError, unknown
-from embedbench.runs import class_registry, presets
+from embedbench.runs import class_registry
 from embedbench.streams.protocol import Protocol
+from embedbench.studies import presets
 from embedbench.text.terminal import fit_width, line, terminal_width
 
 from .list_entries import KINDS

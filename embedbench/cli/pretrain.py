@@ -85,7 +85,7 @@ def pretrain(
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
     from embedbench.config.seeds import Seeds
-    from embedbench.runs.set_options import parse_settings
+    from embedbench.studies.set_options import parse_settings
 
     given = parse_settings(items, [], None)
     for name in (*given.common, *given.learners):

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from embedbench.runs.grid_result import Outcome
     from embedbench.runs.prepared_run import StreamCache
     from embedbench.runs.run_spec import RunSpec
-    from embedbench.runs.study import Study
-    from embedbench.runs.study_runs import StudyPart
+    from embedbench.studies.study import Study
+    from embedbench.studies.study_runs import StudyPart
 
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
@@ -168,7 +168,7 @@ def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: b
 
 def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
     """The cells of this shard; ends the command if there are none."""
-    from embedbench.runs.study import take_shard
+    from embedbench.studies.study import take_shard
 
     cells = take_shard(every, shard)
     if not cells:
@@ -191,8 +191,8 @@ class _Work:
 
     def all_cells(self, study: Study, shard: str | None) -> list[RunSpec]:
         """The cells of a study; what tuning chooses is in their settings."""
-        from embedbench.runs.study import take_shard
-        from embedbench.runs.study_runs import parts
+        from embedbench.studies.study import take_shard
+        from embedbench.studies.study_runs import parts
 
         every = parts(study)
         for part in every:
@@ -205,9 +205,9 @@ class _Work:
 
     def _choose(self, part: StudyPart) -> list[RunSpec]:
         """The cells of a stream, with the settings that tuning and the budget choose."""
-        from embedbench.runs.memory_budget import budget_items
-        from embedbench.runs.tuned_settings import chosen_items, with_log
-        from embedbench.runs.tuning import search
+        from embedbench.studies.memory_budget import budget_items
+        from embedbench.studies.tuned_settings import chosen_items, with_log
+        from embedbench.studies.tuning import search
 
         tune = part.tune
         with bar("trials", self.quiet or not tune) as advance:
@@ -258,7 +258,7 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.result_tables import collect
-    from embedbench.runs.memory_budget import over_budget
+    from embedbench.studies.memory_budget import over_budget
 
     for cell, reason in outcome.failed:
         note(f"failed: {cell.learner} seed {cell.seed}: {reason}")

@@ -15,7 +15,7 @@ from embedbench.files.remote.uri import as_written
 from .shared_options import check_free
 
 if TYPE_CHECKING:
-    from embedbench.runs.study import Study
+    from embedbench.studies.study import Study
 
 # Options that mean one key of a study each.
 SINGLE = (
@@ -29,9 +29,9 @@ def parse_study(ctx: typer.Context, **more: str) -> Study:
 
     `more` are options that the command does not have.
     """
-    from embedbench.runs.study import Study
-    from embedbench.runs.study_file import read_study
-    from embedbench.runs.study_runs import parts
+    from embedbench.studies.study import Study
+    from embedbench.studies.study_file import read_study
+    from embedbench.studies.study_runs import parts
 
     given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None} | more
     if isinstance(given.get("learner"), list):
@@ -48,9 +48,9 @@ def parse_study(ctx: typer.Context, **more: str) -> Study:
 
 def save(study: Study, path: Path, overwrite: bool) -> None:
     """Write a study file, after all of the study's cells are planned."""
-    from embedbench.runs.study_file import study_text
-    from embedbench.runs.study_runs import alone, parts
     from embedbench.storage.atomic_write import write_safely
+    from embedbench.studies.study_file import study_text
+    from embedbench.studies.study_runs import alone, parts
 
     check_free(path, overwrite)
     for part in parts(study):
@@ -65,8 +65,8 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 def _flags(given: Mapping[str, Any]) -> Study:
     """The options alone as a study."""
-    from embedbench.runs.set_options import key_value
-    from embedbench.runs.study import Study
+    from embedbench.studies.set_options import key_value
+    from embedbench.studies.study import Study
 
     if "seed" in given and "seeds" in given:
         raise UserError("give --seed or --seeds, not both")

@@ -36,7 +36,7 @@ def import_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
-    from embedbench.runs.import_answers import import_answers, lacks_references, parse_tool
+    from embedbench.interop.import_answers import import_answers, lacks_references, parse_tool
 
     given = pairs("--set", settings or ())
     place = import_answers(

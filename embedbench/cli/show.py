@@ -56,7 +56,7 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.runs.prepared_run import StreamCache
-    from embedbench.runs.study_runs import parts
+    from embedbench.studies.study_runs import parts
 
     # CODEMOD
     from .run_options import parse_study
@@ -135,7 +135,7 @@ def _place(directory: Path, seed: int, count: int) -> Path:
 
 def _check_free(directory: Path, overwrite: bool) -> None:
     """Refuse to replace the files of an exported stream."""
-    from embedbench.runs.export_stream import FEATURES, LISTS, STREAM
+    from embedbench.interop.export_stream import FEATURES, LISTS, STREAM
 
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; name a directory")
@@ -144,7 +144,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
 
 
 def _export(work: PreparedRun, place: Path, features: bool) -> None:
-    from embedbench.runs.export_stream import export
+    from embedbench.interop.export_stream import export
 
     exported = export(work, place, features=features)
     note(f"wrote {place}: stream {exported.digest[:12]}")

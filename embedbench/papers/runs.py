@@ -17,12 +17,12 @@ from embedbench.runs import grid_scheduler
 from embedbench.runs.class_registry import protocol_class
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.single_run_command import start_of_command
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.single_run_command import start_of_command
 from embedbench.system.callback_types import Notify, StageProgress
 
 

@@ -21,13 +21,13 @@ from embedbench.config.json_types import ABSENT, JsonRecord, plain
 from embedbench.errors import UserError, printable, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import verify_predictions
-from embedbench.runs.study import Study
-from embedbench.runs.study_file import read_study, study_text
 from embedbench.scores import record_files
 from embedbench.scores.run_record import FileInfo, RunRecord
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
+from embedbench.studies.study import Study
+from embedbench.studies.study_file import read_study, study_text
 
 SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"

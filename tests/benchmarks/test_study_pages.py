@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.import_export import import_file
-from embedbench.runs.study_file import read_study
-from embedbench.runs.study_runs import parts
+from embedbench.studies.study_file import read_study
+from embedbench.studies.study_runs import parts
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -17,11 +17,11 @@ import embedbench
 from embedbench.api import build_stream
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.prepared_run import StreamCache
-from embedbench.runs.study import Study
-from embedbench.runs.study_runs import parts
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
+from embedbench.studies.study import Study
+from embedbench.studies.study_runs import parts
 
 Call = Callable[..., tuple[int, str, str]]
 SHOW = ("show", "file.h5", "--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet")
@@ -101,7 +101,7 @@ def test_streams_of_several_files_are_shown_and_not_exported(call: Call, tmp_pat
 
 
 def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
-    from embedbench.runs.export_stream import export
+    from embedbench.interop.export_stream import export
 
     study = Study(
         files=((str(GOLDEN / "v1.0-pixels.h5"),),),

@@ -158,11 +158,11 @@ def test_completion_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_learners_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from embedbench.runs.study_file import read_study
+    from embedbench.studies.study_file import read_study
 
     study = tmp_path / "study.toml"
     words = ["run", "emoji.h5", "--protocol", "incremental-class", "--save-config", study]
-    monkeypatch.setattr("embedbench.runs.study_runs.StudyPart.cells", lambda *_, **__: [])
+    monkeypatch.setattr("embedbench.studies.study_runs.StudyPart.cells", lambda *_, **__: [])
     done = asked(*words, "--learner", "ncm", "--learner", "slda,chance")
     assert done.exit_code == 0, done.exception
     assert read_study(study).learners == ("ncm", "slda", "chance")

@@ -30,9 +30,9 @@ from embedbench.runs.checkpoint import saves_at
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import status
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.storage import cache
+from embedbench.studies.set_options import parse_settings, plan
 
 pytest.importorskip("submitit")
 pytestmark = [

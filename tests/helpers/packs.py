@@ -13,12 +13,12 @@ from typing import Any
 from image_files import embedding_file
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.single_run_command import start_of_command
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.single_run_command import start_of_command
 
 SMALL = [f"offline.mlp.{s}" for s in ("batch_size=64", "stop.rule=epochs", "stop.epochs=1")]
 

@@ -9,7 +9,7 @@ from image_files import embedding_file
 
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
+from embedbench.studies.set_options import parse_settings, plan
 
 LEARNERS = ("ncm", "slda")
 ITEMS = (

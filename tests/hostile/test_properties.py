@@ -19,9 +19,9 @@ from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.models.ewc import EWC
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.set_options import parse_settings
 from embedbench.scores.record_files import load
 from embedbench.scores.run_record import RunRecord
+from embedbench.studies.set_options import parse_settings
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -23,12 +23,12 @@ from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
-from embedbench.runs.memory_budget import exemplars_within
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.resident_table import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
+from embedbench.studies.memory_budget import exemplars_within
+from embedbench.studies.set_options import parse_settings, plan
 
 SHAPE = (3, 4, 5)
 

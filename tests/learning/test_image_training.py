@@ -37,11 +37,11 @@ from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import ResNet
 from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.prepared_run import StreamCache
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
-from embedbench.runs.study_runs import trunk_items
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.study_runs import trunk_items
 
 SPEC = StreamSpec((3, 8, 8), 4)
 BRIEF = Stop(rule="epochs", epochs=1)

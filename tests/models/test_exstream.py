@@ -28,11 +28,11 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity
 from embedbench.learning.net_settings import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
-from embedbench.runs.memory_budget import budget_items
 from embedbench.runs.prepared_run import StreamCache
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
+from embedbench.studies.memory_budget import budget_items
+from embedbench.studies.set_options import parse_settings, plan
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]

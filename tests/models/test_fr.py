@@ -28,10 +28,10 @@ from embedbench.models.fr import (
     novel_entropy,
 )
 from embedbench.models.prototype import Prototype
-from embedbench.runs.presets import preset
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 from embedbench.streams.view import rows_of, table_of
+from embedbench.studies.presets import preset
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}

@@ -28,11 +28,11 @@ from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.class_registry import ALIASES, learner_class, learner_names
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.presets import preset
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
+from embedbench.studies.presets import preset
+from embedbench.studies.set_options import parse_settings, plan
 
 SEEDS = Seeds.of(0)
 ALL = StreamSpec((6,), 4)

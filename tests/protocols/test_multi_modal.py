@@ -27,7 +27,6 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.reports.result_rows import Group
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.prepared_run import reference_key
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
@@ -37,6 +36,7 @@ from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.verified_records import rescore
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
+from embedbench.studies.set_options import parse_settings, plan
 
 NAN = math.nan
 

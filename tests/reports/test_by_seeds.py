@@ -25,9 +25,9 @@ from embedbench.reports.result_tables import collect, variations
 from embedbench.reports.seed_effects import KINDS, Spread, by_seeds
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
+from embedbench.studies.set_options import parse_settings, plan
 from embedbench.text.terminal import render_text
 
 # --- cells ---

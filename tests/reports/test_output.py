@@ -362,7 +362,7 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     from embedbench.files.sample_list import TEST, TRAIN, Samples
     from embedbench.files.write_file import write_file
     from embedbench.runs.grid_scheduler import run_grid
-    from embedbench.runs.set_options import parse_settings, plan
+    from embedbench.studies.set_options import parse_settings, plan
 
     y = np.repeat(np.arange(4), 12)
     x = (np.eye(4)[y] + np.random.default_rng(0).normal(scale=0.1, size=(48, 4))).astype("f4")

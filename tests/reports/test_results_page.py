@@ -11,9 +11,9 @@ import pytest
 from image_files import embedding_file
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.study_file import read_study
-from embedbench.runs.study_runs import parts
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.study_file import read_study
+from embedbench.studies.study_runs import parts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LEARNERS = ["ncm", "ewc", "mlp"]

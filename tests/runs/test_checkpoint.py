@@ -44,10 +44,10 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.prepared_run import prepare
 from embedbench.runs.run_one import run_cell
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
+from embedbench.studies.set_options import parse_settings, plan
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])

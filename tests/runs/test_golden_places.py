@@ -22,7 +22,7 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
+from embedbench.studies.set_options import parse_settings, plan
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {

@@ -24,9 +24,9 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import shared_runs
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_one import run_cell
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
+from embedbench.studies.set_options import parse_settings, plan
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 

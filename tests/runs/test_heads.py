@@ -33,9 +33,9 @@ from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.pretrained_classifier import pretrained_head
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
+from embedbench.studies.set_options import parse_settings, plan
 
 WIDTH, BASE = 5, 4
 NAMES = ("cat", "dog", "elk", "fox", "gnu", "hen")

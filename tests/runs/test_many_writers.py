@@ -27,9 +27,9 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.storage import leases
+from embedbench.studies.set_options import parse_settings, plan
 from embedbench.system import cpu
 
 FILES = ("record.json", "predictions.h5")

@@ -19,11 +19,11 @@ from embedbench.runs import merge_runs as merging
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.merge_runs import merge
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.study import take_shard
 from embedbench.scores import record_files
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import temporary_name
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.study import take_shard
 
 Made = tuple[list[RunSpec], Path]
 SMALL = [

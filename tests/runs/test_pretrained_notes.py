@@ -12,7 +12,7 @@ from image_files import samples
 from embedbench.files.write_file import write_file
 from embedbench.reports.result_tables import collect
 from embedbench.runs.run_one import run_cell
-from embedbench.runs.set_options import parse_settings, plan
+from embedbench.studies.set_options import parse_settings, plan
 
 NOTE = (
     "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "

@@ -10,11 +10,11 @@ from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.prepared_run import StreamCache
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
+from embedbench.studies.set_options import parse_settings, plan
 
 SETTINGS = (
     *("offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=3"),

@@ -26,9 +26,9 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores.run_record import Costs
 from embedbench.storage import leases
+from embedbench.studies.set_options import parse_settings, plan
 from embedbench.text.terminal import render_text
 
 

@@ -21,13 +21,14 @@ from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import class_registry, set_options
+from embedbench.runs import class_registry
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.prepared_run import StreamCache, in_worker, prepare
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
+from embedbench.studies import set_options
+from embedbench.studies.set_options import parse_settings, plan
 
 
 def cells(

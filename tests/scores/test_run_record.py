@@ -16,11 +16,11 @@ from embedbench.reports.html_report import render
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
 from embedbench.scores.omega_reference import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import rescore
+from embedbench.studies.set_options import parse_settings, plan
 
 BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have

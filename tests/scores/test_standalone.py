@@ -19,11 +19,11 @@ from embedbench.config.json_types import plain
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.set_options import Settings, plan
 from embedbench.scores import record_files
 from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
+from embedbench.studies.set_options import Settings, plan
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 

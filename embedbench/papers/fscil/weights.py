@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from embedbench.papers.runs import Variant
-from embedbench.runs.presets import preset
+from embedbench.studies.presets import preset
 
 # The paper's losses as weights of our FR: β_cos weighs two losses, β_IR pairs of two kinds.
 BETAS = {"β_cos": ("w_cos", "w_novel"), "β_CR": ("w_class",), "β_IR": ("w_same", "w_different")}

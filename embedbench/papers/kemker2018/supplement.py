@@ -16,9 +16,6 @@ from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import metric, over
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings
-from embedbench.runs.tuned_settings import chosen_items
-from embedbench.runs.tuning import tune
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.scoring import score_matrices
@@ -26,6 +23,9 @@ from embedbench.streams.protocol_tools import Split, load_table, split_rows
 from embedbench.streams.resident_table import Table as Features
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.tuned_settings import chosen_items
+from embedbench.studies.tuning import tune
 
 from .runs import LEARNERS, KemkerRuns, fel_units
 from .sizes import PaperCapacity, megabytes

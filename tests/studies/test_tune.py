@@ -17,13 +17,13 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
-from embedbench.runs.tuned_settings import chosen_items, outcome
-from embedbench.runs.tuning import parse_grid, trial_score, trial_stream, tune
 from embedbench.scores.accuracy import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.tuned_settings import chosen_items, outcome
+from embedbench.studies.tuning import parse_grid, trial_score, trial_stream, tune
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
 
@@ -131,7 +131,7 @@ def test_a_search_of_another_process_is_waited_for(
     monkeypatch.setattr(
         leases, "time", SimpleNamespace(sleep=lambda _: kept.write_text(text), monotonic=float)
     )
-    monkeypatch.setattr("embedbench.runs.tuning.trial_score", None)
+    monkeypatch.setattr("embedbench.studies.tuning.trial_score", None)
     with leases.take(kept.with_name(f".{kept.name}.lease")) or pytest.fail("it is free"):
         assert (
             tune(cell, {"lr": ["0.01"]}, tmp_path / "runs", sessions=1, notify=said.append) == log

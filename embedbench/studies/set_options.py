@@ -10,16 +10,16 @@ from embedbench.config.declared_settings import make, nearest
 from embedbench.config.seeds import Seeds, check_seed, is_number, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
-
-from .class_registry import (
+from embedbench.runs.class_registry import (
     alias_settings,
     learner_class,
     learner_names,
     protocol_class,
     protocol_name,
 )
+from embedbench.runs.run_spec import RunSpec, Spec
+
 from .presets import preset
-from .run_spec import RunSpec, Spec
 from .single_run_command import REFERENCES, run_command, split_key
 
 OMEGAS = ("kemker_table", "kemker_eq")

@@ -16,6 +16,9 @@ import numpy as np
 from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
+from embedbench.runs.answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
+from embedbench.runs.class_registry import learner_names
+from embedbench.runs.run_dirs import publish, set_aside, tidy
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Answers, Predictions, WrongError
 from embedbench.scores.record_comparison import MISSING
@@ -25,11 +28,8 @@ from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import open_regular, remove, temporary_name, unreadable
 from embedbench.version import __version__
 
-from .answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
-from .class_registry import learner_names
 from .export_stream import EvalList, load
 from .exported_stream import ExportedStream
-from .run_dirs import publish, set_aside, tidy
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
 _TOOL = re.compile(r"([A-Za-z0-9][\w.+-]{0,59})==([\w.+-]{1,60})", re.ASCII)

@@ -12,8 +12,8 @@ from embedbench.cli import list_entries
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.runs import class_registry
-from embedbench.runs.presets import preset
-from embedbench.runs.set_options import parse_settings, plan
+from embedbench.studies.presets import preset
+from embedbench.studies.set_options import parse_settings, plan
 
 
 def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:

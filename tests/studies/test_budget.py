@@ -9,12 +9,12 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.runs.memory_budget import budget_items, exemplars_within, few
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
+from embedbench.studies.memory_budget import budget_items, exemplars_within, few
+from embedbench.studies.set_options import parse_settings, plan
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
+from embedbench.runs.run_spec import RunSpec
 
-from .run_spec import RunSpec
 from .set_options import Fields, parse_settings, plan
 from .single_run_command import REFERENCES, split_key, start_of_command
 from .study import Lists, Study, Table

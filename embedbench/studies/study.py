@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from embedbench.config.seeds import is_number
 from embedbench.errors import UserError, short
-
-from .run_spec import RunSpec
+from embedbench.runs.run_spec import RunSpec
 
 Table = dict[str, str]
 Lists = dict[str, tuple[str, ...]]

@@ -19,9 +19,9 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.networks.timm_registration import timm
 from embedbench.runs.class_registry import learner_class, learner_names
-from embedbench.runs.presets import preset, preset_names
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.scores import record_files
+from embedbench.studies.presets import preset, preset_names
+from embedbench.studies.set_options import parse_settings, plan
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
 IMAGES = [name for name in preset_names() if name.endswith("-images")]

@@ -16,16 +16,16 @@ from protocol_files import make_file
 from embedbench.api import make_learner
 from embedbench.config.json_types import plain
 from embedbench.errors import UserError
-from embedbench.runs.export_stream import LISTS, STREAM, export, load
+from embedbench.interop.export_stream import LISTS, STREAM, export, load
+from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
+from embedbench.studies.set_options import parse_settings, plan
 
 TOOL = parse_tool("avalanche-lib==0.6.0")
 SMALL = [

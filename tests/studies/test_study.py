@@ -16,12 +16,12 @@ import typer
 
 from embedbench.cli import app, run_options
 from embedbench.errors import UserError
-from embedbench.runs.presets import FOLDER, preset, preset_names, summary
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.set_options import parse_settings, plan
-from embedbench.runs.study_file import read_study
-from embedbench.runs.study_runs import MOST, parts
-from embedbench.runs.toml_options import read_toml, write_toml
+from embedbench.studies.presets import FOLDER, preset, preset_names, summary
+from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.study_file import read_study
+from embedbench.studies.study_runs import MOST, parts
+from embedbench.studies.toml_options import read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"

@@ -15,8 +15,8 @@ from embedbench.config.seeds import LARGEST, Seeds, parse_seeds
 from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
 from embedbench.runs import class_registry
-from embedbench.runs.set_options import parse_settings, plan
 from embedbench.runs.stream_runner import run_stream
+from embedbench.studies.set_options import parse_settings, plan
 
 CLASSES: dict[str, type] = {
     **{

@@ -18,6 +18,8 @@ import numpy as np
 from embedbench.arrays import Ints
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
+from embedbench.runs.prepared_run import PreparedRun
+from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.storage.atomic_write import read_text, write_safely, writing
 from embedbench.streams.digests import CoveredSet, eval_digest
 from embedbench.streams.joined_sessions import view_columns
@@ -26,8 +28,6 @@ from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, table_of
 
 from .exported_stream import SCHEMA, EvalEntry, ExportedStream, SessionEntry
-from .prepared_run import PreparedRun
-from .stream_metadata import described_stream, list_packages
 
 STREAM, FEATURES = "stream.json", "features.npy"
 LISTS = ("train.csv", "val.csv", "test.csv")

@@ -14,12 +14,11 @@ from embedbench.config.declared_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity, Memory
 from embedbench.learning.learner import Footprint
+from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
-
-from .prepared_run import StreamCache
-from .run_spec import RunSpec
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
@@ -105,7 +104,7 @@ def few(stream: Stream) -> Stream:
 
 def _held(cell: RunSpec, stream: Stream, total: int) -> Footprint:
     """The footprint after the whole stream with `total` exemplars."""
-    from .stream_runner import run_stream
+    from embedbench.runs.stream_runner import run_stream
 
     start = cell.learner.settings
     changes: dict[str, Any] = {f"{MEMORY}.total": total}

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import inf, isclose, isnan
 from typing import Any, NamedTuple
 
+from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.stream import Stream
-
-from .run_spec import RunSpec
 
 FEW = 200  # validation samples: one answer is half a point or more
 

@@ -19,15 +19,15 @@ from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError, unknown
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.prepared_run import StreamCache, in_worker
+from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu import limit_threads
 
-from .class_registry import learner_class
-from .prepared_run import StreamCache, in_worker
-from .run_spec import RunSpec, Spec
 from .single_run_command import split_key
 from .tuned_settings import outcome
 
@@ -122,9 +122,8 @@ def trial_score(cell: RunSpec, sessions: int, threads: int, workshop: StreamCach
     workshop : Workshop
         Builds the stream.
     """
+    from embedbench.runs.stream_runner import run_stream
     from embedbench.scores.scoring import main_matrix
-
-    from .stream_runner import run_stream
 
     use_card(cell.device)
     stream = trial_stream(workshop.stream(cell), sessions)
