@@ -16,7 +16,6 @@ from typing import Any
 
 from embedbench.system.cpu import keep_freed_memory
 
-from .gpu_choice import cards, choose_card
 from .task import LostTaskError
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
@@ -142,6 +141,24 @@ def use_card(device: str) -> None:
         import torch
 
         torch.cuda.set_device(choose_card(_worker, cards()))
+
+
+def cards() -> int:
+    """The number of GPUs of this machine."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def choose_card(worker: int, number: int) -> int:
+    """The card of the worker with this number: neighbours get different ones.
+
+    Examples
+    --------
+    >>> [choose_card(worker, 3) for worker in range(5)]
+    [0, 1, 2, 0, 1]
+    """
+    return worker % number
 
 
 def _pool(number: int) -> ProcessPoolExecutor:

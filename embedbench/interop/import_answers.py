@@ -18,14 +18,14 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.runs.answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
 from embedbench.runs.class_registry import learner_names
-from embedbench.runs.run_dirs import publish, set_aside, tidy
+from embedbench.runs.run_dirs import publish, replacing, tidy
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Answers, Predictions, WrongError
 from embedbench.scores.record_comparison import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.scores.verified_records import remember
 from embedbench.storage import cache, leases
-from embedbench.storage.atomic_write import open_regular, remove, temporary_name, unreadable
+from embedbench.storage.atomic_write import open_regular, temporary_name, unreadable
 from embedbench.version import __version__
 
 from .export_stream import EvalList, load
@@ -137,21 +137,15 @@ def _save(
         )
     made = temporary_name(place)
     made.mkdir()
-    old = None
     try:
         predictions.save(made / record_files.PREDICTIONS)
         unscored = _unscored(stream, what, cache.sha256(made / record_files.PREDICTIONS))
         record_files.save(record_files.evaluate(unscored, made, root, place), made)
-        if record_files.is_finished(place):
-            old = set_aside(place)
-        publish(made, place, root)
+        with replacing(place, root):
+            publish(made, place, root)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
-        if old is not None and old.exists():
-            publish(old, place, root)
         raise
-    if old is not None:
-        remove(old)
     remember(place, root)
 
 

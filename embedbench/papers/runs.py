@@ -15,8 +15,8 @@ from embedbench.files.hdf5_layout import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.class_registry import protocol_class
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -71,8 +71,8 @@ class PaperRuns:
         One sentence for each cell that failed, and for each run that cannot be trusted.
     notify : callable
         `notify(message)` shows a sentence to the user.
-    workshop : StreamCache
-        Keeps the files and streams that the cells share.
+    streams : StreamCache
+        Keeps the files and streams that the runs share.
     """
 
     out: Path
@@ -85,7 +85,7 @@ class PaperRuns:
     failed: list[str] = field(default_factory=list)
     threads: int = field(default=1, kw_only=True)
     notify: Notify = field(default=lambda _: None, kw_only=True)
-    workshop: StreamCache = field(default_factory=StreamCache, repr=False)
+    streams: StreamCache = field(default_factory=StreamCache, repr=False)
 
     def plan(
         self,
@@ -127,7 +127,7 @@ class PaperRuns:
             engine=self.engine,
             threads=self.threads,
             progress=progress,
-            workshop=self.workshop,
+            streams=self.streams,
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
@@ -136,7 +136,7 @@ class PaperRuns:
         checker = Checker(self.out / "runs", self._fail)
         checked = []
         for cell in cells:
-            place = self.workshop.place(cell, self.out / "runs")
+            place = self.streams.run_dir(cell, self.out / "runs")
             if record_files.is_finished(place):
                 try:
                     checked.append(checker.record(place))

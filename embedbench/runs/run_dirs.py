@@ -15,6 +15,7 @@ import contextlib
 import errno
 import glob
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from embedbench.errors import UserError
@@ -39,6 +40,11 @@ def run_at(place: Path) -> str | None:
         return cache.state(place / "predictions.h5") if record_files.is_finished(place) else None
     except FileNotFoundError:  # put aside in this moment
         return None
+
+
+def is_replaced(place: Path, run: str | None) -> bool:
+    """Whether there is a finished run, and not the one that `run_at` named `run`."""
+    return run_at(place) not in (None, run)
 
 
 def publish(made: Path, place: Path, root: Path) -> bool:
@@ -84,6 +90,20 @@ def set_aside(place: Path) -> Path:
     return aside
 
 
+@contextlib.contextmanager
+def replacing(place: Path, root: Path) -> Iterator[None]:
+    """Put a finished run aside while another is published; it comes back if that fails."""
+    old = None if run_at(place) is None else set_aside(place)
+    try:
+        yield
+    except BaseException:
+        if old is not None and old.exists():
+            publish(old, place, root)
+        raise
+    if old is not None:
+        remove(old)
+
+
 def tidy(place: Path, root: Path) -> None:
     """Clear up what processes that have ended left beside a place; its lease must be held.
 
@@ -105,6 +125,16 @@ def tidy_if_free(place: Path, root: Path) -> None:
         if lease is not None:
             with lease:
                 tidy(place, root)
+
+
+def fill_if_free(place: Path, root: Path) -> bool:
+    """Fill in the reference of a finished run, unless another process is at it."""
+    with contextlib.suppress(UserError):  # damaged, which is said where it is read
+        lease = leases.take(leases.lease_path(place))
+        if lease is not None:
+            with lease:
+                return record_files.fill_reference(place, root)
+    return False
 
 
 def _discard(place: Path, root: Path) -> None:

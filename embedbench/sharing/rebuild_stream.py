@@ -28,8 +28,8 @@ from embedbench.runs.class_registry import (
     our_protocols,
     protocol_class,
 )
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
@@ -76,7 +76,7 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self.workshop = StreamCache()
+        self.streams = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_class("chance")())
@@ -123,8 +123,8 @@ class Rebuilder:
     ) -> dict[str, Any]:
         """Compare a run with the stream of its cell; returns what a record says of that stream."""
         try:
-            work = self.workshop.prepare(cell, Path())
-            described = described_stream(work)
+            task = self.streams.task(cell, Path())
+            described = described_stream(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
         names = ", ".join(file.name for file in described["files"])
@@ -133,10 +133,10 @@ class Rebuilder:
             if getattr(made.digests, name) != value:
                 raise UserError(f"its digest {name!r} is not that {rebuilt}")
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
-        if what := WORDS.get(what) or _difference(work.stream, predictions):
+        if what := WORDS.get(what) or _difference(task.stream, predictions):
             raise UserError(f"its {what} are not those {rebuilt}")
         if isinstance(predictions, Predictions):
-            _check_answers(work.stream, predictions)
+            _check_answers(task.stream, predictions)
         return described
 
     def with_learner(self, cell: RunSpec, made: RunRecord) -> RunSpec:
@@ -144,7 +144,7 @@ class Rebuilder:
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
         cell = dataclasses.replace(cell, learner=self.learner(made), fixed=())
-        stream = self.workshop.stream(cell)
+        stream = self.streams.stream(cell)
         reveals = stream.spec.reveals_session_id
         tags = cell.learner.settings.tags
         if made.session_id_at_test != (reveals or tags.needs_session_id):

@@ -197,15 +197,15 @@ class _Checks:
 
     def _check_place(self, cell: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
-        workshop, root = self.rebuilder.workshop, self.pack.runs
-        if (right := workshop.place(cell, root)) != place:
+        streams, root = self.rebuilder.streams, self.pack.runs
+        if (right := streams.run_dir(cell, root)) != place:
             raise UserError(f"its place is {self._name(right)}, by its settings and seed")
-        wanted = workshop.reference(cell, root)
+        wanted = streams.reference(cell, root)
         if wanted != replace(made.reference, source=wanted.source, ideal=None, chance=None):
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in workshop.offline_runs(cell) for run in part]
+        offline = [run for part in streams.offline_runs(cell) for run in part]
         for other in (cell.chance_run(), *offline):
-            there = workshop.place(other, root)
+            there = streams.run_dir(other, root)
             if there != place and (wrong := self._wrong(other, there)):
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 

@@ -19,12 +19,18 @@ from commands import caller
 from image_files import embedding_file
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
-from embedbench.engines import engine, gpu_choice, slurm
-from embedbench.engines.engine import Engine
-from embedbench.engines.gpu_choice import at_once, choose_card, enough_memory
-from embedbench.engines.local_pool import local_executor
-from embedbench.engines.remote_task import pack, runner
-from embedbench.engines.task import LostTaskError, Resources, TimeUpError, ends_soon, pairs
+from embedbench.engines import engine, local_pool, slurm
+from embedbench.engines.engine import Engine, at_once
+from embedbench.engines.local_pool import choose_card, local_executor
+from embedbench.engines.task import (
+    LostTaskError,
+    Resources,
+    TimeUpError,
+    ends_soon,
+    pack,
+    pairs,
+    runner,
+)
 from embedbench.errors import UserError
 from embedbench.storage import leases
 
@@ -291,7 +297,7 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 8)
-    monkeypatch.setattr(gpu_choice, "cards", lambda: 2)
+    monkeypatch.setattr(local_pool, "cards", lambda: 2)
     assert [Engine("local").processes(n) for n in (1, 5, 20)] == [1, 5, 8]
     assert Engine("local", Resources(cpus=3)).processes(20) == 2
     assert Engine("local:12").processes(20) == 12
@@ -299,7 +305,7 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Engine("local", Resources(gpus=1)).processes(20) == 2
     assert Engine("local").at_most(3).name == "local:3"
     assert Engine("local:12").at_most(3).name == "local:12"
-    monkeypatch.setattr(gpu_choice, "cards", lambda: 0)
+    monkeypatch.setattr(local_pool, "cards", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
 
@@ -311,20 +317,6 @@ def test_cards_are_taken_in_turn_and_none_holds_more_than_fits() -> None:
         assert max(held) * share <= 1 + 1e-9
         assert max(held) - min(held) == 0
     assert [choose_card(w, 3) for w in range(4)] == [0, 1, 2, 0]
-
-
-def test_a_card_without_enough_memory_is_one_sentence() -> None:
-    import torch
-
-    with pytest.raises(UserError) as raised, enough_memory("cuda"):
-        raise torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of …"
-        )
-    assert str(raised.value) == (
-        "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs share a card "
-        "(--resources gpus=1 or --jobs 1), make batch_size or the network smaller, or take "
-        "--device cpu"
-    )
 
 
 class OddError(Exception):

@@ -299,7 +299,7 @@ def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> No
     file = blob_file(tmp_path / "toy.h5", 10, 4, layers=["block-8"])
     runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
     (named,), (default,) = (runs.cells("toy", v) for v in ("fr-paper-softmax", "fr"))
-    assert runs.workshop.place(named, tmp_path) == runs.workshop.place(default, tmp_path)
+    assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
 
 
 # --- runs that never were ---

@@ -165,7 +165,7 @@ class FSCILRuns(runs.PaperRuns):
         layers = self.layers(name)
         if layers and name not in self._aligned:
             try:
-                stream = self.workshop.stream(self.cells(name, "fr")[0])
+                stream = self.streams.stream(self.cells(name, "fr")[0])
                 words = "; ".join(alignment_words(stream_alignment(stream, layers)))
             except UserError as e:
                 words = f"not measured: {e}"

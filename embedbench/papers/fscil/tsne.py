@@ -49,7 +49,7 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
         return table
     cell = runs.cells(name, "fr")[0]
     try:
-        stream = runs.workshop.stream(cell)
+        stream = runs.streams.stream(cell)
         by_kind, y = features(cell, stream, layers)
     except UserError as e:
         runs.failed.append(f"{cell.learner} for {table.name}: {e}")

@@ -203,11 +203,9 @@ class IIRCRuns(runs.PaperRuns):
         """Label sets and class names of the first finished run; None without runs."""
         for k in self.configurations(name):
             for cell in self.cells(name, variant, k):
-                place = self.workshop.place(cell, self.out / "runs")
-                if (place / "record.json").is_file() and (place / "predictions.h5").is_file():
-                    return LabelSets.load(place / "predictions.h5"), self.workshop.taught(
-                        cell
-                    ).classes
+                task = self.streams.task(cell, self.out / "runs")
+                if task.is_done():
+                    return LabelSets.load(task.run_dir / "predictions.h5"), task.stream.classes
         return None
 
 

@@ -213,7 +213,7 @@ def capacity(runs: KemkerRuns, learner: str, name: str) -> dict[str, Any]:
     how: dict[str, Any] = {
         "engine": runs.engine,
         "threads": runs.threads,
-        "workshop": runs.workshop,
+        "workshop": runs.streams,
     }
     return tune(cell, grid, runs.out / "runs", sessions=1, **how)
 
