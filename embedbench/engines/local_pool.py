@@ -130,7 +130,7 @@ def local_executor(processes: int) -> Iterator[Executor]:
 
 
 def use_card(device: str) -> None:
-    """In a worker: let "cuda" be the next card, and not the first one for all workers.
+    """In a worker: let "cuda" be the next card in turn, and not the first one for all workers.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def use_card(device: str) -> None:
     if device == "cuda" and _worker is not None:
         import torch
 
-        torch.cuda.set_device(choose_card(_worker, cards()))
+        torch.cuda.set_device(_worker % cards())
 
 
 def cards() -> int:
@@ -148,17 +148,6 @@ def cards() -> int:
     import torch
 
     return torch.cuda.device_count()
-
-
-def choose_card(worker: int, number: int) -> int:
-    """The card of the worker with this number: neighbours get different ones.
-
-    Examples
-    --------
-    >>> [choose_card(worker, 3) for worker in range(5)]
-    [0, 1, 2, 0, 1]
-    """
-    return worker % number
 
 
 def _pool(number: int) -> ProcessPoolExecutor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -66,6 +66,10 @@ class Outcome:
         return reason
 
 
+def silent(_: str) -> None:
+    """Take a sentence and say nothing."""
+
+
 def run_grid(
     specs: list[RunSpec],
     root: Path,
@@ -74,7 +78,7 @@ def run_grid(
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
-    notify: Notify | None = None,
+    notify: Notify = silent,
     learned: Callable[[list[Path]], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> Outcome:
@@ -101,7 +105,7 @@ def run_grid(
     progress : callable
         `progress(label, done, total)` is called with the current run, the number of finished runs
         and the number of all runs.
-    notify : callable or None
+    notify : callable
         `notify(message)` is called here and in the worker processes, so it must be picklable (a
         module-level function).
     learned : callable
@@ -123,7 +127,7 @@ def run_grid(
     for spec in with_references(specs, root, streams, overwrite=overwrite):
         task = streams.task(spec, root)
         tasks.setdefault(task.run_dir, task)
-    requested = {task.run_dir: task for task in (streams.task(spec, root) for spec in specs)}
+    requested = dict.fromkeys(streams.run_dir(spec, root) for spec in specs)
     if not root.exists():  # the files are there; fails here rather than after hours of training
         root.mkdir(parents=True, exist_ok=True)
         sync_path(root.parent)
@@ -131,7 +135,7 @@ def run_grid(
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify or silent, learned)
+    grid = _Grid(tasks, requested, threads, progress, notify, learned)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -147,7 +151,7 @@ class _Grid:
     """The tasks of a grid; what became of each is read from its record and its lease."""
 
     tasks: dict[Path, Task]
-    requested: dict[Path, Task]
+    requested: Collection[Path]
     threads: int
     progress: StageProgress
     notify: Notify
@@ -162,8 +166,9 @@ class _Grid:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
-        for run_dir, task in self.requested.items():
-            if lacks := _unfinished(root / run for run in task.reference.runs):
+        for run_dir in self.requested:
+            runs = self.tasks[run_dir].reference.runs
+            if lacks := _unfinished(root / run for run in runs):
                 self._lacks[run_dir] = lacks
         with (
             keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
@@ -241,7 +246,7 @@ class _Grid:
 
     def _hand_over(self, left: dict[Path, Task]) -> None:
         """Hand over what has been learned, once only references are left to be made."""
-        if self._all_learned or not left or left.keys() & self.requested.keys():
+        if self._all_learned or not left or any(map(self.requested.__contains__, left)):
             return
         self._all_learned = True
         if any(task.spec.is_offline for task in left.values()):
@@ -253,7 +258,7 @@ class _Grid:
             self._lacks[waits] = _unfinished(self._lacks[waits])
             if not self._lacks[waits] and record_files.is_finished(waits):
                 del self._lacks[waits]
-                fill_if_free(waits, self.requested[waits].root)  # `settle` looks again
+                fill_if_free(waits, self.tasks[waits].root)  # `settle` looks again
 
     def settle(self) -> None:
         """Fill in the references that finished runs lack, and name the requested ones there are.
@@ -359,7 +364,3 @@ def _record_at(run_dir: Path) -> RunRecord | None:
         if run_at(run_dir) is None:  # it was put aside in this moment, to be replaced
             return None
         raise
-
-
-def silent(_: str) -> None:
-    """Take a sentence and say nothing."""

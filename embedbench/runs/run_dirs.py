@@ -1,4 +1,4 @@
-"""A cell's place: a run gets there by one rename, and what lies beside it meanwhile.
+"""The directory of a run: it gets there by one rename, and what lies beside it meanwhile.
 
 ======================  ===============================================================
 `seed-0`                the finished run
@@ -16,10 +16,14 @@ import errno
 import glob
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from embedbench.errors import UserError
 from embedbench.scores import record_files
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.run_record import UnscoredRun
+from embedbench.scores.verified_records import remember
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 
@@ -27,7 +31,7 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the
 
 
 def checkpoint_path(place: Path) -> Path:
-    """The directory of a cell's checkpoint, beside its place."""
+    """The directory of a run's checkpoint, beside its own."""
     return place.with_name(f".{place.name}.partial")
 
 
@@ -40,11 +44,6 @@ def run_at(place: Path) -> str | None:
         return cache.state(place / "predictions.h5") if record_files.is_finished(place) else None
     except FileNotFoundError:  # put aside in this moment
         return None
-
-
-def is_replaced(place: Path, run: str | None) -> bool:
-    """Whether there is a finished run, and not the one that `run_at` named `run`."""
-    return run_at(place) not in (None, run)
 
 
 def publish(made: Path, place: Path, root: Path) -> bool:
@@ -88,6 +87,23 @@ def set_aside(place: Path) -> Path:
     aside = temporary_name(place).with_suffix(".old")
     place.rename(aside)
     return aside
+
+
+def save_run(predictions: AnyPredictions, unscored: UnscoredRun, place: Path, root: Path) -> bool:
+    """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
+    made = temporary_name(place)
+    made.mkdir(parents=True)
+    try:
+        predictions.save(made / record_files.PREDICTIONS)
+        sha256 = cache.sha256(made / record_files.PREDICTIONS)
+        run = replace(unscored, predictions_sha256=sha256)
+        record_files.save(record_files.evaluate(run, made, root, place), made)
+        if is_ours := publish(made, place, root):
+            remember(place, root)
+        return is_ours
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
 
 
 @contextlib.contextmanager

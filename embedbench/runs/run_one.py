@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import inspect
 import platform
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,17 @@ import torch
 
 from embedbench.arrays import digest
 from embedbench.engines.local_pool import use_card
-from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
-from embedbench.scores.verified_records import remember
-from embedbench.storage import cache, leases
-from embedbench.storage.atomic_write import remove, temporary_name
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import remove
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import limit_threads
 from embedbench.version import __version__
 
 from .checkpoint import CheckpointDirectory, UnusableError
 from .cost_meter import SessionLog
-from .run_dirs import publish, replacing, tidy
+from .run_dirs import replacing, save_run, tidy
 from .run_task import Task
 from .stream_metadata import described_stream, list_packages
 from .stream_runner import run_stream
@@ -122,19 +119,9 @@ def execute(
     predictions, sessions = train_and_predict(
         task, checkpoint, (lambda _: None) if lease is None else lease.note
     )
-    made = temporary_name(task.run_dir)
-    made.mkdir(parents=True)
-    try:
-        predictions.save(made / "predictions.h5")
-        unscored = _recorded(task, made, sessions, checkpoint)
-        record_files.save(record_files.evaluate(unscored, made, task.root, task.run_dir), made)
-        if publish(made, task.run_dir, task.root):
-            remember(task.run_dir, task.root)
-        else:
-            notify(f"another process has finished {task.label} first; its run is kept")
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+    unscored = _unscored(task, sessions, checkpoint)
+    if not save_run(predictions, unscored, task.run_dir, task.root):
+        notify(f"another process has finished {task.label} first; its run is kept")
     checkpoint.clear()
 
 
@@ -166,17 +153,10 @@ def train_and_predict(
     spec, stream, threads = task.spec, task.stream, checkpoint.threads
 
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
-        learner = spec.learner.fresh()
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
         with limit_threads(checkpoint.threads):
-            return run_stream(
-                stream,
-                learner,
-                spec.seeds,
-                spec.device,
-                progress=progress,
-                checkpoint=checkpoint,
-            )
+            learner = spec.learner.fresh()
+            return run_stream(stream, learner, spec.seeds, spec.device, progress, checkpoint)
 
     try:
         if checkpoint.open():
@@ -193,21 +173,27 @@ def train_and_predict(
     return teach()
 
 
-def _recorded(
-    task: Task, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
+def _unscored(
+    task: Task, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
 ) -> UnscoredRun:
-    """What was run, and what it cost; its predictions lie in `made`."""
+    """What was run, and what it cost."""
     spec, tags = task.spec, task.spec.learner.settings.tags
     costs = tuple(SessionCosts(**vars(s)) for s in sessions)
     described = described_stream(task)
     described["session_id_at_test"] |= tags.needs_session_id
     return UnscoredRun(
         **described,
-        predictions_sha256=cache.sha256(made / "predictions.h5"),
         learner=spec.learner.name,
         learner_params=dataclasses.asdict(spec.learner.settings),
         learns=tags.learns,
-        environment=_environment(spec.device, checkpoint.threads),
+        environment={
+            "embedbench": __version__,
+            "python": platform.python_version(),
+            "device": spec.device,
+            "machine": platform.machine(),
+            "torch": torch.__version__,
+            "threads": checkpoint.threads,
+        },
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
@@ -215,14 +201,3 @@ def _recorded(
         resumed=checkpoint.resumed,
         **totals(costs),
     )
-
-
-def _environment(device: str, threads: int) -> dict[str, Any]:
-    return {
-        "embedbench": __version__,
-        "python": platform.python_version(),
-        "device": device,
-        "machine": platform.machine(),
-        "torch": torch.__version__,
-        "threads": threads,
-    }

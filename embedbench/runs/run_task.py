@@ -18,7 +18,7 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu import limit_threads
 
-from .run_dirs import checkpoint_path, is_replaced
+from .run_dirs import checkpoint_path, run_at
 from .run_spec import RunSpec, Spec
 
 
@@ -69,7 +69,7 @@ class Task:
 
     def is_done(self) -> bool:
         """Whether it is finished, and not by the run that it replaces."""
-        return is_replaced(self.run_dir, self.replaces)
+        return run_at(self.run_dir) not in (None, self.replaces)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path
 
-from .run_dirs import checkpoint_path, is_replaced
+from .run_dirs import checkpoint_path, run_at
 from .run_task import Task
 
 PLANS = ".plan-*.json"
@@ -128,7 +128,7 @@ class PlannedRun(JsonRecord):
 
     def is_done(self, run_dir: Path) -> bool:
         """Whether it is finished, and not by the run that it replaces."""
-        return is_replaced(run_dir, self.replaces)
+        return run_at(run_dir) not in (None, self.replaces)
 
 
 @dataclass(frozen=True)

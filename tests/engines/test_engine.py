@@ -21,7 +21,7 @@ from image_files import embedding_file
 from embedbench.cli.shared_options import chosen_device, chosen_engine
 from embedbench.engines import engine, local_pool, slurm
 from embedbench.engines.engine import Engine, at_once
-from embedbench.engines.local_pool import choose_card, local_executor
+from embedbench.engines.local_pool import local_executor, use_card
 from embedbench.engines.task import (
     LostTaskError,
     Resources,
@@ -310,13 +310,25 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         Engine.parse("local:2", Resources(gpus=0.25))
 
 
-def test_cards_are_taken_in_turn_and_none_holds_more_than_fits() -> None:
+def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr("torch.cuda.set_device", taken.append)
     for share, number in ((0.25, 3), (0.3, 2), (1.0, 4), (0.1, 1)):
-        workers = range(at_once(share, number))
-        held = [[choose_card(w, number) for w in workers].count(card) for card in range(number)]
+        monkeypatch.setattr(local_pool, "cards", lambda number=number: number)
+        taken.clear()
+        for worker in range(at_once(share, number)):
+            monkeypatch.setattr(local_pool, "_worker", worker)
+            use_card("cuda")
+        held = [taken.count(card) for card in range(number)]
         assert max(held) * share <= 1 + 1e-9
         assert max(held) - min(held) == 0
-    assert [choose_card(w, 3) for w in range(4)] == [0, 1, 2, 0]
+        assert taken[:number] == list(range(number))
+    use_card("cpu")
+    monkeypatch.setattr(local_pool, "_worker", None)
+    use_card("cuda")  # not in a worker
+    assert len(taken) == at_once(share, number)
 
 
 class OddError(Exception):
