@@ -38,6 +38,8 @@ class Reply:
     ----------
     made : bool
         Whether it made the run, see `run_one`.
+    done : bool
+        Whether the run is finished, as the worker sees it.
     said : tuple of str
         Sentences for the user.
     files : dict or None
@@ -45,6 +47,7 @@ class Reply:
     """
 
     made: bool
+    done: bool
     said: tuple[str, ...]
     files: dict[str, bytes] | None = None
 
@@ -78,12 +81,13 @@ class RemoteCall:
         task, said = self.task, list[str]()
         _check_files(task)
         if _read_mark(task.root) == self.mark:
-            return Reply(run_one(task, self.threads, said.append), tuple(said))
+            made = run_one(task, self.threads, said.append)
+            return Reply(made, task.is_done(), tuple(said))
         with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
             here = task.streams.task(task.spec, Path(folder))
             run_one(here, self.threads, said.append)
             files = {path.name: path.read_bytes() for path in here.run_dir.iterdir()}
-        return Reply(True, tuple(said), files)
+        return Reply(True, True, tuple(said), files)
 
     def progress(self) -> int:
         """How often the run was saved, for engines that end what takes too long."""
@@ -108,7 +112,7 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
     Raises
     ------
     UserError
-        The worker wrote the run to the shared directory, and it cannot be seen here.
+        The run is finished in the shared directory, and it cannot be seen here.
     """
     for sentence in reply.said:
         notify(sentence)
@@ -116,7 +120,7 @@ def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
         files = reply.files
         return hold(task, lambda _: _publish(task, files))
     end = time.monotonic() + SEEN
-    while reply.made and not task.is_done():
+    while reply.done and not task.is_done():
         if time.monotonic() > end:
             raise UserError(
                 f"a worker finished {task.run_dir}, which cannot be seen here; is the file "

@@ -124,7 +124,11 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
     monkeypatch.setattr(remote_runs.leases, "POLL", 0.0)
     assert not task.run_dir.parent.exists()
-    assert remote_runs.take_reply(task, remote_runs.Reply(True, ()), print)
+    assert remote_runs.take_reply(task, remote_runs.Reply(True, True, ()), print)
+    looks = iter([False, True])  # what a third machine made
+    assert not remote_runs.take_reply(task, remote_runs.Reply(False, True, ()), print)
+    assert not remote_runs.take_reply(task, remote_runs.Reply(False, False, ()), print)
+    assert not list(looks)
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
