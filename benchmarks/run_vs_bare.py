@@ -36,7 +36,8 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
-from embedbench.runs.run_one import run_cell
+from embedbench.runs.run_one import execute
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
@@ -165,7 +166,8 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
         (cell,) = set_options.plan(
             [str(link)], "permutation", ["mlp"], [SEED], settings=chosen, device="cpu"
         )
-        run_cell(cell, link.with_suffix(".runs"), torch.get_num_threads())
+        task = StreamCache().task(cell, link.with_suffix(".runs"))
+        execute(task, torch.get_num_threads())
 
     def theirs() -> None:
         with h5py.File(path) as f:

@@ -23,7 +23,7 @@ ALLOWED = {
     ("embedbench/storage/hdf5_check.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
-        ("embedbench/engines/remote_task.py", name)
+        ("embedbench/engines/task.py", name)
         for name in ("import pickle", "pickle", "pickle.dumps", "pickle.loads")
     ),
 }

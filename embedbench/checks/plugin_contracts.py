@@ -220,8 +220,8 @@ class TrackerSubject:
         """Two finished runs, with their references."""
         settings = Settings(protocol={"base": 3}, learners={"offline": {"mlp": BRIEF}})
         file = str(small_file("plain", WIDTH).path)
-        cells = plan([file], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
-        run_grid(cells, self.folder / "runs")
+        specs = plan([file], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
+        run_grid(specs, self.folder / "runs")
         return self.folder / "runs"
 
     def target(self, name: str) -> str:

@@ -36,9 +36,9 @@ from .table_options import show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
-    from embedbench.runs.grid_result import Outcome
-    from embedbench.runs.prepared_run import StreamCache
+    from embedbench.runs.grid_scheduler import Outcome
     from embedbench.runs.run_spec import RunSpec
+    from embedbench.runs.run_task import StreamCache
     from embedbench.studies.study import Study
     from embedbench.studies.study_runs import StudyPart
 
@@ -152,7 +152,7 @@ def run(
 
 def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: bool) -> _Work:
     """Where and how the cells of a study are run."""
-    from embedbench.runs.prepared_run import StreamCache
+    from embedbench.runs.run_task import StreamCache
 
     pairs = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1
@@ -240,7 +240,7 @@ class _Work:
                 overwrite=overwrite,
                 notify=note,
                 learned=partial(_interim, self.out, self.quiet),
-                workshop=self.workshop,
+                streams=self.workshop,
             )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from embedbench.runs.prepared_run import PreparedRun
+    from embedbench.runs.run_task import Task
     from embedbench.streams.stream_summary import StreamSummary
 
 
@@ -55,7 +55,7 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
-    from embedbench.runs.prepared_run import StreamCache
+    from embedbench.runs.run_task import StreamCache
     from embedbench.studies.study_runs import parts
 
     # CODEMOD
@@ -71,7 +71,7 @@ def show(
         _check_free(place, overwrite)
     workshop, summaries = StreamCache(), []
     for i, cell in enumerate(cells):
-        work = workshop.prepare(cell, Path())
+        work = workshop.task(cell, Path())
         summaries.append(_summary(work))
         if places:
             _export(work, places[i], features)
@@ -87,16 +87,16 @@ def show(
     )
 
 
-def _summary(work: PreparedRun) -> StreamSummary:
+def _summary(work: Task) -> StreamSummary:
     from embedbench.streams.stream_summary import StreamSummary
 
     names = _class_names(work)
     files = ", ".join(file.path.name for file in work.files)
-    title = f"{work.cell.protocol} · {files} · seed {work.cell.seed}"
+    title = f"{work.spec.protocol} · {files} · seed {work.spec.seed}"
     return StreamSummary.of(work.stream, title, names)
 
 
-def _class_names(work: PreparedRun) -> list[str]:
+def _class_names(work: Task) -> list[str]:
     from embedbench.runs.stream_metadata import described_stream
 
     return [name for part in described_stream(work)["classes"] for name in part]
@@ -114,7 +114,7 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
     check_free(path, overwrite)
 
 
-def _draw(work: PreparedRun, path: Path) -> None:
+def _draw(work: Task, path: Path) -> None:
     """Draw sessions, classes and samples."""
     from embedbench.reports.figure_files import write
     from embedbench.reports.figure_kinds import WIDTHS
@@ -143,7 +143,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         check_free(directory / name, overwrite)
 
 
-def _export(work: PreparedRun, place: Path, features: bool) -> None:
+def _export(work: Task, place: Path, features: bool) -> None:
     from embedbench.interop.export_stream import export
 
     exported = export(work, place, features=features)

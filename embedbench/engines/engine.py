@@ -128,7 +128,7 @@ class Engine:
         else:
             raise UserError(f"--engine local:N takes a number of processes; got {short(self.name)}")
         if self.resources.gpus and most > 1:
-            from .gpu_choice import at_once, cards
+            from .local_pool import cards
 
             most = min(most, at_once(self.resources.gpus, cards()))
         return max(1, min(most, tasks))
@@ -139,9 +139,10 @@ class Engine:
             return self
         return replace(self, name=f"local:{self.processes(processes)}")
 
-    @contextmanager
-    def executor(self, tasks: int, notify: Notify = lambda _: None) -> Iterator[Executor | None]:
-        """Yield an executor for so many tasks; None: this process is to do the work itself.
+    def executor(
+        self, tasks: int, notify: Notify = lambda _: None
+    ) -> AbstractContextManager[Executor | None]:
+        """An executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
         `Future.result`; one whose process ended is tried again, and then gives a `LostTaskError`.
@@ -154,10 +155,6 @@ class Engine:
         notify : callable
             Takes a sentence, such as the line that cancels SLURM's jobs.
         """
-        with self._started(tasks, notify) as executor:
-            yield executor
-
-    def _started(self, tasks: int, notify: Notify) -> AbstractContextManager[Executor | None]:
         kind = self.kind
         if not tasks:
             return nullcontext()
@@ -177,6 +174,19 @@ class Engine:
 
             return slurm_executor(self.resources, self.settings, notify)
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))
+
+
+def at_once(share: float, number: int) -> int:
+    """How many tasks that take a share of a card fit on a number of cards.
+
+    Examples
+    --------
+    >>> at_once(0.25, 2), at_once(0.3, 2), at_once(1.0, 4)
+    (8, 6, 4)
+    """
+    if not number:
+        raise UserError("--resources gpus asks for a GPU, and this machine has none; leave it out")
+    return number * int(1 / share + 1e-9)
 
 
 def _check_installed(kind: str, text: str) -> None:

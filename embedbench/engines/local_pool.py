@@ -16,7 +16,6 @@ from typing import Any
 
 from embedbench.system.cpu import keep_freed_memory
 
-from .gpu_choice import cards, choose_card
 from .task import LostTaskError
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
@@ -131,7 +130,7 @@ def local_executor(processes: int) -> Iterator[Executor]:
 
 
 def use_card(device: str) -> None:
-    """In a worker: let "cuda" be the next card, and not the first one for all workers.
+    """In a worker: let "cuda" be the next card in turn, and not the first one for all workers.
 
     Parameters
     ----------
@@ -141,7 +140,14 @@ def use_card(device: str) -> None:
     if device == "cuda" and _worker is not None:
         import torch
 
-        torch.cuda.set_device(choose_card(_worker, cards()))
+        torch.cuda.set_device(_worker % cards())
+
+
+def cards() -> int:
+    """The number of GPUs of this machine."""
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def _pool(number: int) -> ProcessPoolExecutor:

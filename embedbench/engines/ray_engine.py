@@ -21,8 +21,7 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from .remote_task import pack, runner, unpack
-from .task import LostTaskError, Resources
+from .task import LostTaskError, Resources, pack, runner, unpack
 
 RETRIES = 3  # of a task whose process or node ended
 LOOK = 2.0  # seconds from one look at the head to the next

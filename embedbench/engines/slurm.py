@@ -22,8 +22,7 @@ from embedbench.storage.atomic_write import temporary_name
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import cores
 
-from .remote_task import Packed, pack, runner, unpack
-from .task import LostTaskError, Resources, TimeUpError, ends_soon
+from .task import LostTaskError, Packed, Resources, TimeUpError, ends_soon, pack, runner, unpack
 
 # Of --engine-set; all but the first three go to sbatch as they are.
 SETTINGS = (
@@ -111,8 +110,8 @@ class SlurmExecutor(Executor):
         self._jobs.update_parameters(**options(resources, settings))
         # submitit's local jobs do not wait for each other
         self._most = max(1, cores() // resources.cpus) if cluster == "local" else None
-        self._waiting: SimpleQueue[_Task] = SimpleQueue()
-        self._running: list[tuple[_Task, Any]] = []
+        self._waiting: SimpleQueue[_Call] = SimpleQueue()
+        self._running: list[tuple[_Call, Any]] = []
         self._queue = _Queue()
         self._ends = self._leaves = False
         self.lost = False  # whether an error names a file of a job
@@ -123,7 +122,7 @@ class SlurmExecutor(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a job."""
         progress = getattr(fn, "progress", int)
-        task = _Task(pack(in_job, (fn, *args), kwargs), progress, progress())
+        task = _Call(pack(in_job, (fn, *args), kwargs), progress, progress())
         self._waiting.put(task)
         return task.future
 
@@ -166,7 +165,7 @@ class SlurmExecutor(Executor):
         self._queue.forget()
         self._running += zip(taken, jobs, strict=True)
 
-    def _taken(self, most: int | None) -> Iterator[_Task]:
+    def _taken(self, most: int | None) -> Iterator[_Call]:
         taken = 0
         with suppress(Empty):
             while most is None or taken < most:
@@ -175,7 +174,7 @@ class SlurmExecutor(Executor):
                     taken += 1
                     yield task
 
-    def _settled(self, task: _Task, job: Any) -> bool:
+    def _settled(self, task: _Call, job: Any) -> bool:
         """Whether a job has ended; its task gets its answer, or another job."""
         from submitit.core.utils import UncompletedJobError
 
@@ -189,7 +188,7 @@ class SlurmExecutor(Executor):
             task.future.set_exception(error)
         return True
 
-    def _go_on(self, task: _Task, job: Any) -> None:
+    def _go_on(self, task: _Call, job: Any) -> None:
         """Submit a task again, unless its jobs end where they began."""
         before, task.saved = task.saved, task.progress()
         task.tries = 0 if task.saved > before else task.tries + 1
@@ -202,7 +201,7 @@ class SlurmExecutor(Executor):
 
 
 @dataclass
-class _Task:
+class _Call:
     """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
 
     packed: Packed

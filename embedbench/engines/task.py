@@ -1,15 +1,19 @@
-"""What all engines know of a task: what it takes of a machine, and how its process can end."""
+"""What engines know of a task: what it takes, how its process can end, and how it travels."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, Self
 
 from embedbench.errors import UserError, short, unknown
 
+Packed = tuple[list[str], str, bytes]  # sys.path, working directory, the pickled call
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 _NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
@@ -136,3 +140,47 @@ def _memory(value: str) -> int:
         if 10**6 <= size < 2**60:
             return size
     raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")
+
+
+def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+    """A call as `runner()` takes it."""
+    return [p or os.getcwd() for p in sys.path], os.getcwd(), pickle.dumps((fn, args, kwargs))
+
+
+def runner() -> Callable[[Packed], bytes]:
+    """A function that runs a packed call on another machine and packs what comes of it.
+
+    It is sent there as code, because this package may not be importable there before it runs: it
+    lets the process look for modules where this one does, and goes to the same directory if that
+    is there.
+    """
+
+    def run(packed: Packed) -> bytes:
+        import os
+        import pickle
+        import sys
+
+        paths, directory, call = packed
+        sys.path += [path for path in paths if path not in sys.path]
+        if os.path.isdir(directory):
+            os.chdir(directory)
+        try:
+            fn, args, kwargs = pickle.loads(call)
+            return pickle.dumps((True, fn(*args, **kwargs)))
+        except Exception as error:
+            try:
+                made = pickle.dumps((False, error))
+                pickle.loads(made)  # some errors cannot be made again
+            except Exception:
+                made = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+            return made
+
+    return run
+
+
+def unpack(made: bytes) -> Any:
+    """What came of a packed call: its result, or its error is raised."""
+    good, value = pickle.loads(made)
+    if not good:
+        raise value
+    return value

@@ -18,7 +18,7 @@ import numpy as np
 from embedbench.arrays import Ints
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
-from embedbench.runs.prepared_run import PreparedRun
+from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.storage.atomic_write import read_text, write_safely, writing
 from embedbench.streams.digests import CoveredSet, eval_digest
@@ -51,31 +51,31 @@ class EvalList:
     sets: Ints
 
 
-def describe_stream(work: PreparedRun) -> ExportedStream:
-    """What `stream.json` says of a cell's stream.
+def describe_stream(task: Task) -> ExportedStream:
+    """What `stream.json` says of a run's stream.
 
     Raises
     ------
     UserError
         Lists of one label a sample cannot hold the stream.
     """
-    stream, cell = work.stream, work.cell
-    if stream.spec.multilabel or len(work.files) > 1:
+    stream, spec = task.stream, task.spec
+    if stream.spec.multilabel or len(task.files) > 1:
         what = "several labels a sample" if stream.spec.multilabel else "several files"
         raise UserError(
-            f"{cell.protocol.name} makes a stream with {what}, which cannot be exported; take a "
+            f"{spec.protocol.name} makes a stream with {what}, which cannot be exported; take a "
             "protocol such as incremental-class"
         )
-    made = described_stream(work)
+    made = described_stream(task)
     made |= {
         "schema": SCHEMA,
-        "directory": work.place.relative_to(work.root).parts[0],
-        "run": work.place.name,
+        "directory": task.run_dir.relative_to(task.root).parts[0],
+        "run": task.run_dir.name,
         "samples": stream.samples,
         "input_shape": without_layers(stream).spec.input_shape,
         "sessions": tuple(map(_taught, stream.sessions)),
         "eval_sets": tuple(map(_asked, stream.eval_sets)),
-        "packages": list_packages(protocol=cell.protocol.settings),
+        "packages": list_packages(protocol=spec.protocol.settings),
     }
     exported = ExportedStream(**made, digest="")
     return ExportedStream(**made, digest=exported.identity)
@@ -100,13 +100,13 @@ def _asked(e: EvalSet) -> EvalEntry:
     )
 
 
-def export(work: PreparedRun, directory: Path, *, features: bool = False) -> ExportedStream:
-    """Write a cell's stream to a directory; what lies there is replaced.
+def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:
+    """Write a run's stream to a directory; what lies there is replaced.
 
     Parameters
     ----------
-    work : Work
-        The cell and its stream.
+    task : Task
+        The run and its stream.
     directory : Path
         It is made where it is missing.
     features : bool
@@ -117,8 +117,8 @@ def export(work: PreparedRun, directory: Path, *, features: bool = False) -> Exp
     UserError
         The stream cannot be exported, or the files cannot be written.
     """
-    exported = describe_stream(work)
-    stream, names = without_layers(work.stream), work.files[0].sample_ids
+    exported = describe_stream(task)
+    stream, names = without_layers(task.stream), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
         [(s.ids, s.y) for s in sessions],

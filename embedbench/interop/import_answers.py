@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -18,14 +17,13 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.runs.answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
 from embedbench.runs.class_registry import learner_names
-from embedbench.runs.run_dirs import publish, set_aside, tidy
+from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Answers, Predictions, WrongError
 from embedbench.scores.record_comparison import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
-from embedbench.scores.verified_records import remember
 from embedbench.storage import cache, leases
-from embedbench.storage.atomic_write import open_regular, remove, temporary_name, unreadable
+from embedbench.storage.atomic_write import open_regular, unreadable
 from embedbench.version import __version__
 
 from .export_stream import EvalList, load
@@ -135,27 +133,11 @@ def _save(
         raise UserError(
             f"{place} is there already; give another --name or other --set, or add --overwrite"
         )
-    made = temporary_name(place)
-    made.mkdir()
-    old = None
-    try:
-        predictions.save(made / record_files.PREDICTIONS)
-        unscored = _unscored(stream, what, cache.sha256(made / record_files.PREDICTIONS))
-        record_files.save(record_files.evaluate(unscored, made, root, place), made)
-        if record_files.is_finished(place):
-            old = set_aside(place)
-        publish(made, place, root)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        if old is not None and old.exists():
-            publish(old, place, root)
-        raise
-    if old is not None:
-        remove(old)
-    remember(place, root)
+    with replacing(place, root):
+        save_run(predictions, _unscored(stream, what), place, root)
 
 
-def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: str) -> UnscoredRun:
+def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
     """The record of an imported run before it is scored; its costs are not known."""
     shared = {f.name for f in fields(ExportedStream)} & {f.name for f in fields(UnscoredRun)}
     described = {name: getattr(stream, name) for name in shared - {"schema", "sessions"}}
@@ -166,7 +148,6 @@ def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: 
         **what,
         schema=record_files.SCHEMA,
         learns=True,
-        predictions_sha256=predictions_sha256,
         environment={"embedbench": __version__},
         sessions=(costs,) * len(stream.sessions),
         seconds=Costs(math.nan, math.nan),

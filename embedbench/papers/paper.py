@@ -39,14 +39,14 @@ class ReproduceRequest:
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
     engine : Engine
-        Who runs the cells.
+        Who makes the runs.
     threads : int
         Threads of each run.
     device : str
         "cpu", "cuda", …
     progress : callable
-        `progress(name, done, total)` is called with a cell's name, the finished cells and all
-        cells.
+        `progress(name, done, total)` is called with the name of a run, the finished runs and all
+        runs.
     notify : callable
         `notify(message)` shows a sentence to the user.
     used : list of Path
@@ -97,7 +97,7 @@ class Paper(Generic[RunsT]):
         Names the asset with the published values, the default directory and the saved files.
     runs : callable
         Makes the runs on the requested data, from a `ReproduceRequest` and names of tables.
-    cells : callable
+    specs : callable
         The runs that the tables need, from the runs and the names of the tables.
     learners : callable
         Names of the learners that may be requested.
@@ -117,7 +117,7 @@ class Paper(Generic[RunsT]):
     citation: str
     stem: str
     runs: Callable[[ReproduceRequest, Sequence[str]], RunsT]
-    cells: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
+    specs: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
     learners: Callable[[], Iterable[str]]
     aliases: tuple[str, ...] = ()
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
@@ -152,9 +152,9 @@ class Paper(Generic[RunsT]):
         failed: list[str] = []
         if measured := [name for name in names if name not in self.exact]:
             runs = self.runs(asked, measured)
-            cells = self.cells(runs, measured)
-            asked.notify(f"{len(cells)} runs; those that are finished are kept")
-            runs.run(cells, asked.progress)
+            specs = self.specs(runs, measured)
+            asked.notify(f"{len(specs)} runs; those that are finished are kept")
+            runs.run(specs, asked.progress)
             makers = {**self.tables, **self.costly}
             made |= {name: makers[name](runs) for name in measured}
             failed = runs.failed

@@ -15,8 +15,8 @@ from embedbench.files.hdf5_layout import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.class_registry import protocol_class
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -62,17 +62,17 @@ class PaperRuns:
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
     engine : Engine
-        Who runs the cells.
+        Who makes the runs.
     threads : int
         Threads of each run.
     known : sequence of str
         Our names of the learners that `items` may name.
     failed : list of str
-        One sentence for each cell that failed, and for each run that cannot be trusted.
+        One sentence for each run that failed, and for each run that cannot be trusted.
     notify : callable
         `notify(message)` shows a sentence to the user.
-    workshop : StreamCache
-        Keeps the files and streams that the cells share.
+    streams : StreamCache
+        Keeps the files and streams that the runs share.
     """
 
     out: Path
@@ -85,7 +85,7 @@ class PaperRuns:
     failed: list[str] = field(default_factory=list)
     threads: int = field(default=1, kw_only=True)
     notify: Notify = field(default=lambda _: None, kw_only=True)
-    workshop: StreamCache = field(default_factory=StreamCache, repr=False)
+    streams: StreamCache = field(default_factory=StreamCache, repr=False)
 
     def plan(
         self,
@@ -97,7 +97,7 @@ class PaperRuns:
         fixed: Sequence[str] = (),
         preset: str | None = None,
     ) -> list[RunSpec]:
-        """Return one cell per seed; user settings override `items`, and `fixed` overrides both."""
+        """Return one spec per seed; user settings override `items`, and `fixed` overrides both."""
         names = [str(f) for f in files]
         return plan(
             names,
@@ -117,26 +117,26 @@ class PaperRuns:
 
     def run(
         self,
-        cells: Sequence[RunSpec],
+        specs: Sequence[RunSpec],
         progress: StageProgress = lambda *_: None,
     ) -> None:
-        """Run the missing cells; each failure becomes a sentence in `failed`."""
+        """Make the missing runs; each failure becomes a sentence in `failed`."""
         outcome = grid_scheduler.run_grid(
-            list(cells),
+            list(specs),
             self.out / "runs",
             engine=self.engine,
             threads=self.threads,
             progress=progress,
-            workshop=self.workshop,
+            streams=self.streams,
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
-    def records(self, cells: Iterable[RunSpec]) -> list[RunRecord]:
-        """Return the checked records of finished cells that means may include."""
+    def records(self, specs: Iterable[RunSpec]) -> list[RunRecord]:
+        """Return the checked records of finished runs that means may include."""
         checker = Checker(self.out / "runs", self._fail)
         checked = []
-        for cell in cells:
-            place = self.workshop.place(cell, self.out / "runs")
+        for spec in specs:
+            place = self.streams.run_dir(spec, self.out / "runs")
             if record_files.is_finished(place):
                 try:
                     checked.append(checker.record(place))

@@ -1,201 +1,366 @@
-"""Grids of cells: run in several processes with the references they need, saved as they finish.
+"""Grids of runs: handed to an executor with the references they need, saved as they finish.
 
-Other processes, here or on other machines, may run cells in the same directory. A cell that one of
+Other processes, here or on other machines, may be at runs in the same directory. A run that one of
 them makes is waited for at the end, and made here if it stops.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
+from embedbench.scores import record_files
+from embedbench.scores.omega_reference import References
+from embedbench.scores.run_record import RunRecord
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import sync_path
-from embedbench.system.callback_types import StageProgress
+from embedbench.system.callback_types import Notify, StageProgress
 
-from .executors import Makers, start_makers
-from .grid_plan import PlanFile, keep_plan
-from .grid_result import Outcome
-from .prepared_run import StreamCache
-from .reference_runs import Waiting, settle_references, with_references
-from .run_dirs import run_at, tidy_if_free
-from .run_one import label
+from .remote_runs import Reply, make_mark, send, take_reply
+from .run_dirs import fill_if_free, run_at, tidy_if_free
+from .run_one import run_one
 from .run_spec import RunSpec
-from .shared_runs import SharedResult, Task
+from .run_task import StreamCache, Task
+from .runs_status import keep_plan
+
+
+@dataclass
+class Outcome:
+    """The result of running a grid.
+
+    Parameters
+    ----------
+    places : list of Path
+        Directories of the requested runs that are finished now.
+    skipped : int
+        Number of runs, references included, that were finished before.
+    elsewhere : int
+        Number of runs, references included, that other processes finished meanwhile.
+    failed : list of tuple
+        Pairs (spec, reason), one for each run that failed.
+    bad_input : bool
+        Whether every failure came from wrong input.
+    """
+
+    places: list[Path] = field(default_factory=list)
+    skipped: int = 0
+    elsewhere: int = 0
+    failed: list[tuple[RunSpec, str]] = field(default_factory=list)
+    bad_input: bool = True
+
+    def fail(self, spec: RunSpec, error: Exception) -> str:
+        """Note a failure, and return its reason; the other runs continue."""
+        named = isinstance(error, UserError | LostTaskError)
+        reason = str(error) if named else f"{type(error).__name__}: {error}"
+        self.failed.append((spec, reason))
+        self.bad_input &= isinstance(error, UserError)
+        return reason
+
+
+def silent(_: str) -> None:
+    """Take a sentence and say nothing."""
 
 
 def run_grid(
-    cells: list[RunSpec],
+    specs: list[RunSpec],
     root: Path,
     *,
     engine: Engine = HERE,
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
-    notify: Callable[[str], None] | None = None,
+    notify: Notify = silent,
     learned: Callable[[list[Path]], None] = lambda _: None,
-    workshop: StreamCache | None = None,
+    streams: StreamCache | None = None,
 ) -> Outcome:
-    """Run cells and their references in several processes; each is saved as soon as it finishes.
+    """Run specs and their references in several processes; each is saved as soon as it finishes.
 
-    References come after the cells. Metrics that need one are open until it is finished, and then
-    filled in. A cell that fails does not stop the others. A cell that was interrupted continues
-    from its checkpoint.
+    References come after the requested runs. Metrics that need one are open until it is finished,
+    and then filled in. A run that fails does not stop the others. A run that was interrupted
+    continues from its checkpoint.
 
     Parameters
     ----------
-    cells : list of Cell
+    specs : list of RunSpec
         What to run.
     root : Path
         The directory of all runs.
     engine : Engine
-        Who runs the cells; it decides no answer.
+        Who runs them; it decides no answer.
     threads : int
-        Threads of a cell's arithmetic. They decide the last bits: an interrupted cell goes on with
+        Threads of a run's arithmetic. They decide the last bits: an interrupted run goes on with
         those that it began with, and a finished one is kept.
     overwrite : bool
-        Run finished cells again, and start interrupted ones from the beginning. References are not
+        Make finished runs again, and start interrupted ones from the beginning. References are not
         repeated.
     progress : callable
-        `progress(label, done, total)` is called with the current cell, the number of finished cells
-        and the number of all cells.
-    notify : callable or None
-        `tell(message)` is called here and in the worker processes, so it must be picklable (a
+        `progress(label, done, total)` is called with the current run, the number of finished runs
+        and the number of all runs.
+    notify : callable
+        `notify(message)` is called here and in the worker processes, so it must be picklable (a
         module-level function).
     learned : callable
-        `learned(places)` is called with the requested cells that are finished, once offline
+        `learned(run_dirs)` is called with the requested runs that are finished, once offline
         references are all that is left to be made.
-    workshop : Workshop or None
+    streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
 
     Returns
     -------
     Outcome
-        Which cells finished, were skipped, or failed.
+        Which runs finished, were skipped, or failed.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
-    workshop, outcome, notify = workshop or StreamCache(), Outcome(), notify or silent
-    cells = [part for cell in cells for part in workshop.parts(cell)]
-    places: dict[Path, RunSpec] = {}
-    for cell in with_references(cells, root, workshop, overwrite=overwrite):
-        places.setdefault(workshop.place(cell, root), cell)
-    asked = {workshop.place(cell, root): cell for cell in cells}
+    streams = streams or StreamCache()
+    specs = [part for spec in specs for part in streams.parts(spec)]
+    tasks: dict[Path, Task] = {}
+    for spec in with_references(specs, root, streams, overwrite=overwrite):
+        task = streams.task(spec, root)
+        tasks.setdefault(task.run_dir, task)
+    requested = dict.fromkeys(streams.run_dir(spec, root) for spec in specs)
     if not root.exists():  # the files are there; fails here rather than after hours of training
         root.mkdir(parents=True, exist_ok=True)
         sync_path(root.parent)
-    todo = _todo(places, root, asked if overwrite else ())
-    outcome.skipped = len(places) - len(todo)
-    waiting = Waiting(asked, root, workshop)
+    for run_dir, task in tasks.items():
+        tidy_if_free(run_dir, root)
+        if overwrite and run_dir in requested:
+            tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
+    grid = _Grid(tasks, requested, threads, progress, notify, learned)
     try:
-        with (
-            keep_plan(root, places, todo) as plan,
-            start_makers(engine, len(todo), root, threads, notify, workshop) as makers,
-        ):
-            crew = _Crew(makers, outcome, progress, notify, len(todo), waiting, learned, plan)
-            crew.make_all(todo)
+        grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
-        for task in todo:
-            tidy_if_free(task.place, root)
+        for run_dir in tasks:
+            tidy_if_free(run_dir, root)
         raise
-    for number, n in settle_references(places, asked, root, outcome, notify, workshop).items():
-        if number not in (threads, None):
-            cells_were = "1 cell was" if n == 1 else f"{n} cells were"
-            notify(
-                f"{cells_were} finished with --threads {number}, and not run again with {threads}"
-            )
-    return outcome
-
-
-def _todo(places: dict[Path, RunSpec], root: Path, anew: Collection[Path]) -> list[Task]:
-    """The tasks that are not finished, or are to be made `anew`."""
-    todo = []
-    for place, cell in places.items():
-        tidy_if_free(place, root)
-        again = place in anew
-        task = Task(cell, place, root, again, run_at(place) if again else None)
-        if not task.is_done():
-            todo.append(task)
-    return todo
+    grid.settle()
+    return grid.outcome
 
 
 @dataclass
-class _Crew:
-    """Those who make the cells, and what they have done."""
+class _Grid:
+    """The tasks of a grid; what became of each is read from its record and its lease."""
 
-    makers: Makers
-    outcome: Outcome
+    tasks: dict[Path, Task]
+    requested: Collection[Path]
+    threads: int
     progress: StageProgress
-    notify: Callable[[str], None]
-    total: int
-    waiting: Waiting
+    notify: Notify
     learned: Callable[[list[Path]], None]
-    plan: PlanFile
-    done: int = 0
-    said: set[Path] = field(default_factory=set)
-    all_learned: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
+    total: int = 0
+    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → references not finished
+    _announced: set[Path] = field(default_factory=set)
+    _all_learned: bool = False
 
-    def make_all(self, tasks: list[Task]) -> None:
+    def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
-        while tasks:
-            tasks = self._wait(self._make(tasks))
+        todo = [task for task in self.tasks.values() if not task.is_done()]
+        self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
+        for run_dir in self.requested:
+            runs = self.tasks[run_dir].reference.runs
+            if lacks := _unfinished(root / run for run in runs):
+                self._lacks[run_dir] = lacks
+        with (
+            keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
+            engine.executor(len(todo), self.notify) as executor,
+        ):
+            mark = None if engine.is_local or executor is None else make_mark(root)
+            while todo:
+                attempts = self._attempts(todo, executor, mark)
+                todo = self._wait(self._make(todo, attempts, executor is None, note_failure))
         self.progress("", self.total, self.total)
 
-    def _make(self, tasks: list[Task]) -> list[Task]:
-        """Make the tasks that no other process holds; returns those that one does."""
-        held, left = [], {task.place: task for task in tasks}
-        self._look(left)
-        for task, result in self.makers.results(tasks):
-            if self.makers.here:
-                self.progress(label(task.cell), self.done, self.total)
-            try:
-                made: SharedResult | None = result()
-            except Exception as e:
-                self.outcome.fail(task.cell, e)
-                self.plan.fail(task.place, self.outcome.failed[-1][1])
-                made = None
-            if made is SharedResult.HELD:
-                held.append(task)
-            else:
-                self.outcome.elsewhere += made is SharedResult.FINISHED
-                self.done += 1
-                self.waiting.finished(task.place)
-                if not self.makers.here:
-                    self.progress(label(task.cell), self.done, self.total)
-            del left[task.place]
-            self._look(left)
-        return held
-
-    def _look(self, left: dict[Path, Task]) -> None:
-        """Hand over what has been learned, once only references are left to be made."""
-        if self.all_learned or not left or any(place in self.waiting.asked for place in left):
+    def _attempts(
+        self, tasks: list[Task], executor: Executor | None, mark: str | None
+    ) -> Iterator[tuple[Task, Callable[[], bool]]]:
+        """Each task when it is its turn in this process, or was made, and a call for its result."""
+        run = partial(run_one, threads=self.threads, notify=self.notify)
+        if executor is None:
+            yield from ((task, partial(run, task)) for task in tasks)
             return
-        self.all_learned = True
-        if any(task.cell.is_offline for task in left.values()):
-            self.learned([place for place in self.waiting.asked if run_at(place)])
+        pending: dict[Future[Any], Task] = {}
+        for task in tasks:
+            call = partial(run, task) if mark is None else send(task, self.threads, mark)
+            pending[executor.submit(call)] = task
+        for future in as_completed(list(pending)):
+            task = pending.pop(future)
+            yield task, partial(self._take, task, future)
+
+    def _take(self, task: Task, future: Future[Any]) -> bool:
+        made: Reply | bool = future.result()
+        return take_reply(task, made, self.notify) if isinstance(made, Reply) else made
+
+    def _make(
+        self,
+        tasks: list[Task],
+        attempts: Iterator[tuple[Task, Callable[[], bool]]],
+        here: bool,
+        note_failure: Callable[[Task, str], None],
+    ) -> list[Task]:
+        """Make the tasks that no other process holds; returns those that one does."""
+        held, left = list[Task](), {task.run_dir: task for task in tasks}
+        self._hand_over(left)
+        for task, attempt in attempts:
+            if here:
+                self.progress(task.label, self.total - len(left) - len(held), self.total)
+            try:
+                made = attempt()
+            except Exception as error:
+                note_failure(task, self.outcome.fail(task.spec, error))
+            else:
+                if made or task.is_done():
+                    self.outcome.elsewhere += not made
+                    self._fill_waiting(task.run_dir)
+                else:
+                    held.append(task)
+            del left[task.run_dir]
+            if not here:
+                self.progress(task.label, self.total - len(left) - len(held), self.total)
+            self._hand_over(left)
+        return held
 
     def _wait(self, held: list[Task]) -> list[Task]:
         """Wait until a task that other processes hold is free; returns those still to be made."""
         while held and not any(leases.is_free(task.lease) for task in held):
             for task in held:
-                if task.place not in self.said:
-                    self.notify(leases.waiting(label(task.cell), task.lease))
-                    self.said.add(task.place)
-            self.progress(f"waiting for {label(held[0].cell)}", self.done, self.total)
+                if task.run_dir not in self._announced:
+                    self.notify(leases.waiting(task.label, task.lease))
+                    self._announced.add(task.run_dir)
+            self.progress(f"waiting for {held[0].label}", self.total - len(held), self.total)
             time.sleep(leases.POLL)
-            left = [task for task in held if not task.is_done()]
-            for task in held:
-                if task not in left:
-                    self.waiting.finished(task.place)
-            self.outcome.elsewhere += len(held) - len(left)
-            self.done += len(held) - len(left)
-            held = left
+            for task in [task for task in held if task.is_done()]:
+                held.remove(task)
+                self.outcome.elsewhere += 1
+                self._fill_waiting(task.run_dir)
         return held
 
+    def _hand_over(self, left: dict[Path, Task]) -> None:
+        """Hand over what has been learned, once only references are left to be made."""
+        if self._all_learned or not left or any(map(self.requested.__contains__, left)):
+            return
+        self._all_learned = True
+        if any(task.spec.is_offline for task in left.values()):
+            self.learned([run_dir for run_dir in self.requested if run_at(run_dir)])
 
-def silent(_: str) -> None:
-    """Take a sentence and say nothing."""
+    def _fill_waiting(self, run_dir: Path) -> None:
+        """Fill in the requested runs that a run, finished just now, makes whole."""
+        for waits in [w for w, lacks in self._lacks.items() if run_dir == w or run_dir in lacks]:
+            self._lacks[waits] = _unfinished(self._lacks[waits])
+            if not self._lacks[waits] and record_files.is_finished(waits):
+                del self._lacks[waits]
+                fill_if_free(waits, self.tasks[waits].root)  # `settle` looks again
+
+    def settle(self) -> None:
+        """Fill in the references that finished runs lack, and name the requested ones there are.
+
+        A run that has its references keeps them: one sentence says that others were asked for.
+        """
+        others, by_threads = 0, Counter[Any]()
+        for run_dir, task in self.tasks.items():
+            try:
+                run = _record_at(run_dir)
+                if run is not None and run.reference.source == "missing":
+                    self._fill(task)
+            except UserError as e:
+                self.outcome.fail(task.spec, e)
+                continue
+            if run is None:
+                continue
+            by_threads[run.environment.get("threads")] += 1
+            if run_dir in self.requested:
+                self.outcome.places.append(run_dir)
+                others += not _same(task.reference, run.reference)
+        if others:
+            self.notify(
+                "finished runs keep their references and their formula of Ω, though others are "
+                f"asked for now ({others} of {len(self.outcome.places)} runs); run them again with "
+                "--overwrite, or take another --out"
+            )
+        for number, n in by_threads.items():
+            if number not in (self.threads, None):
+                cells_were = "1 cell was" if n == 1 else f"{n} cells were"
+                self.notify(
+                    f"{cells_were} finished with --threads {number}, and not run again with "
+                    f"{self.threads}"
+                )
+
+    def _fill(self, task: Task) -> None:
+        """Fill in the reference of a run, or wait for another process that does."""
+
+        def is_there() -> bool:
+            run = _record_at(task.run_dir)
+            return run is None or run.reference.source != "missing"
+
+        lease = leases.wait(task.lease, is_there, task.label, self.notify)
+        if lease is not None:
+            with lease:
+                record_files.fill_reference(task.run_dir, task.root)
+
+
+def with_references(
+    specs: list[RunSpec], root: Path, streams: StreamCache, *, overwrite: bool = False
+) -> list[RunSpec]:
+    """The runs and the reference runs that their metrics need; each once.
+
+    Chance runs are short and come first, so that a run without offline references is whole when
+    it is saved. Offline runs come last.
+
+    Finished runs keep their references: a run that is finished with others needs none, unless it
+    is to be made again.
+    """
+    needed: dict[RunSpec, None] = {}
+    shared = set()  # streams whose offline reference does not depend on the order of the sessions
+    for spec in specs:
+        if spec.is_offline:
+            continue
+        depends = streams.depends_on_order(spec)  # a protocol that cannot be built is refused here
+        if not overwrite and _has_others(streams.task(spec, root)):
+            continue
+        needed[spec.chance_run()] = None
+        stream = (spec.files, spec.protocol, spec.offline)
+        if stream not in shared:
+            needed |= dict.fromkeys(run for part in streams.offline_runs(spec) for run in part)
+            if not depends:
+                shared.add(stream)
+    requested = set(specs)
+    more = [spec for spec in needed if spec not in requested]
+    short = [spec for spec in more if not spec.is_offline]
+    return [*short, *specs, *(spec for spec in more if spec.is_offline)]
+
+
+def _has_others(task: Task) -> bool:
+    """Whether a run is finished with other references than those asked for now."""
+    try:
+        run = _record_at(task.run_dir)
+    except UserError:  # damaged, which is said where it is read again
+        return False
+    return run is not None and not _same(task.reference, run.reference)
+
+
+def _same(wanted: References, kept: References) -> bool:
+    """Whether two runs refer to the same runs by the same formula."""
+    return wanted == replace(kept, source=wanted.source, ideal=None, chance=None)
+
+
+def _unfinished(runs: Iterable[Path]) -> set[Path]:
+    return {run for run in runs if not record_files.is_finished(run)}
+
+
+def _record_at(run_dir: Path) -> RunRecord | None:
+    """The record of a finished run; None if there is no finished run."""
+    try:
+        return None if run_at(run_dir) is None else record_files.load(run_dir)
+    except UserError:
+        if run_at(run_dir) is None:  # it was put aside in this moment, to be replaced
+            return None
+        raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from embedbench.scores import record_files
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import open_regular, temporary_name, unreadable, writing
 
-from .run_dirs import publish, tidy_if_free
+from .run_dirs import fill_if_free, publish, tidy_if_free
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     for place in chosen:
         tidy_if_free(place, out)
     copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
-    filled = sum(_filled(place, out) for place in chosen)
+    filled = sum(fill_if_free(place, out) for place in chosen)
     before = len(chosen) - len(todo)
     return MergeResult(copied, seen - before - copied, filled, tuple(left_out))
 
@@ -143,13 +142,3 @@ def _copy_file(source: Path, target: Path) -> None:
             raise unreadable(source, e) from e
         with file, open(temporary, "xb") as copy:
             shutil.copyfileobj(file, copy)
-
-
-def _filled(place: Path, out: Path) -> bool:
-    """Fill in the reference of a run, unless another process is at it."""
-    with suppress(UserError):  # damaged, which whoever reads it is told
-        lease = leases.take(leases.lease_path(place))
-        if lease is not None:
-            with lease:
-                return record_files.fill_reference(place, out)
-    return False

@@ -1,4 +1,4 @@
-"""A cell's place: a run gets there by one rename, and what lies beside it meanwhile.
+"""The directory of a run: it gets there by one rename, and what lies beside it meanwhile.
 
 ======================  ===============================================================
 `seed-0`                the finished run
@@ -15,10 +15,15 @@ import contextlib
 import errno
 import glob
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from embedbench.errors import UserError
 from embedbench.scores import record_files
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.run_record import UnscoredRun
+from embedbench.scores.verified_records import remember
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 
@@ -26,7 +31,7 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the
 
 
 def checkpoint_path(place: Path) -> Path:
-    """The directory of a cell's checkpoint, beside its place."""
+    """The directory of a run's checkpoint, beside its own."""
     return place.with_name(f".{place.name}.partial")
 
 
@@ -84,6 +89,37 @@ def set_aside(place: Path) -> Path:
     return aside
 
 
+def save_run(predictions: AnyPredictions, unscored: UnscoredRun, place: Path, root: Path) -> bool:
+    """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
+    made = temporary_name(place)
+    made.mkdir(parents=True)
+    try:
+        predictions.save(made / record_files.PREDICTIONS)
+        sha256 = cache.sha256(made / record_files.PREDICTIONS)
+        run = replace(unscored, predictions_sha256=sha256)
+        record_files.save(record_files.evaluate(run, made, root, place), made)
+        if is_ours := publish(made, place, root):
+            remember(place, root)
+        return is_ours
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def replacing(place: Path, root: Path) -> Iterator[None]:
+    """Put a finished run aside while another is published; it comes back if that fails."""
+    old = None if run_at(place) is None else set_aside(place)
+    try:
+        yield
+    except BaseException:
+        if old is not None and old.exists():
+            publish(old, place, root)
+        raise
+    if old is not None:
+        remove(old)
+
+
 def tidy(place: Path, root: Path) -> None:
     """Clear up what processes that have ended left beside a place; its lease must be held.
 
@@ -105,6 +141,16 @@ def tidy_if_free(place: Path, root: Path) -> None:
         if lease is not None:
             with lease:
                 tidy(place, root)
+
+
+def fill_if_free(place: Path, root: Path) -> bool:
+    """Fill in the reference of a finished run, unless another process is at it."""
+    with contextlib.suppress(UserError):  # damaged, which is said where it is read
+        lease = leases.take(leases.lease_path(place))
+        if lease is not None:
+            with lease:
+                return record_files.fill_reference(place, root)
+    return False
 
 
 def _discard(place: Path, root: Path) -> None:

@@ -1,11 +1,15 @@
-"""Running a cell: its learner learns the stream, and the run is saved."""
+"""Making one run: its learner learns the stream, and the record is saved.
+
+Other processes, here or on other machines, may be at the same run: the one that holds its lease
+makes it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import platform
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,190 +17,187 @@ from typing import Any
 import torch
 
 from embedbench.arrays import digest
-from embedbench.scores import record_files
+from embedbench.engines.local_pool import use_card
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
-from embedbench.scores.verified_records import remember
-from embedbench.storage import cache
-from embedbench.storage.atomic_write import temporary_name
-from embedbench.storage.leases import Lease
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import remove
+from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import limit_threads
 from embedbench.version import __version__
 
 from .checkpoint import CheckpointDirectory, UnusableError
 from .cost_meter import SessionLog
-from .prepared_run import PreparedRun, StreamCache
-from .run_dirs import publish
-from .run_spec import RunSpec
+from .run_dirs import replacing, save_run, tidy
+from .run_task import Task
 from .stream_metadata import described_stream, list_packages
 from .stream_runner import run_stream
 
 
-def run_cell(
-    cell: RunSpec,
-    root: Path,
-    threads: int,
-    notify: Callable[[str], None] | None = None,
-    workshop: StreamCache | None = None,
-) -> Path:
-    """Run one cell and save it in its place under `root`; see `execute`."""
-    return execute((workshop or StreamCache()).prepare(cell, root), threads, notify)
+def run_one(task: Task, threads: int, notify: Notify) -> bool:
+    """Make a run, unless another living process is at it or has finished it.
+
+    Parameters
+    ----------
+    task : Task
+        The run.
+    threads : int
+        Threads of its arithmetic.
+    notify : callable
+        Takes a sentence.
+
+    Returns
+    -------
+    bool
+        Whether it was made here. If not, its record or its lease says what became of it.
+    """
+    use_card(task.spec.device)
+
+    def make(lease: leases.Lease) -> None:
+        with contextlib.ExitStack() as stack:
+            if task.anew:
+                remove(task.checkpoint)
+                stack.enter_context(replacing(task.run_dir, task.root))
+            execute(task, threads, notify, lease)
+
+    return hold(task, make)
+
+
+def hold(task: Task, make: Callable[[leases.Lease], None]) -> bool:
+    """Call `make(lease)` with the lease on a task, unless it is done or another process is at it.
+
+    Returns
+    -------
+    bool
+        Whether `make` was called, and succeeded.
+    """
+    task.run_dir.parent.mkdir(parents=True, exist_ok=True)
+    lease = leases.take(task.lease)
+    if lease is None:
+        return False
+    with lease:
+        tidy(task.run_dir, task.root)
+        if task.is_done():
+            return False
+        try:
+            make(lease)
+        except Exception:
+            if lease.is_mine():
+                raise
+            return False  # who has taken the lease over has cleared up what we were at
+    return True
 
 
 def execute(
-    work: PreparedRun,
-    threads: int,
-    notify: Callable[[str], None] | None = None,
-    lease: Lease | None = None,
-) -> Path:
-    """Run a cell and save it in its place, unless a finished run is there when it ends.
+    task: Task, threads: int, notify: Notify = lambda _: None, lease: leases.Lease | None = None
+) -> None:
+    """Run a task and save its record, unless a finished run is there when it ends.
 
-    A cell that was interrupted continues from its checkpoint, with the number of threads it began
+    A run that was interrupted continues from its checkpoint, with the number of threads it began
     with.
 
     Parameters
     ----------
-    work : Work
-        The cell and its objects.
+    task : Task
+        The run.
     threads : int
         Threads of its arithmetic; see `limit_threads`.
-    notify : callable or None
-        `tell(message)` is called when a checkpoint is used, and when one cannot be used.
+    notify : callable
+        Is called when a checkpoint is used, and when one cannot be used.
     lease : Lease or None
-        The lease on the cell; once it is lost no checkpoint is written.
-
-    Returns
-    -------
-    Path
-        The place of the cell.
+        The lease on the task; once it is lost no checkpoint is written.
     """
-    checkpoint = open_checkpoint(work, threads, notify or (lambda _: None), lease)
-    predictions, sessions = train_and_predict(
-        work, checkpoint, (lambda _: None) if lease is None else lease.note
-    )
-    made = temporary_name(work.place)
-    made.mkdir(parents=True)
-    try:
-        predictions.save(made / "predictions.h5")
-        unscored = _recorded(work, made, sessions, checkpoint)
-        record_files.save(record_files.evaluate(unscored, made, work.root, work.place), made)
-        if publish(made, work.place, work.root):
-            remember(work.place, work.root)
-        else:
-            checkpoint.notify(
-                f"another process has finished {label(work.cell)} first; its run is kept"
-            )
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    checkpoint.clear()
-    return work.place
-
-
-def label(cell: RunSpec) -> str:
-    """A cell as sentences name it."""
-    return f"{cell.learner} seed {cell.seed}"
-
-
-def open_checkpoint(
-    work: PreparedRun, threads: int, notify: Callable[[str], None], lease: Lease | None = None
-) -> CheckpointDirectory:
-    """The checkpoint of a cell."""
-    return CheckpointDirectory(
-        work.partial,
-        checkpoint_key(work),
+    checkpoint = CheckpointDirectory(
+        task.checkpoint,
+        checkpoint_key(task),
         threads=threads,
-        device=work.cell.device,
-        seconds=work.cell.checkpoint,
+        device=task.spec.device,
+        seconds=task.spec.checkpoint,
         notify=notify,
         is_mine=(lambda: True) if lease is None else lease.is_mine,
     )
+    predictions, sessions = train_and_predict(
+        task, checkpoint, (lambda _: None) if lease is None else lease.note
+    )
+    unscored = _unscored(task, sessions, checkpoint)
+    if not save_run(predictions, unscored, task.run_dir, task.root):
+        notify(f"another process has finished {task.label} first; its run is kept")
+    checkpoint.clear()
 
 
-def checkpoint_key(work: PreparedRun) -> dict[str, Any]:
+def checkpoint_key(task: Task) -> dict[str, Any]:
     """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
-    cell = work.cell
+    spec = task.spec
     try:
-        code = Path(inspect.getfile(type(cell.learner.settings))).read_bytes()
+        code = Path(inspect.getfile(type(spec.learner.settings))).read_bytes()
     except (OSError, TypeError):  # the class is defined in no file
         code = b""
     return {
         "version of embedbench": __version__,
         "version of torch": str(torch.__version__),
-        "kind of device": cell.device.partition(":")[0],
-        "learner": cell.learner.name,
-        "setting": cell.learner.identity,
-        "seed": dataclasses.asdict(cell.seeds),
-        "stream": work.stream.digests,
+        "kind of device": spec.device.partition(":")[0],
+        "learner": spec.learner.name,
+        "setting": spec.learner.identity,
+        "seed": dataclasses.asdict(spec.seeds),
+        "stream": task.stream.digests,
         "code of the learner": digest(code),
     }
 
 
 def train_and_predict(
-    work: PreparedRun,
+    task: Task,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
-    """Let the learner learn the cell's stream, from the checkpoint if there is one."""
-    cell, threads = work.cell, checkpoint.threads
+    """Let the learner learn the run's stream, from the checkpoint if there is one."""
+    spec, stream, threads = task.spec, task.stream, checkpoint.threads
 
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
-        learner = cell.learner.fresh()
-        progress(f"session {checkpoint.sessions}/{len(work.stream.sessions)}")
+        progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
         with limit_threads(checkpoint.threads):
-            return run_stream(
-                work.stream,
-                learner,
-                cell.seeds,
-                cell.device,
-                progress=progress,
-                checkpoint=checkpoint,
-            )
+            learner = spec.learner.fresh()
+            return run_stream(stream, learner, spec.seeds, spec.device, progress, checkpoint)
 
-    who = label(cell)
     try:
         if checkpoint.open():
-            done = f"{checkpoint.sessions} of {len(work.stream.sessions)} sessions done"
+            done = f"{checkpoint.sessions} of {len(stream.sessions)} sessions done"
             other = f" with --threads {checkpoint.threads}" if checkpoint.threads != threads else ""
-            checkpoint.notify(f"{who} was cut off and goes on from its checkpoint{other}, {done}")
+            checkpoint.notify(
+                f"{task.label} was cut off and goes on from its checkpoint{other}, {done}"
+            )
         return teach()
     except UnusableError as error:
-        checkpoint.notify(f"{who} begins anew, its checkpoint cannot be used: {error}")
+        checkpoint.notify(f"{task.label} begins anew, its checkpoint cannot be used: {error}")
     checkpoint.clear()
     checkpoint.threads = threads
     return teach()
 
 
-def _recorded(
-    work: PreparedRun, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
+def _unscored(
+    task: Task, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
 ) -> UnscoredRun:
-    """What was run, and what it cost; its predictions lie in `made`."""
-    cell, tags = work.cell, work.cell.learner.settings.tags
+    """What was run, and what it cost."""
+    spec, tags = task.spec, task.spec.learner.settings.tags
     costs = tuple(SessionCosts(**vars(s)) for s in sessions)
-    described = described_stream(work)
+    described = described_stream(task)
     described["session_id_at_test"] |= tags.needs_session_id
     return UnscoredRun(
         **described,
-        predictions_sha256=cache.sha256(made / "predictions.h5"),
-        learner=cell.learner.name,
-        learner_params=dataclasses.asdict(cell.learner.settings),
+        learner=spec.learner.name,
+        learner_params=dataclasses.asdict(spec.learner.settings),
         learns=tags.learns,
-        environment=_environment(cell.device, checkpoint.threads),
-        command=cell.command,
-        packages=list_packages(learner=cell.learner.settings, protocol=cell.protocol.settings),
-        tuning=cell.tuning or None,
+        environment={
+            "embedbench": __version__,
+            "python": platform.python_version(),
+            "device": spec.device,
+            "machine": platform.machine(),
+            "torch": torch.__version__,
+            "threads": checkpoint.threads,
+        },
+        command=spec.command,
+        packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
+        tuning=spec.tuning or None,
         sessions=costs,
         resumed=checkpoint.resumed,
         **totals(costs),
     )
-
-
-def _environment(device: str, threads: int) -> dict[str, Any]:
-    return {
-        "embedbench": __version__,
-        "python": platform.python_version(),
-        "device": device,
-        "machine": platform.machine(),
-        "torch": torch.__version__,
-        "threads": threads,
-    }

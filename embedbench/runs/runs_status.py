@@ -2,41 +2,50 @@
 
 It is read from finished runs, leases, checkpoints and the plans of the grids that run, so it is the
 same for every engine that works in this directory.
+
+A grid that runs keeps its plan in `.plan-TOKEN.json` in the directory of all runs, and
+`.plan-TOKEN.lease` is its lease. Nothing depends on either.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import secrets
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.storage.lease_holder import Holder, has_ended, parse_holder, read_lease
-from embedbench.storage.leases import BEAT, PATIENCE, lease_path
+from embedbench.scores.bounds import are_inside
+from embedbench.storage import leases
+from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path
 
-from .grid_plan import PlannedCell, plans
-from .run_dirs import checkpoint_path
+from .run_dirs import checkpoint_path, run_at
+from .run_task import Task
 
+PLANS = ".plan-*.json"
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running(JsonRecord):
-    """A cell that a process makes.
+    """A run that a process makes.
 
     Parameters
     ----------
     run : str
         Its directory, relative to that of all runs.
     cell : str
-        The cell as sentences name it; its directory where no plan names it.
+        The run as sentences name it; its directory where no plan names it.
     host, pid : str, int
         The process.
     seconds : float
@@ -56,7 +65,7 @@ class Running(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class AbandonedRun(JsonRecord):
-    """A cell with a checkpoint and without a living process; `seconds` since it was written."""
+    """A run with a checkpoint and without a living process; `seconds` since it was written."""
 
     run: str
     cell: str
@@ -65,7 +74,7 @@ class AbandonedRun(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun(JsonRecord):
-    """A cell that failed in a grid that still runs."""
+    """A run that failed in a grid that still runs."""
 
     run: str
     cell: str
@@ -81,14 +90,14 @@ class Status(JsonRecord):
     finished : int
         Finished runs, references included.
     planned, done, waiting : int or None
-        Cells of the running grids, and those of them that are finished or not begun;
+        Runs of the running grids, and those of them that are finished or not begun;
         None if no grid runs.
     running, abandoned, failed : tuple
-        Cells that are being made, that have a checkpoint alone, that failed.
+        Runs that are being made, that have a checkpoint alone, that failed.
     seconds_left : float or None
-        An estimate from what cells of the same learner took; None if none is finished.
+        An estimate from what runs of the same learner took; None if none is finished.
     unknown : int
-        Cells that the estimate leaves out, because no cell of their learner is finished.
+        Runs that the estimate leaves out, because no run of their learner is finished.
     """
 
     finished: int
@@ -100,6 +109,105 @@ class Status(JsonRecord):
     failed: tuple[FailedRun, ...] = ()
     seconds_left: float | None = None
     unknown: int = 0
+
+
+@dataclass(frozen=True)
+class PlannedRun(JsonRecord):
+    """A run of a grid, finished already or to be made.
+
+    Parameters
+    ----------
+    name : str
+        As sentences name it.
+    replaces : str or None
+        What `run_at` says of the finished run that it replaces.
+    """
+
+    name: str
+    replaces: str | None = None
+
+    def is_done(self, run_dir: Path) -> bool:
+        """Whether it is finished, and not by the run that it replaces."""
+        return run_at(run_dir) not in (None, self.replaces)
+
+
+@dataclass(frozen=True)
+class GridPlan(JsonRecord):
+    """What a grid is to make, and what failed.
+
+    Parameters
+    ----------
+    cells : dict
+        Directory of a run, relative to that of all runs → the run.
+    failed : dict
+        Directory → why it failed.
+    """
+
+    cells: dict[str, PlannedRun]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def keep_plan(root: Path, tasks: Iterable[Task]) -> Iterator[Callable[[Task, str], None]]:
+    """Keep the plan of a grid on disk while it runs, as far as that is possible.
+
+    The plans of killed grids are removed. It yields a function that notes why a task failed.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of all runs.
+    tasks : iterable of Task
+        Those of the grid, also those that are finished, so that a grid that goes on after an
+        interruption has the total that it began with; without any there is no plan.
+    """
+
+    def directory(task: Task) -> str:
+        return str(task.run_dir.relative_to(root))
+
+    def write() -> None:
+        with suppress(OSError, UserError):
+            if plan.cells:
+                write_safely(path, json.dumps(plan.to_json()), sync=False)
+
+    def note_failure(task: Task, reason: str) -> None:
+        plan.failed[directory(task)] = reason
+        write()
+
+    plan = GridPlan({directory(task): PlannedRun(task.label, task.replaces) for task in tasks})
+    path = root / f".plan-{secrets.token_hex(4)}.json"
+    with ExitStack() as stack:
+        with suppress(OSError, UserError):  # where nothing can be written
+            for old in root.glob(PLANS):
+                if leases.is_free(_lease_of(old)):
+                    old.unlink(missing_ok=True)
+            lease = leases.take(_lease_of(path)) if plan.cells else None
+            if lease is not None:
+                stack.enter_context(lease)
+        try:
+            write()
+            yield note_failure
+        finally:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def plans(root: Path) -> list[GridPlan]:
+    """The plans of the grids that run; nothing is changed."""
+    result = []
+    for path in sorted(root.glob(PLANS)):
+        holder = leases.holder(_lease_of(path))
+        if holder is None or holder.has_ended():
+            continue
+        with suppress(UserError):  # removed in this moment, or damaged
+            plan = GridPlan.from_json(parse_json(read_text(path), str(path)), str(path))
+            if are_inside([*plan.cells, *plan.failed]):
+                result.append(plan)
+    return result
+
+
+def _lease_of(plan: Path) -> Path:
+    return plan.with_suffix(".lease")
 
 
 @dataclass
@@ -117,64 +225,56 @@ class Watcher:
 
     def look(self) -> Status:
         """The directory at this moment."""
-        cells: dict[str, PlannedCell] = {}
-        failures: dict[str, str] = {}
         grids = plans(self.root)
-        for plan, _ in grids:
-            cells |= plan.cells
-            failures |= plan.failed
-        finished, running, abandoned = 0, [], []
+        planned = {run: cell for plan in grids for run, cell in plan.cells.items()}
+        left = {run for run, cell in planned.items() if not cell.is_done(self.root / run)}
+        finished, running, abandoned = 0, dict[str, Running](), []
         for place in sorted(set(_places(self.root))):
             run = str(place.relative_to(self.root))
-            planned = cells.get(run)
-            if record_files.is_finished(place) and (planned is None or planned.is_done(place)):
+            if record_files.is_finished(place) and run not in left:
                 finished += 1
                 continue
-            name = planned.name if planned else run
-            at_work = _running(place, run, name)
-            if at_work is not None:
-                running.append(at_work)
+            name = planned[run].name if run in planned else run
+            if (at_work := _running(place, run, name)) is not None:
+                running[run] = at_work
             elif (age := _age(checkpoint_path(place))) is not None:
                 abandoned.append(AbandonedRun(run=run, cell=name, seconds=age))
+        seen = Status(
+            finished=finished, running=tuple(running.values()), abandoned=tuple(abandoned)
+        )
         if not grids:
-            return Status(finished=finished, running=tuple(running), abandoned=tuple(abandoned))
-        left = {run: c for run, c in cells.items() if not c.is_done(self.root / run)}
-        failed = {run: why for run, why in failures.items() if run in left}
-        at_work_now = {r.run: r for r in running}
-        seconds, unknown = self._estimate(cells, left.keys() - failed.keys(), at_work_now)
-        return Status(
-            finished=finished,
-            planned=len(cells),
-            done=len(cells) - len(left),
-            waiting=len(left.keys() - failed.keys() - at_work_now.keys()),
-            running=tuple(running),
-            abandoned=tuple(abandoned),
+            return seen
+        failures = {run: why for plan in grids for run, why in plan.failed.items() if run in left}
+        seconds, unknown = self._estimate(planned, left - failures.keys(), running)
+        return replace(
+            seen,
+            planned=len(planned),
+            done=len(planned) - len(left),
+            waiting=len(left - failures.keys() - running.keys()),
             failed=tuple(
-                FailedRun(run=run, cell=left[run].name, reason=why) for run, why in failed.items()
+                FailedRun(run=run, cell=planned[run].name, reason=why)
+                for run, why in failures.items()
             ),
             seconds_left=seconds,
             unknown=unknown,
         )
 
     def _estimate(
-        self, cells: dict[str, PlannedCell], left: set[str], running: dict[str, Running]
+        self, planned: dict[str, PlannedRun], left: set[str], running: dict[str, Running]
     ) -> tuple[float | None, int]:
-        """Seconds until the cells that are left are made, and how many it leaves out."""
+        """Seconds until the runs that are left are made, and how many it leaves out."""
+        learner = {run: cell.name.rpartition(" seed ")[0] for run, cell in planned.items()}
         took: dict[str, list[float]] = {}
-        for directory, learner in {Path(run).parent: c.learner for run, c in cells.items()}.items():
+        for directory, name in {Path(run).parent: name for run, name in learner.items()}.items():
             for place in (self.root / directory).glob("seed-*"):
                 if (seconds := self._seconds(place)) is not None:
-                    took.setdefault(learner, []).append(seconds)
-        total, unknown = 0.0, 0
-        for run in left:
-            if (each := took.get(cells[run].learner)) is None:
-                unknown += 1
-                continue
-            begun = running[run].seconds if run in running else 0.0
-            total += max(0.0, mean(each) - begun)
-        if unknown == len(left):
-            return (None if left else 0.0), unknown
-        return total / max(1, len(running)), unknown
+                    took.setdefault(name, []).append(seconds)
+        known = [run for run in left if learner[run] in took]
+        if left and not known:
+            return None, len(left)
+        begun = {run: at_work.seconds for run, at_work in running.items()}
+        total = sum(max(0.0, mean(took[learner[run]]) - begun.get(run, 0.0)) for run in known)
+        return total / max(1, len(running)), len(left) - len(known)
 
     def _seconds(self, place: Path) -> float | None:
         """What a finished run took; None for other directories."""
@@ -215,10 +315,10 @@ def _places(root: Path) -> Iterator[Path]:
 
 
 def _running(place: Path, run: str, name: str) -> Running | None:
-    """The process that makes a cell; None if no living one does."""
+    """The process that makes a run; None if no living one does."""
     path = lease_path(place)
-    holder, silent = parse_holder(read_lease(path) or b""), _age(path)
-    if holder is None or silent is None or silent > PATIENCE or has_ended(holder):
+    holder, silent = leases.holder(path), _age(path)
+    if holder is None or silent is None or silent > PATIENCE or holder.has_ended():
         return None
     session, sessions = _session(holder)
     return Running(

@@ -1,4 +1,4 @@
-"""What a record says of a cell's stream, whatever learned it."""
+"""What a record says of a run's stream, whatever learned it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from embedbench.files.remote.uri import is_name
 from embedbench.plugins import find_package
 from embedbench.scores.run_record import SCHEMA, ClassOrder, Digests, FileInfo, Package
 
-from .prepared_run import PreparedRun
+from .run_task import Task
 
 
-def described_stream(work: PreparedRun) -> dict[str, Any]:
+def described_stream(task: Task) -> dict[str, Any]:
     """The fields of a record that depend on the stream alone; docs/record.md describes each."""
-    cell, stream = work.cell, work.stream
-    protocol = cell.protocol.settings
+    spec, stream, files = task.spec, task.stream, task.files
+    protocol = spec.protocol.settings
     order = protocol.order_record()
-    classes = [stream.classes] if stream.classes else [_leaves(file) for file in work.files]
+    classes = [stream.classes] if stream.classes else [_leaves(file) for file in files]
     return {
         "schema": SCHEMA,
-        "protocol": cell.protocol.name,
+        "protocol": spec.protocol.name,
         "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
         "session_id_at_test": stream.spec.reveals_session_id,
-        "seed": cell.seed,
-        "seeds": cell.seeds,
-        "files": tuple(map(_file_info, work.files, work.names)),
+        "seed": spec.seed,
+        "seeds": spec.seeds,
+        "files": tuple(map(_file_info, files, task.names)),
         "order": None if order is None else ClassOrder(**order),
         "digests": Digests(**stream.digests),
         "validation": stream.validation,
-        "notes": (*stream.notes, *_seen(work, classes)),
+        "notes": (*stream.notes, *_seen(task, classes)),
         "scale": stream.scale or None,
         "n_train": tuple(len(s.x) for s in stream.sessions),
         "n_classes": tuple(len(s.classes) for s in stream.sessions),
@@ -43,7 +43,7 @@ def described_stream(work: PreparedRun) -> dict[str, Any]:
         ),
         "n_train_by_class": stream.class_sizes,
         "classes": tuple(map(tuple, classes)),
-        "reference": work.reference,
+        "reference": task.reference,
     }
 
 
@@ -67,13 +67,13 @@ def _leaves(file: EmbeddingFile) -> Sequence[str]:
     return file.classes[: file.samples.n_leaves]
 
 
-def _seen(work: PreparedRun, classes: Sequence[Sequence[str]]) -> list[str]:
+def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
     names = [name for part in classes for name in part]
-    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
+    introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
     return [
         note
-        for file in work.files
+        for file in task.files
         for note in seen_note(
             file.path.name, read_weights_entry(file.provenance).classes_seen, introduced
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,7 +20,6 @@ from torch import Tensor
 
 from embedbench.arrays import Bools, Ints, Labels
 from embedbench.config.seeds import Seeds
-from embedbench.engines.gpu_choice import enough_memory
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
     NO_CHECKPOINT,
@@ -284,3 +284,16 @@ def _synchronise(device: str) -> None:
     """Wait until a GPU has finished its work."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)
+
+
+@contextmanager
+def enough_memory(device: str) -> Iterator[None]:
+    """Within this context a card without enough memory is one sentence."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).partition(". GPU ")[0].removeprefix("CUDA out of memory. ")
+        raise UserError(
+            f"{device} has not enough memory ({reason}); let fewer runs share a card (--resources "
+            "gpus=1 or --jobs 1), make batch_size or the network smaller, or take --device cpu"
+        ) from error

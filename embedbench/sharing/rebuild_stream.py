@@ -1,4 +1,4 @@
-"""What a record should say: streams rebuilt from the files that are given, and cells on them.
+"""What a record should say: streams rebuilt from the files that are given, and the runs on them.
 
 Nothing that a record names is opened or imported.
 """
@@ -28,8 +28,8 @@ from embedbench.runs.class_registry import (
     our_protocols,
     protocol_class,
 )
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
@@ -76,7 +76,7 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self.workshop = StreamCache()
+        self.streams = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_class("chance")())
@@ -92,7 +92,7 @@ class Rebuilder:
                 self._orders[cache.sha256(path)] = str(path)
 
     def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
-        """The cell of a run on the rebuilt stream, and its record with what the files say.
+        """The run on the rebuilt stream, and its record with what the files say.
 
         `chance` is in the place of its learner.
         """
@@ -101,7 +101,7 @@ class Rebuilder:
             if (key := _key(info.digests)) not in self._files:
                 raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
             files.append(self._files[key])
-        cell = RunSpec(
+        spec = RunSpec(
             files=tuple(files),
             protocol=Spec(made.protocol, self._protocol(made)),
             learner=self._chance,
@@ -112,19 +112,19 @@ class Rebuilder:
             references=0,
             preset=made.reference.preset,
         )
-        described = self.compare(cell, made, predictions)
+        described = self.compare(spec, made, predictions)
         if (order := described["order"]) is not None and order.digest is not None:
             described["protocol_params"]["order"] = order.name
         ours = {k: described[k] for k in ("protocol_params", "files", "order", "notes")}
-        return cell, dataclasses.replace(made, **ours)
+        return spec, dataclasses.replace(made, **ours)
 
     def compare(
-        self, cell: RunSpec, made: RunRecord, predictions: AnyPredictions
+        self, spec: RunSpec, made: RunRecord, predictions: AnyPredictions
     ) -> dict[str, Any]:
-        """Compare a run with the stream of its cell; returns what a record says of that stream."""
+        """Compare a run with its stream; returns what a record says of that stream."""
         try:
-            work = self.workshop.prepare(cell, Path())
-            described = described_stream(work)
+            task = self.streams.task(spec, Path())
+            described = described_stream(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
         names = ", ".join(file.name for file in described["files"])
@@ -133,26 +133,26 @@ class Rebuilder:
             if getattr(made.digests, name) != value:
                 raise UserError(f"its digest {name!r} is not that {rebuilt}")
         what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
-        if what := WORDS.get(what) or _difference(work.stream, predictions):
+        if what := WORDS.get(what) or _difference(task.stream, predictions):
             raise UserError(f"its {what} are not those {rebuilt}")
         if isinstance(predictions, Predictions):
-            _check_answers(work.stream, predictions)
+            _check_answers(task.stream, predictions)
         return described
 
-    def with_learner(self, cell: RunSpec, made: RunRecord) -> RunSpec:
-        """The cell with the learner and the seeds that a record states."""
+    def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
+        """The spec with the learner and the seeds that a record states."""
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
-        cell = dataclasses.replace(cell, learner=self.learner(made), fixed=())
-        stream = self.workshop.stream(cell)
+        spec = dataclasses.replace(spec, learner=self.learner(made), fixed=())
+        stream = self.streams.stream(spec)
         reveals = stream.spec.reveals_session_id
-        tags = cell.learner.settings.tags
+        tags = spec.learner.settings.tags
         if made.session_id_at_test != (reveals or tags.needs_session_id):
             raise UserError("its session_id_at_test is not that of its protocol and learner")
         when = [samples for _, samples in moments(stream, online=tags.online)]
         if made.moments is None or [*made.moments.samples_seen] != when:
             raise UserError("its evaluation moments are not those of its protocol and learner")
-        return cell
+        return spec
 
     def learner(self, made: RunRecord) -> Spec[Any]:
         """The learner of a run, with the settings that its record states."""

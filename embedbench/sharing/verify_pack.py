@@ -128,13 +128,13 @@ class _Checks:
         for place, made in sorted(self._records(unranked), key=_by_stream):
             final = math.nan
             try:
-                cell, made, answers = self._on_stream(place, made)
+                spec, made, answers = self._on_stream(place, made)
                 made = self._recomputed(place, made)
                 final = made.metrics[FINAL]
                 _check_totals(made)
-                cell = self._with_references(self.rebuilder.with_learner(cell, made), made)
-                self._check_place(cell, place, made)
-                runs[place] = CheckedRun(self._name(place), cell.learner, made, answers)
+                spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
+                self._check_place(spec, place, made)
+                runs[place] = CheckedRun(self._name(place), spec.learner, made, answers)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
                 unranked.append(UnrankedRun(self._name(place), made.learner, final, reason))
@@ -156,8 +156,8 @@ class _Checks:
         if made.predictions_sha256 is None:
             raise UserError("its record does not name the SHA-256 of its predictions")
         predictions = record_files.read_predictions(place, made)
-        cell, made = self.rebuilder.on_stream(made, predictions)
-        return cell, made, digest(predictions.answer.shape, predictions.answer)
+        spec, made = self.rebuilder.on_stream(made, predictions)
+        return spec, made, digest(predictions.answer.shape, predictions.answer)
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""
@@ -171,14 +171,14 @@ class _Checks:
             )
         return replace(again, run=kept.run)
 
-    def _with_references(self, cell: RunSpec, made: RunRecord) -> RunSpec:
-        """The cell with the references that its record names, which are those of its stream."""
+    def _with_references(self, spec: RunSpec, made: RunRecord) -> RunSpec:
+        """The spec with the references that its record names, which are those of its stream."""
         runs = made.reference.offline_runs
         first = tuple(map(str, runs[0] if runs and isinstance(runs[0], tuple) else runs))
-        cell = replace(
-            cell, references=len(first), chance=self._learner("chance", made.reference.chance_run)
+        spec = replace(
+            spec, references=len(first), chance=self._learner("chance", made.reference.chance_run)
         )
-        return replace(cell, offline=self._learner("offline", first[0])) if first else cell
+        return replace(spec, offline=self._learner("offline", first[0])) if first else spec
 
     def _learner(self, name: str, run: str | None) -> Spec[Any]:
         """The learner of a reference run, which has this name."""
@@ -195,31 +195,31 @@ class _Checks:
             self._loaded[place] = record_files.load(place)
         return self._loaded[place]
 
-    def _check_place(self, cell: RunSpec, place: Path, made: RunRecord) -> None:
+    def _check_place(self, spec: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
-        workshop, root = self.rebuilder.workshop, self.pack.runs
-        if (right := workshop.place(cell, root)) != place:
+        streams, root = self.rebuilder.streams, self.pack.runs
+        if (right := streams.run_dir(spec, root)) != place:
             raise UserError(f"its place is {self._name(right)}, by its settings and seed")
-        wanted = workshop.reference(cell, root)
+        wanted = streams.reference(spec, root)
         if wanted != replace(made.reference, source=wanted.source, ideal=None, chance=None):
             raise UserError("its references are not offline and chance runs of its stream")
-        offline = [run for part in workshop.offline_runs(cell) for run in part]
-        for other in (cell.chance_run(), *offline):
-            there = workshop.place(other, root)
+        offline = [run for part in streams.offline_runs(spec) for run in part]
+        for other in (spec.chance_run(), *offline):
+            there = streams.run_dir(other, root)
             if there != place and (wrong := self._wrong(other, there)):
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
-    def _wrong(self, cell: RunSpec, place: Path) -> str:
+    def _wrong(self, spec: RunSpec, place: Path) -> str:
         """What is wrong with a reference run; empty if nothing is."""
         if place not in self._references:
             try:
                 made = self._reference(self._name(place))
-                if self.rebuilder.learner(made) != cell.learner:
+                if self.rebuilder.learner(made) != spec.learner:
                     raise UserError("its settings are not those of its place")
-                order = made.seeds.order if cell.is_offline else cell.seeds.order
-                if made.seeds != Seeds.of(cell.seed, order=order) or made.seed != cell.seed:
-                    raise UserError(f"its seeds are not those that seed {cell.seed} draws")
-                self.rebuilder.compare(cell, made, record_files.read_predictions(place, made))
+                order = made.seeds.order if spec.is_offline else spec.seeds.order
+                if made.seeds != Seeds.of(spec.seed, order=order) or made.seed != spec.seed:
+                    raise UserError(f"its seeds are not those that seed {spec.seed} draws")
+                self.rebuilder.compare(spec, made, record_files.read_predictions(place, made))
                 self._recomputed(place, made)
                 self._references[place] = ""
             except UserError as e:

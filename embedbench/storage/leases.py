@@ -20,20 +20,73 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from embedbench.config.json_types import ABSENT, JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.system import cpu
 
 from .atomic_write import create, remove, temporary_name
-from .lease_holder import LIMIT, OPEN, Holder, has_ended, parse_holder, read_lease
 
 BEAT = 5.0  # seconds from one move of the counter to the next
 PATIENCE = 60.0  # seconds without a move until a lease may be taken over
 DOING = 32  # characters of what a holder says it is doing
 POLL = 0.5  # seconds between two looks at a lease that is waited for
+LIMIT = 4096  # bytes; no lease is longer
+COUNTER = re.compile("[0-9]{10}")
+OPEN = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # never waits for a FIFO, never leaves the file
+
+
+@dataclass(frozen=True)
+class Holder(JsonRecord):
+    """The process that holds a lease; the contents of the file.
+
+    Parameters
+    ----------
+    host, machine : str
+        Name of the computer, for people; what tells it, see `system.cpu.system`.
+    pid, started : int, str
+        Number of the process, and when it was started.
+    token, counter : str
+        Of this lease alone; ten digits, so that the file keeps its length.
+    doing : str or None
+        What the process says it is doing, with spaces to a fixed length.
+    """
+
+    host: str
+    machine: str
+    pid: int
+    started: str
+    token: str
+    counter: str
+    doing: str | None = field(default=None, metadata=ABSENT)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on host {self.host_name}"
+
+    @property
+    def host_name(self) -> str:
+        """The name of the computer, fit to be printed."""
+        return "".join(c for c in self.host[:64] if c.isprintable())
+
+    @property
+    def moves(self) -> int:
+        """How often the counter has moved."""
+        return int(self.counter) if COUNTER.fullmatch(self.counter) else 0
+
+    def has_ended(self) -> bool:
+        """Whether the process is known to have ended, which can be seen on its machine alone."""
+        if not self.machine or self.machine != cpu.system():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):  # a process of another user; no number of a process
+            pass
+        return cpu.process_start(self.pid) not in ("", self.started)
 
 
 class Lease:
@@ -213,6 +266,28 @@ def waiting(what: str, path: Path) -> str:
     return f"waiting for {what}, which {holder(path) or 'another process'} is making"
 
 
+def read_lease(path: Path) -> bytes | None:
+    """What a lease file holds: nothing if it cannot be read, None if there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | OPEN)
+        try:
+            return os.read(handle, LIMIT)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
+
+
+def parse_holder(contents: bytes) -> Holder | None:
+    """The holder in the contents of a lease file; None if they are damaged."""
+    try:
+        return Holder.from_json(parse_json(contents, "the lease"))
+    except UserError:
+        return None
+
+
 _held: dict[str, Lease] = {}  # leases of this process, by token
 _seen: dict[Path, tuple[bytes, float]] = {}  # leases of others: contents, and since when
 _thread: threading.Thread | None = None
@@ -250,7 +325,7 @@ os.register_at_fork(after_in_child=_forget)
 def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
     """Whether the holder has ended, or the file has not changed for `patience` seconds."""
     known = parse_holder(there)
-    if known is not None and has_ended(known):
+    if known is not None and known.has_ended():
         return True
     now = time.monotonic()
     before, since = _seen.get(path, (None, now))

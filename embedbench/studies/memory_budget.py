@@ -14,8 +14,8 @@ from embedbench.config.declared_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity, Memory
 from embedbench.learning.learner import Footprint
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of

@@ -20,8 +20,8 @@ from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError, unknown
 from embedbench.runs.class_registry import learner_class
-from embedbench.runs.prepared_run import StreamCache, in_worker
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_task import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.streams.stream import EvalSet, Stream
@@ -191,7 +191,7 @@ def tune(
     """
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     cells = [_with(cell, settings) for settings in candidates]
-    place = (workshop or StreamCache()).place(cell, root).relative_to(root)
+    place = (workshop or StreamCache()).run_dir(cell, root).relative_to(root)
     key = digest(str(place), json.dumps(dict(grid)), sessions)
     path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +234,7 @@ def _scores(
         if pool is None:
             yield from (trial(cell, workshop=workshop) for cell in cells)
             return
-        trials = [pool.submit(in_worker, trial, cell) for cell in cells]
+        trials = [pool.submit(trial, cell, workshop=workshop) for cell in cells]
         yield from (each.result() for each in trials)
 
 

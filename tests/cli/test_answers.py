@@ -16,7 +16,7 @@ from protocol_files import make_file
 import embedbench
 from embedbench.api import build_stream
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_task import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
@@ -109,11 +109,11 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         learners=("chance",),
     )
     (cell,) = parts(study)[0].cells()
-    work = StreamCache().prepare(cell, tmp_path)
-    made = export(work, tmp_path / "s", features=True)
+    task = StreamCache().task(cell, tmp_path)
+    made = export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     assert features.shape == (len(EmbeddingFile.open(cell.files[0]).labels), *made.input_shape)
-    for session in work.stream.sessions:
+    for session in task.stream.sessions:
         assert np.array_equal(features[session.ids], session.x.numpy())
 
 

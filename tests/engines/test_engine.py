@@ -19,12 +19,18 @@ from commands import caller
 from image_files import embedding_file
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine
-from embedbench.engines import engine, gpu_choice, slurm
-from embedbench.engines.engine import Engine
-from embedbench.engines.gpu_choice import at_once, choose_card, enough_memory
-from embedbench.engines.local_pool import local_executor
-from embedbench.engines.remote_task import pack, runner
-from embedbench.engines.task import LostTaskError, Resources, TimeUpError, ends_soon, pairs
+from embedbench.engines import engine, local_pool, slurm
+from embedbench.engines.engine import Engine, at_once
+from embedbench.engines.local_pool import local_executor, use_card
+from embedbench.engines.task import (
+    LostTaskError,
+    Resources,
+    TimeUpError,
+    ends_soon,
+    pack,
+    pairs,
+    runner,
+)
 from embedbench.errors import UserError
 from embedbench.storage import leases
 
@@ -291,7 +297,7 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "cores", lambda: 8)
-    monkeypatch.setattr(gpu_choice, "cards", lambda: 2)
+    monkeypatch.setattr(local_pool, "cards", lambda: 2)
     assert [Engine("local").processes(n) for n in (1, 5, 20)] == [1, 5, 8]
     assert Engine("local", Resources(cpus=3)).processes(20) == 2
     assert Engine("local:12").processes(20) == 12
@@ -299,32 +305,30 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Engine("local", Resources(gpus=1)).processes(20) == 2
     assert Engine("local").at_most(3).name == "local:3"
     assert Engine("local:12").at_most(3).name == "local:12"
-    monkeypatch.setattr(gpu_choice, "cards", lambda: 0)
+    monkeypatch.setattr(local_pool, "cards", lambda: 0)
     with pytest.raises(UserError, match="this machine has none"):
         Engine.parse("local:2", Resources(gpus=0.25))
 
 
-def test_cards_are_taken_in_turn_and_none_holds_more_than_fits() -> None:
+def test_cards_are_taken_in_turn_and_none_holds_more_than_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr("torch.cuda.set_device", taken.append)
     for share, number in ((0.25, 3), (0.3, 2), (1.0, 4), (0.1, 1)):
-        workers = range(at_once(share, number))
-        held = [[choose_card(w, number) for w in workers].count(card) for card in range(number)]
+        monkeypatch.setattr(local_pool, "cards", lambda number=number: number)
+        taken.clear()
+        for worker in range(at_once(share, number)):
+            monkeypatch.setattr(local_pool, "_worker", worker)
+            use_card("cuda")
+        held = [taken.count(card) for card in range(number)]
         assert max(held) * share <= 1 + 1e-9
         assert max(held) - min(held) == 0
-    assert [choose_card(w, 3) for w in range(4)] == [0, 1, 2, 0]
-
-
-def test_a_card_without_enough_memory_is_one_sentence() -> None:
-    import torch
-
-    with pytest.raises(UserError) as raised, enough_memory("cuda"):
-        raise torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of …"
-        )
-    assert str(raised.value) == (
-        "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs share a card "
-        "(--resources gpus=1 or --jobs 1), make batch_size or the network smaller, or take "
-        "--device cpu"
-    )
+        assert taken[:number] == list(range(number))
+    use_card("cpu")
+    monkeypatch.setattr(local_pool, "_worker", None)
+    use_card("cuda")  # not in a worker
+    assert len(taken) == at_once(share, number)
 
 
 class OddError(Exception):

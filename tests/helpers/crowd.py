@@ -62,9 +62,9 @@ def _command(words: list[str], log: Path, printed: Path) -> None:
     note = log.open("a", buffering=1)
     taught, fsync = run_one.train_and_predict, os.fsync
 
-    def teach(work: Any, *rest: Any) -> Any:
-        print(json.dumps(["taught", str(work.place)]), file=note)
-        return taught(work, *rest)
+    def teach(task: Any, *rest: Any) -> Any:
+        print(json.dumps(["taught", str(task.run_dir)]), file=note)
+        return taught(task, *rest)
 
     def sync(handle: int) -> None:
         fsync(handle)

@@ -19,8 +19,8 @@ from embedbench.errors import UserError
 from embedbench.interop.export_stream import LISTS, STREAM, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
@@ -47,7 +47,7 @@ def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) 
 
 def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
     (cell,) = cells_of(folder, protocol, seed=seed)
-    export(StreamCache().prepare(cell, folder / "runs"), folder / protocol)
+    export(StreamCache().task(cell, folder / "runs"), folder / protocol)
     return folder / protocol
 
 
@@ -272,11 +272,11 @@ def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None
 def test_lists_are_the_stream(tmp_path: Path) -> None:
     """Rows, labels and names of each session and eval set; features as a learner gets them."""
     (cell,) = cells_of(tmp_path, "incremental-class")
-    work = StreamCache().prepare(cell, tmp_path)
-    export(work, tmp_path / "s", features=True)
+    task = StreamCache().task(cell, tmp_path)
+    export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
-    names = work.files[0].sample_ids
-    sessions, sets = work.stream.sessions, work.stream.eval_sets
+    names = task.files[0].sample_ids
+    sessions, sets = task.stream.sessions, task.stream.eval_sets
     parts = [
         [(s.x, s.y, s.ids) for s in sessions],
         [(s.val_x, s.val_y, s.val_ids) for s in sessions],

@@ -36,7 +36,7 @@ from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import ResNet
 from embedbench.runs.class_registry import learner_class, learner_names
-from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec
@@ -176,9 +176,9 @@ def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
         (cell,) = plan(
             [str(pixels)], "incremental-class", ["finetune"], [0], settings=settings, device="cpu"
         )
-        workshop = StreamCache()
-        offline = workshop.offline_runs(cell)[0][0]
-        return {workshop.place(c, tmp_path) for c in (cell, offline)}
+        streams = StreamCache()
+        offline = streams.offline_runs(cell)[0][0]
+        return {streams.run_dir(c, tmp_path) for c in (cell, offline)}
 
     saved(file, ResNet(3, 1))
     first = places()

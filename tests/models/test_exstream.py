@@ -28,7 +28,7 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity
 from embedbench.learning.net_settings import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
-from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 from embedbench.studies.memory_budget import budget_items

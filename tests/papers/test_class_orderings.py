@@ -116,14 +116,14 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     )
     runs.orders["toy", "random"] = "random"
     for learner, kept in (("lwf", 0), ("lwf-exemplars", 20), ("icarl", 20)):
-        cells = runs.cells("toy", "random", learner)
+        cells = runs.specs("toy", "random", learner)
         assert [c.seed for c in cells] == [0, 1]
         assert asdict(cells[0].learner.settings)["memory"]["per_class"] == kept
         assert asdict(cells[0].protocol.settings)["order"] == "random"
         assert asdict(cells[0].protocol.settings)["sessions"] == 3
         assert asdict(cells[0].protocol.settings)["loss"] == "seen"
-    assert runs.cells("toy", "coarse", "lwf") == []
-    assert len({c.seeds.order for c in runs.cells("toy", "random", "icarl")}) == 2
+    assert runs.specs("toy", "coarse", "lwf") == []
+    assert len({c.seeds.order for c in runs.specs("toy", "random", "icarl")}) == 2
 
 
 def _by_name(tables: list[PaperTable]) -> dict[str, PaperTable]:

@@ -58,21 +58,21 @@ def runs_on(path: Path, out: Path, items: list[str] | None = None) -> FSCILRuns:
 def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
     runs = runs_on(path, tmp_path)
     assert runs.layers("vit") == NAMES
-    (raw,) = runs.cells("vit", "block-8-raw")
+    (raw,) = runs.specs("vit", "block-8-raw")
     params = asdict(raw.protocol.settings)
     assert (raw.learner.name, params["embedding"], params["layers"]) == (
         "prototype",
         "block-8",
         "none",
     )
-    (recti,) = runs.cells("vit", "block-9-recti")
+    (recti,) = runs.specs("vit", "block-9-recti")
     params = asdict(recti.protocol.settings)
     assert (recti.learner.name, params["embedding"], params["layers"]) == ("fr", "final", "all")
     assert asdict(recti.learner.settings)["layers"] == "block-9"
     cells = plan_runs(runs, ["layers"])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
     assert (
-        len({runs.workshop.place(c, tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
+        len({runs.streams.run_dir(c, tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
     )
 
 
@@ -94,7 +94,7 @@ def test_alignment_is_of_the_layers_that_fr_takes(path: Path, tmp_path: Path) ->
     items = ["protocol.sessions=3", "protocol.val_fraction=0.2"]
     both, one = (runs_on(path, tmp_path, [*items, *more]) for more in ([], ["fr.layers=block-9"]))
     (note,), (of_one,) = both.alignment("vit"), one.alignment("vit")
-    stream = one.workshop.stream(one.cells("vit", "fr")[0])
+    stream = one.streams.stream(one.specs("vit", "fr")[0])
     words = alignment_words(stream_alignment(stream, NAMES))
     assert note == f"alignment of the layers: {'; '.join(words)}"
     assert of_one == f"alignment of the layers: {words[0]}; {words[2]}"
@@ -225,8 +225,8 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
     items = [*QUICK, "fr.layers=block-9,block-8"]
     runs = runs_on(path, tmp_path, items)
     assert runs.layers("vit") == ("block-9", "block-8")
-    (cell,) = runs.cells("vit", "fr")
-    stream = runs.workshop.stream(cell)
+    (cell,) = runs.specs("vit", "fr")
+    stream = runs.streams.stream(cell)
     result, y = features(cell, stream, runs.layers("vit"))
     names = ["block-9, raw", "block-8, raw", "final, raw", "block-9, rectified"]
     assert list(result) == [*names, "block-8, rectified"]

@@ -232,7 +232,7 @@ def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     assert runs.possible("toy", "ncm")
     assert not runs.possible("toy", "fr")
     assert not runs.possible("toy", "fr-paper-cr")
-    assert runs.cells("toy", "fr") == []
+    assert runs.specs("toy", "fr") == []
 
 
 def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,13 +242,13 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         seed: int
         protocol: str = "fscil"
 
-    def cells(self: FSCILRuns, name: str, variant: str) -> Any:
+    def specs(self: FSCILRuns, name: str, variant: str) -> Any:
         chosen = (VARIANTS | of_losses())[variant]
         given = {k: f"{v:g}" for k, v in weights("paper").items()} | {"ensemble": "softmax"}
         given |= dict(i.removeprefix("fr.").split("=") for i in chosen.fixed)
         return [Planned((chosen.learner, str(given)), seed) for seed in self.seeds]
 
-    monkeypatch.setattr(FSCILRuns, "cells", cells)
+    monkeypatch.setattr(FSCILRuns, "specs", specs)
     runs = FSCILRuns(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": FSCILData(tmp_path / "toy.h5")})
     result: list[Any] = plan_runs(runs, ["learners"])
     assert [(c.learner[0], c.seed) for c in result] == [
@@ -298,8 +298,8 @@ def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> No
     """By FR's own weights a row is the same run, whether its settings are named or defaults."""
     file = blob_file(tmp_path / "toy.h5", 10, 4, layers=["block-8"])
     runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
-    (named,), (default,) = (runs.cells("toy", v) for v in ("fr-paper-softmax", "fr"))
-    assert runs.workshop.place(named, tmp_path) == runs.workshop.place(default, tmp_path)
+    (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
+    assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
 
 
 # --- runs that never were ---

@@ -106,10 +106,10 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
 def test_cells_of_one_stream_stand_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cells(self: IIRCRuns, name: str, variant: str, k: int) -> Any:
+    def specs(self: IIRCRuns, name: str, variant: str, k: int) -> Any:
         return [(name, variant, k, seed) for seed in self.seeds]
 
-    monkeypatch.setattr(IIRCRuns, "cells", cells)
+    monkeypatch.setattr(IIRCRuns, "specs", specs)
     items = ["protocol.configuration=0-1"]
     runs = IIRCRuns(
         tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": IIRCData(tmp_path / "toy.h5")}

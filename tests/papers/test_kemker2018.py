@@ -21,7 +21,7 @@ from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
 from embedbench.papers.kemker2018.paper import PAPER
 from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, KemkerRuns
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, PaperCapacity, megabytes, summary
-from embedbench.papers.kemker2018.supplement import CHOICES, Digits, drifting, s1_cells, table_s1
+from embedbench.papers.kemker2018.supplement import CHOICES, Digits, drifting, s1_specs, table_s1
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5, table_s6
 from embedbench.papers.page import save, table_text
 from embedbench.papers.paper import ReproduceRequest
@@ -224,7 +224,7 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
     runs = KemkerRuns(tmp_path, [0], data=data)
 
     def protocols(*tables: str) -> dict[str, int]:
-        return dict(Counter(cell.protocol.name for cell in PAPER.cells(runs, tables)))
+        return dict(Counter(cell.protocol.name for cell in PAPER.specs(runs, tables)))
 
     one = {"permutation": 3 * 6, "incremental-class": 3 * 5}
     assert protocols("4") == protocols("figures") == one
@@ -325,14 +325,14 @@ def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> Non
         data={"mnist": Data("mnist", file.path)},
         items=["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"],
     )
-    runs.run([c for choice in CHOICES for c in s1_cells(runs, choice)])
+    runs.run([c for choice in CHOICES for c in s1_specs(runs, choice)])
     assert runs.failed == []
     table = table_s1(runs)
     assert len(table.rows) == len(CHOICES) == 3
     lams = [values["λ in the end"].ours for _, values in table.rows]
     assert lams[0] == Stat.of([0.0])
     for (_, values), choice in zip(table.rows, CHOICES, strict=True):
-        (record,) = runs.records(s1_cells(runs, choice))
+        (record,) = runs.records(s1_specs(runs, choice))
         pooled = record.by_score["accuracy"].pooled
         assert values["after 10"].ours == Stat.of([100 * pooled[9]])
     assert "samples" in record.footprint  # of the last, which keeps validation data

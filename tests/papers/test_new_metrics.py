@@ -177,11 +177,11 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
     for learner in LEARNERS:
-        (record, _) = runs.records(runs.cells("toy", 12, learner))
+        (record, _) = runs.records(runs.specs("toy", 12, learner))
         totals[learner] = record.learner_params["memory"]["total"]
         assert record.protocol_params["order"] == "random"
         assert len(record.pooled) == 12
-        half = [100 * r.curves["aa"][5] for r in runs.records(runs.cells("toy", 12, learner))]
+        half = [100 * r.curves["aa"][5] for r in runs.records(runs.specs("toy", 12, learner))]
         values = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
         assert values == pytest.approx(half)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
@@ -191,5 +191,5 @@ def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 4)
     runs = MetricRuns(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
     assert runs.sessions("toy") == [5]
-    (cell,) = runs.cells("toy", 5, "finetune")
+    (cell,) = runs.specs("toy", 5, "finetune")
     assert asdict(cell.protocol.settings)["sessions"] == 5

@@ -48,7 +48,7 @@ PAPER = Paper(
     citation="Sixth et al. (2027): Another one",
     stem="another-one",
     runs=lambda asked, tables: asked.runs(PaperRuns),
-    cells=lambda runs, tables: [],
+    specs=lambda runs, tables: [],
     learners=lambda: [],
     exact={"1": table1},
 )

@@ -55,7 +55,7 @@ def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *i
     )
     asked.out.mkdir(parents=True, exist_ok=True)
     runs = paper.runs(asked, list(paper.tables))
-    return len(paper.cells(runs, list(paper.tables)))
+    return len(paper.specs(runs, list(paper.tables)))
 
 
 def counted(name: str, seeds: int) -> int:
@@ -286,7 +286,7 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
     coarse = runs.order("cifar100", "coarse")["order"]
     assert coarse[:5] == ["beaver", "dolphin", "otter", "seal", "whale"]
     assert sorted(coarse) == CIFAR["classes"]
-    (cell,) = runs.cells("cifar100", "coarse", "icarl")
+    (cell,) = runs.specs("cifar100", "coarse", "icarl")
     assert cell.learner.settings.trunk == "resnet32"
     other = blob_file(tmp_path / "other.h5", 100, 2).path
     with pytest.raises(UserError, match="takes a pixel file of CIFAR-100's 100 classes"):
@@ -298,13 +298,13 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
 def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: Path) -> None:
     asked = ReproduceRequest(out=tmp_path, seeds=[0], data=[str(images)])
     runs = catalogue.paper("michel2023").runs(asked, [])
-    (er,), (finetune,) = (runs.cells("images", 10, n) for n in ("er", "finetune"))
+    (er,), (finetune,) = (runs.specs("images", 10, n) for n in ("er", "finetune"))
     assert er.learner.settings.trunk == "resnet18_small_images"
     assert (er.learner.settings.memory.total, finetune.learner.settings.memory.total) == (2000, 0)
     asked = ReproduceRequest(
         out=tmp_path, seeds=[0], data=[f"cifar={images}", f"imagenet-lite={images}"]
     )
     runs = catalogue.paper("abdelsalam2021").runs(asked, [])
-    trunks = [runs.cells(n, "er-5", 0)[0].learner.settings for n in ("cifar", "imagenet-lite")]
+    trunks = [runs.specs(n, "er-5", 0)[0].learner.settings for n in ("cifar", "imagenet-lite")]
     assert [t.trunk for t in trunks] == ["resnet32", "resnet50"]
     assert [t.memory.per_class for t in trunks] == [5, 5]

@@ -132,7 +132,7 @@ SOME: Paper[PaperRuns] = Paper(
     citation="Some et al. (2027): Some",
     stem="some",
     runs=lambda asked, tables: asked.runs(PaperRuns),
-    cells=lambda runs, tables: [],
+    specs=lambda runs, tables: [],
     learners=list,
     printed=lambda: [PRINTED],
 )

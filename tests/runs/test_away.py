@@ -14,9 +14,8 @@ from small_grid import answers, check_same, expected, small_grid
 from embedbench.engines.engine import Engine
 from embedbench.runs import remote_runs
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_dirs import run_at
-from embedbench.runs.shared_runs import SharedResult, Task
+from embedbench.runs.run_task import StreamCache, Task
 from embedbench.scores import record_files
 from embedbench.storage import cache
 
@@ -120,13 +119,16 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A network file system may not even show the directory that a worker made."""
     (cell, *_) = small_grid(tmp_path, [0])
     (tmp_path / "runs").mkdir()
-    place = StreamCache().place(cell, tmp_path / "runs")
+    task = StreamCache().task(cell, tmp_path / "runs")
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
     monkeypatch.setattr(remote_runs.leases, "POLL", 0.0)
-    task, reply = Task(cell, place, tmp_path / "runs"), remote_runs.Reply(SharedResult.MADE, ())
-    assert not place.parent.exists()
-    assert remote_runs.Away(tmp_path / "runs", 1, print).take(task, reply) is SharedResult.MADE
+    assert not task.run_dir.parent.exists()
+    assert remote_runs.take_reply(task, remote_runs.Reply(True, True, ()), print)
+    looks = iter([False, True])  # what a third machine made
+    assert not remote_runs.take_reply(task, remote_runs.Reply(False, True, ()), print)
+    assert not remote_runs.take_reply(task, remote_runs.Reply(False, False, ()), print)
+    assert not list(looks)
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
@@ -144,10 +146,10 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     assert f"{file} cannot be read on " in outcome.failed[0][1]
     monkeypatch.undo()
 
-    task = remote_runs.Task(cell, StreamCache().place(cell, tmp_path / "b"), tmp_path / "b")
-    moved = replace(task, place=task.place.with_name("seed-7"))
+    task = StreamCache().task(cell, tmp_path / "b")
+    moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     with pytest.raises(
         remote_runs.UserError, match=r"the file on .* is not the one that the run was"
     ):
-        remote_runs.run_away(moved, 1, "mark", StreamCache())
+        remote_runs.RemoteCall(moved, 1, "mark")()
     assert not answers(tmp_path)

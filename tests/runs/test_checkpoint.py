@@ -41,13 +41,13 @@ from embedbench.models.prototype import Prototype
 from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import prepare
-from embedbench.runs.run_one import run_cell
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
 from embedbench.studies.set_options import parse_settings, plan
+from embedbench.system.callback_types import Notify
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -391,21 +391,29 @@ def vector_cell(folder: Path) -> RunSpec:
     return plan([file], "incremental-class", ["mlp"], [0], settings=settings, device="cpu")[0]
 
 
+def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
+    """Make one run, without its references."""
+    task = StreamCache().task(cell, root)
+    run_one.execute(task, threads, notify)
+    return task.run_dir
+
+
 def cut_off(cell: RunSpec, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    work = prepare(cell, root)
-    checkpoint = Saboteur(work.partial, after=5, decided=run_one.checkpoint_key(work), threads=2)
+    task = StreamCache().task(cell, root)
+    decided = run_one.checkpoint_key(task)
+    checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
     with pytest.raises(CutOffError):
-        run_one.train_and_predict(work, checkpoint)
-    assert names(work.partial) == ["begun.json", "fit-1-0", "sessions"]
-    return work.partial
+        run_one.train_and_predict(task, checkpoint)
+    assert names(task.checkpoint) == ["begun.json", "fit-1-0", "sessions"]
+    return task.checkpoint
 
 
 def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
     cell, told = vector_cell(tmp_path), []
     partial = cut_off(cell, tmp_path / "a")
     assert record_files.find(tmp_path / "a") == []  # no run yet
-    place = run_cell(cell, tmp_path / "a", 1, told.append)
+    place = run(cell, tmp_path / "a", 1, told.append)
     assert told == [
         "mlp seed 0 was cut off and goes on from its checkpoint with --threads 2, "
         "1 of 2 sessions done"
@@ -413,7 +421,7 @@ def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
     assert not partial.exists()
     ours = record_files.load(place)
     assert (ours.resumed, ours.environment["threads"]) == (1, 2)
-    whole = run_cell(cell, tmp_path / "b", 2)
+    whole = run(cell, tmp_path / "b", 2)
     assert same(stored(place), stored(whole))
 
 
@@ -421,7 +429,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
     cell, told = vector_cell(tmp_path), []
     for name, beginning in (("sessions", 0), ("fit-1-0", 1)):
         flip(cut_off(cell, tmp_path / name) / name)
-        place = run_cell(cell, tmp_path / name, 1, told.append)
+        place = run(cell, tmp_path / name, 1, told.append)
         *before, sentence = told
         assert len(before) == beginning  # it had begun to go on
         assert sentence == (
@@ -429,21 +437,21 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
         )
         ours = record_files.load(place)
         assert (ours.resumed, ours.environment["threads"]) == (0, 1)
-        assert same(stored(place), stored(run_cell(cell, tmp_path / f"b{name}", 1)))
+        assert same(stored(place), stored(run(cell, tmp_path / f"b{name}", 1)))
         told.clear()
 
 
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = json.dumps(run_one.checkpoint_key(prepare(cell, tmp_path)), sort_keys=True).encode()
+    decided = run_one.checkpoint_key(StreamCache().task(cell, tmp_path))
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
     torch.load(tmp_path / "state", weights_only=False)
     assert ran.exists()  # or the test would see nothing
     ran.unlink()
-    forged = hashlib.sha256(decided + data).digest() + data
+    forged = hashlib.sha256(json.dumps(decided, sort_keys=True).encode() + data).digest() + data
     for name, earlier, says in (
         ("sessions", False, "sessions is damaged"),
         ("fit-1-0", False, "fit-1-0 is damaged"),
@@ -456,7 +464,7 @@ def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
             begun = json.loads((partial / "begun.json").read_text())
             del begun["format"]
             (partial / "begun.json").write_text(json.dumps(begun))
-        run_cell(cell, root, 1, told.append)
+        run(cell, root, 1, told.append)
         assert told[-1] == f"mlp seed 0 begins anew, its checkpoint cannot be used: {says}"
         assert not ran.exists()
 
@@ -554,8 +562,8 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
     words += [w for item in IMAGES for w in ("--set", item)]
     words += ["--out", str(tmp_path / "a")]
-    place = prepare(image_cells(file)[0], tmp_path / "a").place
-    partial = place.with_name(".seed-0.partial")
+    task = StreamCache().task(image_cells(file)[0], tmp_path / "a")
+    place, partial = task.run_dir, task.checkpoint
     told = tmp_path / "told"
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
         process = start(words, told)

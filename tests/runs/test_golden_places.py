@@ -20,8 +20,8 @@ import pytest
 
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.studies.set_options import parse_settings, plan
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
@@ -217,14 +217,14 @@ def sha(*texts: str) -> str:
 
 def places(folder: Path, name: str, *more: str) -> dict[str, str]:
     """The place of a cell, its digests, and the places of its references."""
-    cell, workshop = planned(folder, name, *more), StreamCache()
-    reference = workshop.reference(cell, folder)
+    cell, streams = planned(folder, name, *more), StreamCache()
+    reference = streams.reference(cell, folder)
     runs = [r for r in reference.offline_runs if isinstance(r, str)]
     runs += [r for part in reference.offline_runs if isinstance(part, tuple) for r in part]
     return {
-        "place": str(workshop.place(cell, folder).relative_to(folder)),
+        "place": str(streams.run_dir(cell, folder).relative_to(folder)),
         "settings": sha(cell.learner.identity, cell.protocol.identity),
-        **workshop.stream(cell).digests,
+        **streams.stream(cell).digests,
         "references": sha(*runs, *filter(None, [reference.chance_run])),
     }
 
@@ -256,8 +256,8 @@ def test_what_the_loss_may_see_moves_a_run_only_if_it_is_less_than_all(
     folder: Path, name: str
 ) -> None:
     for loss in ("all", "seen"):
-        cell, workshop = planned(folder, name, f"protocol.loss={loss}"), StreamCache()
-        stream, place = workshop.stream(cell), workshop.place(cell, folder)
+        cell, streams = planned(folder, name, f"protocol.loss={loss}"), StreamCache()
+        stream, place = streams.stream(cell), streams.run_dir(cell, folder)
         moved = {
             key
             for key, value in (

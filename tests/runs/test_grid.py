@@ -21,9 +21,9 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import table_text
-from embedbench.runs import shared_runs
+from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_one import run_cell
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
 from embedbench.studies.set_options import parse_settings, plan
@@ -181,7 +181,7 @@ def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     shutil.move(tmp_path / "references", tmp_path / "away")
     shutil.rmtree(place)
     (cell,) = cells(blobs, "ncm")
-    assert run_cell(cell, tmp_path, 1) == place
+    run_one.execute(StreamCache().task(cell, tmp_path), 1)
     assert record_files.load(place).reference.source == "missing"
     shutil.move(tmp_path / "away", tmp_path / "references")
     run_grid([cell], tmp_path)
@@ -194,17 +194,17 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     blobs, tmp_path, monkeypatch
 ):
     """Whatever ends the grid in the middle, no run waits for a reference that is finished."""
-    execute, log = shared_runs.execute, []
+    execute, log = run_one.execute, []
 
     def ideals():
         places = record_files.find(tmp_path)
         return [(record_files.load(p).reference.ideal is not None) for p in places]
 
-    def noted(work, *args):
-        log.append((work.cell.learner.name, work.cell.seed, ideals()))
-        return execute(work, *args)
+    def noted(task, *args):
+        log.append((task.spec.learner.name, task.spec.seed, ideals()))
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", noted)
+    monkeypatch.setattr(run_one, "execute", noted)
     items = ["protocol.order=random", "protocol.scale=standard"]  # a reference per order
     given = cells(blobs, "ncm", "0-1", items)
     learned = []
@@ -218,14 +218,14 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
 def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     blobs, tmp_path, monkeypatch
 ):
-    execute, learned = shared_runs.execute, []
+    execute, learned = run_one.execute, []
 
-    def fails(work, *args):
-        if work.cell.is_offline:
+    def fails(task, *args):
+        if task.spec.is_offline:
             raise MemoryError("on purpose")
-        return execute(work, *args)
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", fails)
+    monkeypatch.setattr(run_one, "execute", fails)
     outcome = run_grid(cells(blobs, "ncm"), tmp_path, learned=learned.append)
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
     assert learned == [outcome.places]

@@ -31,8 +31,8 @@ from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.pretrained_classifier import pretrained_head
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.studies.set_options import parse_settings, plan
@@ -156,7 +156,7 @@ def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: P
     for again in (copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, epochs=3)):
         assert isinstance(again.base, KnownFile)
         assert again.base.checked() == made.weights
-    places, workshop = [], StreamCache()
+    places, streams = [], StreamCache()
     for path in (made.weights, copied, None):
         items = ["protocol.base=4", "protocol.way=1", "protocol.scale=none"]
         items += [] if path is None else [f"classifier.base={path}"]
@@ -164,7 +164,7 @@ def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: P
         (cell,) = plan(
             [str(made.file)], "fscil", ["prototype"], [0], settings=settings, device="cpu"
         )
-        places.append(workshop.place(cell, tmp_path))
+        places.append(streams.run_dir(cell, tmp_path))
     assert places[0] == places[1] != places[2]
 
 

@@ -20,13 +20,13 @@ from commands import start, stored
 from image_files import embedding_file
 
 from embedbench.cli.app import main
-from embedbench.runs import grid_scheduler, run_dirs, shared_runs
+from embedbench.runs import grid_scheduler, run_dirs, run_one
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import leases
 from embedbench.studies.set_options import parse_settings, plan
@@ -173,13 +173,13 @@ def cells(tmp_path: Path) -> list[RunSpec]:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the cells that are made, in their order."""
-    execute, names = shared_runs.execute, []
+    execute, names = run_one.execute, []
 
-    def noted(work: Any, *args: Any) -> Path:
-        names.append(f"{work.cell.learner} {work.cell.seed}")
-        return execute(work, *args)
+    def noted(task: Any, *args: Any) -> Path:
+        names.append(f"{task.spec.learner} {task.spec.seed}")
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", noted)
+    monkeypatch.setattr(run_one, "execute", noted)
     return names
 
 
@@ -188,7 +188,7 @@ ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 def hold(cell: RunSpec, root: Path) -> leases.Lease:
     """Hold a cell as another process would."""
-    path = leases.lease_path(StreamCache().place(cell, root))
+    path = leases.lease_path(StreamCache().run_dir(cell, root))
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(path)
     assert lease is not None
@@ -272,16 +272,16 @@ def test_a_failure_after_the_lease_was_lost_is_none(
     cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who took the lease over has removed what this process was about to publish."""
-    execute, lost = shared_runs.execute, []
+    execute, lost = run_one.execute, []
 
-    def cleared(work: Any, threads: int, notify: Any, lease: leases.Lease) -> Path:
+    def cleared(task: Any, threads: int, notify: Any, lease: leases.Lease) -> Path:
         if not lost:
-            lost.append(work.cell)
+            lost.append(task.spec)
             lease.path.unlink()
             raise FileNotFoundError(2, "No such file or directory")
-        return execute(work, threads, notify, lease)
+        return execute(task, threads, notify, lease)
 
-    monkeypatch.setattr(shared_runs, "execute", cleared)
+    monkeypatch.setattr(run_one, "execute", cleared)
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
     assert made == [*ALL[1:], ALL[0]]
@@ -296,13 +296,13 @@ def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
     (place,) = run_grid(cells[:1], tmp_path).places
     text = (place / "record.json").read_text()
     checkpoint_path(place).mkdir()
-    execute, there = shared_runs.execute, []
+    execute, there = run_one.execute, []
 
-    def looked(work: Any, *args: Any) -> Path:
+    def looked(task: Any, *args: Any) -> Path:
         there.extend(names(place.parent))
-        return execute(work, *args)
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", looked)
+    monkeypatch.setattr(run_one, "execute", looked)
     run_grid(cells[:1], tmp_path, overwrite=True)
     beside = {re.sub(r"0\..*\.old", "0.WRITER.old", name) for name in there}
     assert beside == {".seed-0.WRITER.old", ".seed-0.lease"}
@@ -323,7 +323,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     def fails(*_: Any) -> Path:
         raise error
 
-    monkeypatch.setattr(shared_runs, "execute", fails)
+    monkeypatch.setattr(run_one, "execute", fails)
     if error is KeyboardInterrupt:
         with pytest.raises(KeyboardInterrupt):
             run_grid(cells[:1], tmp_path, overwrite=True)
@@ -346,7 +346,7 @@ def test_what_stopped_workers_put_aside_comes_back(
         place.with_name(".seed-0.north-1-ab.tmp").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(grid_scheduler._Crew, "make_all", stopped)
+    monkeypatch.setattr(grid_scheduler._Grid, "make_all", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_grid(cells[:1], tmp_path, overwrite=True)
     assert names(place.parent) == ["seed-0"]
@@ -373,7 +373,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).places
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(shared_runs, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(run_one, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     words = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
     words += ["--set", "references=0", "--device", "cpu", "--out", str(tmp_path), "--overwrite"]
     monkeypatch.setattr(sys, "argv", ["embedbench", *words])

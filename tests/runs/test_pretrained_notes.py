@@ -11,7 +11,8 @@ from image_files import samples
 
 from embedbench.files.write_file import write_file
 from embedbench.reports.result_tables import collect
-from embedbench.runs.run_one import run_cell
+from embedbench.runs.run_one import execute
+from embedbench.runs.run_task import StreamCache
 from embedbench.studies.set_options import parse_settings, plan
 
 NOTE = (
@@ -28,7 +29,7 @@ def run(folder: Path, **weights: Any) -> Path:
     settings = parse_settings(["protocol.base=2"], ["ncm"], None)
     files = [str(file.path)]
     cells = plan(files, "incremental-class", ["ncm"], [0], settings=settings, device="cpu")
-    run_cell(cells[0], folder / "runs", 1)
+    execute(StreamCache().task(cells[0], folder / "runs"), 1)
     return folder / "runs"
 
 

@@ -17,7 +17,7 @@ from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs.stream_runner import run_stream
+from embedbench.runs.stream_runner import enough_memory, run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
 from embedbench.streams.stream import Session, StreamSpec
@@ -189,3 +189,15 @@ def test_a_learner_that_counts_is_refused() -> None:
             UserError, match=f"{type(learner).__name__} sets self.learned, in which the runner"
         ):
             run_stream(stream, learner, Seeds.of(0))
+
+
+def test_a_card_without_enough_memory_is_one_sentence() -> None:
+    with pytest.raises(UserError) as raised, enough_memory("cuda"):
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of …"
+        )
+    assert str(raised.value) == (
+        "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs share a card "
+        "(--resources gpus=1 or --jobs 1), make batch_size or the network smaller, or take "
+        "--device cpu"
+    )

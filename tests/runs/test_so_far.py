@@ -9,7 +9,7 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import StreamCache
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.predictions import Predictions

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from embedbench.cli.progress import GridView, live
 from embedbench.cli.runs_status_text import status_parts, summary
-from embedbench.runs import runs_status, shared_runs
+from embedbench.runs import run_one, runs_status
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
@@ -106,17 +106,17 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at before each cell; each takes 100 s, and one fails."""
-    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
+    root, execute, seen = tmp_path / "runs", run_one.execute, []
     watcher = Watcher(root)
     monkeypatch.setattr(Watcher, "_seconds", took)
 
-    def looked(work: Any, *args: Any) -> Path:
+    def looked(task: Any, *args: Any) -> Path:
         seen.append(watcher.look())
-        if work.cell.seed == 1 and work.cell.learner.name == "ncm":
+        if task.spec.seed == 1 and task.spec.learner.name == "ncm":
             raise ZeroDivisionError("on purpose")
-        return execute(work, *args)
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", looked)
+    monkeypatch.setattr(run_one, "execute", looked)
     run_grid(cells, root)
     counts = [(s.planned, s.done, len(s.running), s.waiting, len(s.failed)) for s in seen]
     assert counts == [
@@ -163,13 +163,12 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from embedbench.runs.grid_plan import keep_plan\n"
-        "from embedbench.runs.shared_runs import Task\n"
+        "from embedbench.runs.run_task import Task\n"
+        "from embedbench.runs.runs_status import keep_plan\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
-        "cell = N(learner='ncm', seed=0)\n"
-        "place = root / 'a' / 'seed-0'\n"
-        "with keep_plan(root, {place: cell}, [Task(cell, place, root)]):\n"
+        "spec = N(learner='ncm', seed=0)\n"
+        "with keep_plan(root, [Task(spec, root / 'a' / 'seed-0', root, None)]):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
@@ -183,14 +182,14 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
+    root, execute, seen = tmp_path / "runs", run_one.execute, []
     run_grid(cells, root)
 
-    def looked(work: Any, *args: Any) -> Path:
+    def looked(task: Any, *args: Any) -> Path:
         seen.append(runs_status.status(root))
-        return execute(work, *args)
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", looked)
+    monkeypatch.setattr(run_one, "execute", looked)
     run_grid(cells, root, overwrite=True)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 3, 2), (6, 4, 1), (6, 5, 0)]
 
@@ -199,14 +198,14 @@ def test_a_grid_that_goes_on_keeps_its_total(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three seeds, with those of chance, were made before."""
-    root, execute, seen = tmp_path / "runs", shared_runs.execute, []
+    root, execute, seen = tmp_path / "runs", run_one.execute, []
     run_grid(cells[:2], root)
 
-    def looked(work: Any, *args: Any) -> Path:
+    def looked(task: Any, *args: Any) -> Path:
         seen.append(runs_status.status(root))
-        return execute(work, *args)
+        return execute(task, *args)
 
-    monkeypatch.setattr(shared_runs, "execute", looked)
+    monkeypatch.setattr(run_one, "execute", looked)
     run_grid(cells, root)
     assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 4, 1), (6, 5, 0)]
     seen.clear()

@@ -1,4 +1,4 @@
-"""Works and workshops: what is made once, what is shared, and what a later field changes."""
+"""Tasks and their streams: what is made once, what is shared, and what a later field changes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs import class_registry
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.prepared_run import StreamCache, in_worker, prepare
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.studies import set_options
 from embedbench.studies.set_options import parse_settings, plan
@@ -118,9 +118,9 @@ def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
     monkeypatch.setattr(
         IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
     )
-    workshop = StreamCache()
+    streams = StreamCache()
     for cell in [*planned, *planned]:
-        assert workshop.reference(cell, tmp_path).offline_runs
+        assert streams.reference(cell, tmp_path).offline_runs
     assert len(built) == 2
 
 
@@ -150,14 +150,16 @@ def test_ctrl_c_ends_the_workers_of_a_pool_and_no_other_process() -> None:
     other.join()
 
 
-def _files_of(path: str, workshop: StreamCache) -> int:
-    workshop.file(path)
-    return id(workshop)
-
-
-def test_a_worker_has_one_workshop(tmp_path: Path) -> None:
-    path = str(embedding_file(tmp_path).path)
-    assert in_worker(_files_of, path) == in_worker(_files_of, path)
+def test_a_task_arrives_with_the_one_cache_of_its_worker(tmp_path: Path) -> None:
+    here, (cell,) = StreamCache(), cells(tmp_path)
+    task = here.task(cell, tmp_path)
+    assert len(task.stream.sessions) > 1  # a stream is not sent
+    sent = pickle.dumps(task)
+    assert len(sent) < 10_000
+    one, other = pickle.loads(sent), pickle.loads(sent)
+    assert one == task
+    assert one.streams is other.streams is not here
+    assert one.stream is other.stream is not task.stream
 
 
 # --- later fields ---
@@ -208,12 +210,12 @@ def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
 
 def test_a_later_field_at_its_earlier_value_changes_no_place_and_no_digest(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path)
-    old, new = prepare(cell, tmp_path), prepare(toy(cell), tmp_path)
-    assert new.place == old.place
+    old, new = (StreamCache().task(c, tmp_path) for c in (cell, toy(cell)))
+    assert new.run_dir == old.run_dir
     assert new.stream.recipe == old.stream.recipe
     assert new.stream.digests == old.stream.digests
     assert checkpoint_key(new)["setting"] == checkpoint_key(old)["setting"]
-    assert json.loads(new.cell.learner.text)["shrink"] == 0.0
+    assert json.loads(new.spec.learner.text)["shrink"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -227,8 +229,8 @@ def test_a_later_field_at_another_value_is_another_run(
     tmp_path: Path, made: dict[str, Any], moved: str
 ) -> None:
     (cell,) = cells(tmp_path)
-    old, new = prepare(cell, tmp_path), prepare(toy(cell, **made), tmp_path)
-    assert new.place != old.place
+    old, new = (StreamCache().task(c, tmp_path) for c in (cell, toy(cell, **made)))
+    assert new.run_dir != old.run_dir
     assert [
         k for k in ("setting", "stream") if checkpoint_key(new)[k] != checkpoint_key(old)[k]
     ] == [moved]
@@ -251,7 +253,7 @@ def test_a_later_field_is_set_as_any_other(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "later_learner", module)
     name = "later_learner:LaterNCM"
     places = {
-        StreamCache().place(cells(tmp_path, name, *items)[0], tmp_path)
+        StreamCache().run_dir(cells(tmp_path, name, *items)[0], tmp_path)
         for items in ([], [f"{name}.shrink=0"], [f"{name}.shrink=0.1"])
     }
     assert len(places) == 2

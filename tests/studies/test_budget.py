@@ -9,8 +9,8 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
 from embedbench.studies.memory_budget import budget_items, exemplars_within, few

@@ -15,8 +15,8 @@ from toy import class_stream
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.runs.prepared_run import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.storage import leases

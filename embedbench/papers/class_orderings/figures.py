@@ -37,7 +37,7 @@ def figure1(runs: OrderingRuns) -> list[PaperTable]:
             f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ()
         )
         table.across = 1
-        places = [runs.workshop.place(cell, runs.out / "runs") for cell in runs.joint(name)]
+        places = [runs.streams.run_dir(spec, runs.out / "runs") for spec in runs.joint(name)]
         if all(map(record_files.is_finished, places)):
             predictions = record_files.read_predictions(places[0])
             assert isinstance(predictions, Predictions)

@@ -23,12 +23,12 @@ def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> OrderingRuns:
 
 def plan_runs(runs: OrderingRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
-    cells = [cell for name in runs.files for cell in runs.joint(name)] if "fig1" in tables else []
+    specs = [spec for name in runs.files for spec in runs.joint(name)] if "fig1" in tables else []
     if {"1", "statements", "fig4"} & set(tables):
         for name, kind in itertools.product(runs.files, ORDERS):
-            by_learner = [runs.cells(name, kind, learner) for learner in runs.learners]
-            cells += [cell for seed in zip(*by_learner, strict=True) for cell in seed]
-    return cells
+            by_learner = [runs.specs(name, kind, learner) for learner in runs.learners]
+            specs += [spec for seed in zip(*by_learner, strict=True) for spec in seed]
+    return specs
 
 
 PAPER = Paper(
@@ -37,7 +37,7 @@ PAPER = Paper(
     citation="Masana et al. (2020): On Class Orderings for Incremental Learning",
     stem="class-orderings",
     runs=runs_on,
-    cells=plan_runs,
+    specs=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

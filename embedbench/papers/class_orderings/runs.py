@@ -135,8 +135,8 @@ class OrderingRuns(runs.PaperRuns):
         result: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
         return result
 
-    def cells(self, name: str, kind: str, learner: str) -> list[RunSpec]:
-        """One cell per seed; none if the file has no such order."""
+    def specs(self, name: str, kind: str, learner: str) -> list[RunSpec]:
+        """One spec per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
         variant = LEARNERS[learner]
@@ -161,5 +161,5 @@ class OrderingRuns(runs.PaperRuns):
         """The finished runs of a learner on an order, one per seed; call it only after all runs."""
         key = (name, kind, learner)
         if key not in self._read:
-            self._read[key] = self.records(self.cells(*key))
+            self._read[key] = self.records(self.specs(*key))
         return self._read[key]

@@ -36,15 +36,15 @@ def plan_runs(runs: FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
         variants += ["prototype", "fr"]
     if "figa4" in tables:
         variants += SWEEPS
-    cells: dict[tuple[Hashable, ...], RunSpec] = {}
+    specs: dict[tuple[Hashable, ...], RunSpec] = {}
     for name in runs.data:
         single = of_layers(runs.layers(name)) if "layers" in tables else {}
-        lists = [of_variant for v in [*variants, *single] if (of_variant := runs.cells(name, v))]
+        lists = [of_variant for v in [*variants, *single] if (of_variant := runs.specs(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
                 key = (name, c.protocol, c.learner, c.seed)
-                cells.setdefault(key, c)
-    return list(cells.values())
+                specs.setdefault(key, c)
+    return list(specs.values())
 
 
 PAPER = Paper(
@@ -54,7 +54,7 @@ PAPER = Paper(
     "Learning from Yourself",
     stem="fscil",
     runs=runs_on,
-    cells=plan_runs,
+    specs=plan_runs,
     learners=list_registered,
     exact={
         **{number.lower(): partial(table, number) for number in TITLES},

@@ -150,11 +150,11 @@ class FSCILRuns(runs.PaperRuns):
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers for which FR has modules; none if the file has no layers."""
-        cells = self.cells(name, "fr")
-        if not cells:
+        specs = self.specs(name, "fr")
+        if not specs:
             return ()
-        specs: tuple[Any, ...] = (cells[0].learner.settings, cells[0].protocol.settings)
-        modules, of_stream = (str(settings.layers) for settings in specs)
+        both: tuple[Any, ...] = (specs[0].learner.settings, specs[0].protocol.settings)
+        modules, of_stream = (str(settings.layers) for settings in both)
         return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
 
     def alignment(self, name: str) -> list[str]:
@@ -165,7 +165,7 @@ class FSCILRuns(runs.PaperRuns):
         layers = self.layers(name)
         if layers and name not in self._aligned:
             try:
-                stream = self.workshop.stream(self.cells(name, "fr")[0])
+                stream = self.streams.stream(self.specs(name, "fr")[0])
                 words = "; ".join(alignment_words(stream_alignment(stream, layers)))
             except UserError as e:
                 words = f"not measured: {e}"
@@ -184,8 +184,8 @@ class FSCILRuns(runs.PaperRuns):
             return False
         return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
 
-    def cells(self, name: str, variant: str) -> list[RunSpec]:
-        """One cell per seed; none if the run is not possible."""
+    def specs(self, name: str, variant: str) -> list[RunSpec]:
+        """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
         chosen, data = self.variants(name)[variant], self.data[name]
@@ -196,7 +196,7 @@ class FSCILRuns(runs.PaperRuns):
         """The finished runs that means may include."""
         key = (name, variant)
         if key not in self._read:
-            self._read[key] = self.records(self.cells(*key))
+            self._read[key] = self.records(self.specs(*key))
         return self._read[key]
 
     def numbers(self, name: str, variant: str, what: str) -> Floats | None:

@@ -47,12 +47,12 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     if not layers:
         table.notes.append(NO_LAYERS)
         return table
-    cell = runs.cells(name, "fr")[0]
+    spec = runs.specs(name, "fr")[0]
     try:
-        stream = runs.workshop.stream(cell)
-        by_kind, y = features(cell, stream, layers)
+        stream = runs.streams.stream(spec)
+        by_kind, y = features(spec, stream, layers)
     except UserError as e:
-        runs.failed.append(f"{cell.learner} for {table.name}: {e}")
+        runs.failed.append(f"{spec.learner} for {table.name}: {e}")
         return table
     base, novel = _sides(stream)
     for kind, x in by_kind.items():
@@ -66,17 +66,17 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     if any(chosen):
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
         table.figures.append(
-            _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, cell.seed)
+            _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, spec.seed)
         )
-    table.notes += _notes(cell)
+    table.notes += _notes(spec)
     return table
 
 
-def _notes(cell: RunSpec) -> list[str]:
+def _notes(spec: RunSpec) -> list[str]:
     return [
         "rectified: by the modules of an FR after its last session, trained once more (seed "
-        f"{cell.seed}), since runs keep no state",
-        f"t-SNE (seed {cell.seed}) of features of length 1: the first {N_BASE} base classes "
+        f"{spec.seed}), since runs keep no state",
+        f"t-SNE (seed {spec.seed}) of features of length 1: the first {N_BASE} base classes "
         f"(pale) and the first {N_NOVEL} novel ones of the stream with {FEWEST} test samples or "
         f"more, up to {MOST} samples of each",
         "1-NN: share of test samples whose nearest other one, by cosine, is of their class; "
@@ -86,18 +86,18 @@ def _notes(cell: RunSpec) -> list[str]:
 
 
 def features(
-    cell: RunSpec, stream: Stream, layers: Sequence[str]
+    spec: RunSpec, stream: Stream, layers: Sequence[str]
 ) -> tuple[dict[str, Features], Ints]:
     """Test features of length 1, (n, d) each, raw and then rectified, and their labels, (n,).
 
-    This trains the FR of the cell.
+    This trains the FR of the run.
 
     Parameters
     ----------
-    cell : RunSpec
-        A cell whose learner is FR.
+    spec : RunSpec
+        A run whose learner is FR.
     stream : Stream
-        The stream of the cell.
+        The stream of the run.
     layers : sequence of str
         The layers for which FR has modules, in the order of FR.
     """
@@ -106,9 +106,9 @@ def features(
 
     from embedbench.runs.stream_runner import run_stream
 
-    learner: Any = cell.learner.fresh()
-    run_stream(stream, learner, cell.seeds, cell.device)
-    x = torch.cat([e.x.tensor(cell.device) for e in stream.eval_sets])
+    learner: Any = spec.learner.fresh()
+    run_stream(stream, learner, spec.seeds, spec.device)
+    x = torch.cat([e.x.tensor(spec.device) for e in stream.eval_sets])
     spans = {n: stream.spec.layers[n] for n in layers}
     spans[FINAL] = (0, min(first for first, _ in stream.spec.layers.values()))
     result = {f"{n}, raw": x[:, first:end] for n, (first, end) in spans.items()}

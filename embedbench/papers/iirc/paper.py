@@ -33,12 +33,12 @@ def plan_runs(runs: IIRCRuns, tables: Sequence[str]) -> list[RunSpec]:
     variants = list(BUFFERS) if "buffer" in tables and "er" in runs.learners else []
     if set(tables) - {"buffer"}:
         variants = [*runs.learners, "joint", *variants]
-    cells = []
+    specs = []
     for name in runs.data:
         for k in runs.configurations(name):
-            by_variant = [runs.cells(name, variant, k) for variant in variants]
-            cells += [cell for seed in zip(*by_variant, strict=True) for cell in seed]
-    return cells
+            by_variant = [runs.specs(name, variant, k) for variant in variants]
+            specs += [spec for seed in zip(*by_variant, strict=True) for spec in seed]
+    return specs
 
 
 PAPER = Paper(
@@ -47,7 +47,7 @@ PAPER = Paper(
     citation="Abdelsalam et al. (2021): IIRC, Incremental Implicitly-Refined Classification",
     stem="iirc",
     runs=runs_on,
-    cells=plan_runs,
+    specs=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

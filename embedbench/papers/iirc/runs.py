@@ -163,8 +163,8 @@ class IIRCRuns(runs.PaperRuns):
         """Indices of the task configurations: the user's, or all."""
         return self._chosen or list(range(self.data[name].configurations))
 
-    def cells(self, name: str, variant: str, configuration: int) -> list[RunSpec]:
-        """One cell per seed."""
+    def specs(self, name: str, variant: str, configuration: int) -> list[RunSpec]:
+        """One spec per seed."""
         chosen, data = VARIANTS[variant], self.data[name]
         fixed = [*data.configured(configuration), *chosen.fixed]
         # no table shows Ω, so no offline references are needed
@@ -176,7 +176,7 @@ class IIRCRuns(runs.PaperRuns):
         """The finished runs that means may include: one list per configuration with runs."""
         key = (name, variant)
         if key not in self._read:
-            each = [self.records(self.cells(*key, k)) for k in self.configurations(name)]
+            each = [self.records(self.specs(*key, k)) for k in self.configurations(name)]
             self._read[key] = [records for records in each if records]
         return self._read[key]
 
@@ -202,12 +202,10 @@ class IIRCRuns(runs.PaperRuns):
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
         """Label sets and class names of the first finished run; None without runs."""
         for k in self.configurations(name):
-            for cell in self.cells(name, variant, k):
-                place = self.workshop.place(cell, self.out / "runs")
-                if (place / "record.json").is_file() and (place / "predictions.h5").is_file():
-                    return LabelSets.load(place / "predictions.h5"), self.workshop.taught(
-                        cell
-                    ).classes
+            for spec in self.specs(name, variant, k):
+                task = self.streams.task(spec, self.out / "runs")
+                if task.is_done():
+                    return LabelSets.load(task.run_dir / "predictions.h5"), task.stream.classes
         return None
 
 

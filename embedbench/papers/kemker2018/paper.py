@@ -12,7 +12,7 @@ from embedbench.runs.run_spec import RunSpec
 
 from .data import NAMES, find_data
 from .runs import LEARNERS, PROTOCOLS, KemkerRuns
-from .supplement import CHOICES, s1_cells, s10_cells, s10_rows, table_s1, table_s7, table_s10
+from .supplement import CHOICES, s1_specs, s10_rows, s10_specs, table_s1, table_s7, table_s10
 from .tables import (
     figures,
     table1,
@@ -39,24 +39,24 @@ def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> KemkerRuns:
 
 def plan_runs(runs: KemkerRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables, each once."""
-    return list(dict.fromkeys(cell for table in tables for cell in _cells(runs, table)))
+    return list(dict.fromkeys(spec for table in tables for spec in _specs(runs, table)))
 
 
-def _cells(runs: KemkerRuns, table: str) -> list[RunSpec]:
+def _specs(runs: KemkerRuns, table: str) -> list[RunSpec]:
     """The runs that a table needs."""
     if table in ("1", "2mb", "s7", "s9"):  # S7 is quick and its runs are not saved
         return []
     if table == "s10":
-        return [cell for row in s10_rows(runs) for cell in s10_cells(runs, *row)]
+        return [spec for row in s10_rows(runs) for spec in s10_specs(runs, *row)]
     if table == "s1":
         wanted = "mnist" in runs.data and "ewc" in runs.learners
-        return [c for choice in CHOICES if wanted for c in s1_cells(runs, choice)]
+        return [c for choice in CHOICES if wanted for c in s1_specs(runs, choice)]
     if table == "s6":
         both = [name for name in ("geppnet", "geppnet-stm") if name in runs.learners]
         pairs = itertools.product(both, range(10))
-        return [c for p in pairs for c in runs.inc_cells(*p)] if "mnist" in runs.data else []
+        return [c for p in pairs for c in runs.inc_specs(*p)] if "mnist" in runs.data else []
     protocols = {"4": PROTOCOLS[:2], "figures": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
-    return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.cells(run)]
+    return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.specs(run)]
 
 
 def printed_tables() -> list[PaperTable]:
@@ -71,7 +71,7 @@ PAPER = Paper(
     citation="Kemker et al. (2018): Measuring Catastrophic Forgetting in Neural Networks",
     stem="kemker2018",
     runs=runs_on,
-    cells=plan_runs,
+    specs=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

@@ -55,13 +55,13 @@ class KemkerRuns(runs.PaperRuns):
             if (learner, protocol) != ("pathnet", "incremental-class")
         ]
 
-    def cells(self, run: Run) -> list[RunSpec]:
-        """One cell per seed."""
+    def specs(self, run: Run) -> list[RunSpec]:
+        """One spec per seed."""
         learner, protocol, names = run
         items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
-        return self.cells_on(learner, protocol, names, items)
+        return self.specs_on(learner, protocol, names, items)
 
-    def inc_cells(self, learner: str, x: int) -> list[RunSpec]:
+    def inc_specs(self, learner: str, x: int) -> list[RunSpec]:
         """Table S6, Inc-x: all digits except x, then x; a 30 x 30 map."""
         orders = self.out / "orders"
         orders.mkdir(exist_ok=True)
@@ -69,9 +69,9 @@ class KemkerRuns(runs.PaperRuns):
         if not path.is_file():
             write_safely(path, "".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
         items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
-        return self.cells_on(learner, "incremental-class", ["mnist"], items)
+        return self.specs_on(learner, "incremental-class", ["mnist"], items)
 
-    def cells_on(
+    def specs_on(
         self,
         learner: str,
         protocol: str,
@@ -80,14 +80,14 @@ class KemkerRuns(runs.PaperRuns):
         *,
         preset: str | None = "kemker",
     ) -> list[RunSpec]:
-        """One cell per seed, on data sets of the paper."""
+        """One spec per seed, on data sets of the paper."""
         files = [self.data[n].file for n in names]
         return self.plan(learner, protocol, files, items, preset=preset)
 
     def of(self, run: Run) -> list[RunRecord]:
         """The records of a run; none if its data are not available."""
         at_hand = all(name in self.data for name in run[2])
-        return self.records(self.cells(run)) if at_hand else []
+        return self.records(self.specs(run)) if at_hand else []
 
     def stat(self, run: Run, value: Callable[[RunRecord], float]) -> Stat | None:
         """A number of each of a run's records, over the seeds."""

@@ -148,10 +148,10 @@ CHOICES = {
 AFTER = (2, 5, 10)  # sessions learned
 
 
-def s1_cells(runs: KemkerRuns, choice: str) -> list[RunSpec]:
+def s1_specs(runs: KemkerRuns, choice: str) -> list[RunSpec]:
     """The runs of one curve."""
     items = [*COMMON, *CHOICES[choice]]
-    return runs.cells_on("ewc", "permutation", ["mnist"], items, preset=None)
+    return runs.specs_on("ewc", "permutation", ["mnist"], items, preset=None)
 
 
 def table_s1(runs: KemkerRuns) -> PaperTable:
@@ -164,7 +164,7 @@ def table_s1(runs: KemkerRuns) -> PaperTable:
     table = PaperTable("Figure S1", title, ("λ",), [*heads, last], unit="%", units={last: "λ"})
     curves = []
     for style, choice in enumerate(CHOICES):
-        records = runs.records(s1_cells(runs, choice)) if "mnist" in runs.data else []
+        records = runs.records(s1_specs(runs, choice)) if "mnist" in runs.data else []
         values = {head: Value(decimals=1) for head in heads}
         if records:
             pooled = np.array([r.by_score["accuracy"].pooled for r in records])  # (n, T)
@@ -208,22 +208,22 @@ CAPACITIES: dict[str, tuple[str, tuple[int, ...]]] = {
 def capacity(runs: KemkerRuns, learner: str, name: str) -> dict[str, Any]:
     """The log of the search for one learner and data set, on validation data of all classes."""
     setting, values = CAPACITIES[learner]
-    (cell, *_) = runs.cells_on(learner, "permutation", [name], ["protocol.validation=train"])
+    (spec, *_) = runs.specs_on(learner, "permutation", [name], ["protocol.validation=train"])
     grid = {setting: [str(v) for v in values]}
     how: dict[str, Any] = {
         "engine": runs.engine,
         "threads": runs.threads,
-        "workshop": runs.workshop,
+        "workshop": runs.streams,
     }
-    return tune(cell, grid, runs.out / "runs", sessions=1, **how)
+    return tune(spec, grid, runs.out / "runs", sessions=1, **how)
 
 
-def s10_cells(runs: KemkerRuns, learner: str, protocol: str, name: str) -> list[RunSpec]:
+def s10_specs(runs: KemkerRuns, learner: str, protocol: str, name: str) -> list[RunSpec]:
     """The runs of one row; both protocols use the capacity chosen for the data set."""
     if learner not in CAPACITIES:
-        return runs.cells((learner, protocol, (name,)))
+        return runs.specs((learner, protocol, (name,)))
     items = chosen_items(capacity(runs, learner, name))
-    return runs.cells_on(learner, protocol, [name], items)
+    return runs.specs_on(learner, protocol, [name], items)
 
 
 def s10_rows(runs: KemkerRuns) -> list[tuple[str, str, str]]:
@@ -249,7 +249,7 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
         learner, protocol, name = row["learner"], row["protocol"], row["data"]
         records, ours, chosen = [], None, ""
         if (learner, protocol, name) in at_hand:
-            records = runs.records(s10_cells(runs, learner, protocol, name))
+            records = runs.records(s10_specs(runs, learner, protocol, name))
             held = PaperCapacity(fel_units=fel_units((name,)))
             if learner in CAPACITIES:
                 ((setting, value),) = capacity(runs, learner, name)["chosen"].items()

@@ -233,7 +233,7 @@ def table_s6(runs: KemkerRuns) -> PaperTable:
     for row in load_published("kemker2018")["tables"]["S6"]:
         records: list[RunRecord] = []
         if "mnist" in runs.data:
-            records = runs.records(runs.inc_cells(row["learner"], row["class"]))
+            records = runs.records(runs.inc_specs(row["learner"], row["class"]))
         values = {}
         for column in ("base", "new", "overall"):
             ours = Stat.of(_s6(r)[column] for r in records) if records else None

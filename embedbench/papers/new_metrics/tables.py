@@ -71,8 +71,8 @@ class MetricRuns(reproduce_runs.PaperRuns):
         split = EmbeddingFile.open(self.files[name]).split
         return max(1, round(MEMORY * int((split == TRAIN).sum())))
 
-    def cells(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
-        """Return one cell per seed. Each seed draws another class order."""
+    def specs(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
+        """Return one spec per seed. Each seed draws another class order."""
         variant = LEARNERS[learner]
         items = [
             f"protocol.sessions={sessions}",
@@ -86,17 +86,17 @@ class MetricRuns(reproduce_runs.PaperRuns):
             variant.learner, PROTOCOL, [file], items, fixed=variant.fixed, preset=preset
         )
 
-    def all_cells(self) -> list[RunSpec]:
+    def all_specs(self) -> list[RunSpec]:
         """All runs; runs on one stream are neighbours, so that it is built once."""
         streams = [(name, k) for name in self.files for k in self.sessions(name)]
-        lists = [[self.cells(*s, learner) for learner in self.learners] for s in streams]
+        lists = [[self.specs(*s, learner) for learner in self.learners] for s in streams]
         return [
-            cell for of_stream in lists for seed in zip(*of_stream, strict=True) for cell in seed
+            spec for of_stream in lists for seed in zip(*of_stream, strict=True) for spec in seed
         ]
 
     def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
         """(n, K) values of the finished runs, one row per seed; None without runs."""
-        records = self.records(self.cells(name, sessions, learner))
+        records = self.records(self.specs(name, sessions, learner))
         if not records:
             return None
         return np.array([(r.curves or {})[curve] for r in records], dtype=np.float64)
