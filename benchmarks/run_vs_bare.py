@@ -40,7 +40,9 @@ from embedbench.runs.run_one import run_cell
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
-from embedbench.studies import set_options
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 
 LR, BATCH = 8e-4, 256
 SEED = 0
@@ -157,14 +159,15 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
             Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
         )  # a new path, so that no stored run is reused
         link.symlink_to(path.resolve())
-        chosen = set_options.Settings(
-            protocol={"sessions": plan.sessions},
-            learners={"mlp": {"stop": asdict(plan.stop)}},
-            references=0,
+        study = Study(
+            files=((str(link),),),
+            protocols=("permutation",),
+            learners=("mlp",),
+            seeds=(SEED,),
+            set=parse_settings([f"protocol.sessions={plan.sessions}", "references=0"]),
         )
-        (cell,) = set_options.plan(
-            [str(link)], "permutation", ["mlp"], [SEED], settings=chosen, device="cpu"
-        )
+        (cell,) = resolve(study)
+        cell = cell.with_settings(stop=asdict(plan.stop))
         run_cell(cell, link.with_suffix(".runs"), torch.get_num_threads())
 
     def theirs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,6 +112,19 @@ def parse_seeds(text: str) -> list[int]:
     if not seeds:
         raise UserError(f"--seeds {text!r} names no seed; give the lower number first")
     return sorted(set(seeds))
+
+
+def format_seeds(seeds: Sequence[int]) -> str:
+    """Write seeds in ascending order as `parse_seeds` reads them.
+
+    >>> format_seeds([0, 1, 2, 7])
+    '0-2,7'
+    """
+    parts = []
+    for _, run in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        first, *others = (seed for _, seed in run)
+        parts.append(f"{first}-{others[-1]}" if others else str(first))
+    return ",".join(parts)
 
 
 def is_number(text: str) -> bool:

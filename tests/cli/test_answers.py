@@ -20,8 +20,8 @@ from embedbench.runs.prepared_run import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
+from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
-from embedbench.studies.study_runs import parts
 
 Call = Callable[..., tuple[int, str, str]]
 SHOW = ("show", "file.h5", "--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet")
@@ -108,7 +108,7 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         protocols=("incremental-class",),
         learners=("chance",),
     )
-    (cell,) = parts(study)[0].cells()
+    (cell,) = resolve(study)
     work = StreamCache().prepare(cell, tmp_path)
     made = export(work, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
