@@ -180,13 +180,7 @@ def test_a_byte_budget_counts_bytes(tmp_path: Path, name: str) -> None:
     """Images of 3 x 3 x 4; six classes; a label each, and of derpp their logits."""
     file = pixel_file(tmp_path)
     items = ["protocol.sessions=3", "trunk=resnet8"]
-    (cell,) = plan(
-        [str(file.path)],
-        "incremental-class",
-        [name],
-        [0],
-        items,
-    )
+    (cell,) = plan([str(file.path)], "incremental-class", [name], [0], items)
     found = [exemplars_within(cell, megabytes) for megabytes in (1.0, 1.0044)]
     assert found[0] is not None
     assert found[1] is not None

@@ -31,13 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     embedding_file(folder)
     settings = [*SHORT, "protocol.step=1"]
-    cells = plan(
-        [str(folder / "e.h5")],
-        "incremental-class",
-        LEARNERS,
-        [0, 1],
-        settings,
-    )
+    cells = plan([str(folder / "e.h5")], "incremental-class", LEARNERS, [0, 1], settings)
     assert not run_grid(cells, folder / "emoji-runs").failed
     return folder
 

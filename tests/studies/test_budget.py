@@ -30,11 +30,7 @@ def cells(
     mine = [f"{n}.{item}" for n in learners for item in SMALL if n not in ("er", "agem", "derpp")]
     mine += [f"{n}.units=8" for n in learners if n in ("er", "agem", "derpp")]
     return plan(
-        [str(path)],
-        "incremental-class",
-        learners,
-        [0],
-        [*mine, "protocol.sessions=3", *items],
+        [str(path)], "incremental-class", learners, [0], [*mine, "protocol.sessions=3", *items]
     )
 
 

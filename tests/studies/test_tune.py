@@ -31,13 +31,7 @@ ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=2
 
 
 def cells(path: Path, items: list[str]) -> list[RunSpec]:
-    return plan(
-        [str(path)],
-        "incremental-class",
-        ["mlp"],
-        [0],
-        [*ITEMS, *items],
-    )
+    return plan([str(path)], "incremental-class", ["mlp"], [0], [*ITEMS, *items])
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
