@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from embedbench.errors import UserError, short, unknown
 
 LARGEST = 2**63 - 1  # the largest int64: records, files and generators hold any seed up to it
@@ -52,6 +50,8 @@ class Seeds:
             if name not in names:
                 raise unknown("seed", name, names)
         check_seed(seed, "the seed")
+        import numpy as np  # `--help` needs none
+
         drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
         return cls(**{n: fixed.get(n, int(v)) for n, v in zip(names, drawn, strict=True)})
 

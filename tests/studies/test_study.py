@@ -15,10 +15,15 @@ from typing import Any
 import pytest
 import typer
 from plan_runs import plan
+from protocol_files import make_file
+from typer.testing import CliRunner
 
 from embedbench.cli import app, run_options
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
+from embedbench.scores import record_files
+from embedbench.streams.protocol import Protocol
+from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, preset, preset_names, summary
 from embedbench.studies.resolve import MOST, grids, resolve
 from embedbench.studies.set_options import Key
@@ -382,3 +387,51 @@ def test_the_league_is_a_study_file() -> None:
     assert numbers(*config) == numbers(*page_command())
     assert len(numbers(*config)) == 10
     assert read_study(LEAGUE).preset == "league"
+
+
+# --- once ---
+
+
+def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a run of two streams and two learners, with a search and a budget."""
+    make_file(folder, [12] * 4, [0] * 4, [3] * 4, width=6, name="e.h5")
+    texts: list[str] = []
+    made_of: list[type] = []
+    parse, make = Key.parse, resolving.make
+
+    def counted_parse(text: str) -> Key:
+        texts.append(text)
+        return parse(text)
+
+    def counted_make(cls: type, *given: Any, **named: Any) -> Any:
+        made_of.append(cls)
+        return make(cls, *given, **named)
+
+    monkeypatch.setattr(Key, "parse", counted_parse)
+    monkeypatch.setattr(resolving, "make", counted_make)
+    items = ["protocol.sessions=2", "units=4", "stop.rule=epochs", "stop.epochs=1"]
+    items += ["er.memory.total=6", "offline.mlp.stop.epochs=1", "er.units=5", "references=0"]
+    words = ["--config", write('orders = ["natural", "size"]'), "e.h5", "--out", "runs", "--quiet"]
+    words += ["--protocol", "incremental-class", "--learner", "er,mlp", "--device", "cpu"]
+    words += ["--tune", "mlp.lr=0.1,0.01", "--tune-sessions", "1", "--budget-mb", "0.01"]
+    words += ["--jobs", "1", *(word for item in items for word in ("--set", item))]
+    done = CliRunner().invoke(app.app, ["run", *words])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert sorted(texts) == sorted([*(i.partition("=")[0] for i in items), "mlp.lr"])
+    streams = [cls for cls in made_of if issubclass(cls, Protocol)]
+    assert len(streams) == 2
+    learners = [cls.__name__ for cls in made_of if cls not in streams]
+    assert sorted(learners) == sorted(2 * ["ER", "MLP", "Offline", "Chance"])
+    records = [record_files.load(place) for place in record_files.find(Path("runs"))]
+    er, mlp = ([r for r in records if r.learner == name] for name in ("er", "mlp"))
+    assert len(er) == len(mlp) == 2
+    for record in er:
+        assert record.learner_params["memory"]["total"] != 6
+        chosen = f"er.memory.total={record.learner_params['memory']['total']}"
+        words = f" --set er.memory.total=6 --set er.units=5 --set {chosen}"
+        assert record.command.endswith(words)
+    for record in mlp:
+        assert record.tuning is not None
+        assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")
