@@ -31,7 +31,9 @@ from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 
 SETTINGS = 20  # cells of a seed
 
@@ -78,11 +80,16 @@ def empty_cells(file: str, number: int) -> list[RunSpec]:
 
     name, seeds = "empty_cells:Constant", range(-(-number // SETTINGS))
     items = ["references=0", "protocol.sessions=5"]
-    settings = parse_settings(items, [name], None)
-    planned = plan([file], "incremental-class", [name], seeds, settings=settings, device="cpu")
+    study = Study(
+        files=((file,),),
+        protocols=("incremental-class",),
+        learners=(name,),
+        seeds=tuple(seeds),
+        set=parse_settings(items),
+    )
     made = [
         dataclasses.replace(cell, learner=Spec(name, Named(answer=k)))
-        for cell in planned
+        for cell in resolve(study)
         for k in range(SETTINGS)
     ]
     return made[:number]

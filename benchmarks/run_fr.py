@@ -28,7 +28,7 @@ from embedbench.files.write_file import write_file
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.stream_runner import run_stream
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.resolve import sort_settings
 
 WIDTH, LAYERS, EPOCHS = 256, 3, 100
 
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     args = parser.parse_args()
     preset = None if args.paper else "fr-short"
-    chosen = dict(parse_settings([], ["fr"], preset).learners["fr"])
+    chosen = sort_settings({}, ["fr"], preset).of("fr")
     if args.paper:
         chosen["epochs"] = args.epochs
     with tempfile.TemporaryDirectory() as folder:

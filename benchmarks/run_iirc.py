@@ -30,7 +30,7 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.resolve import sort_settings
 
 
 def cifar_like(path: Path, width: int = 512) -> Path:
@@ -58,8 +58,8 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=22)
     args = parser.parse_args()
     speed = rate()
-    chosen = parse_settings([], [args.learner], "iirc").learners[args.learner]
-    chosen["stop"] |= {"epochs": args.epochs, "first_epochs": 2 * args.epochs}
+    chosen = sort_settings({}, [args.learner], "iirc").of(args.learner)
+    chosen |= {"stop.epochs": args.epochs, "stop.first_epochs": 2 * args.epochs}
     peaks: list[str] = []
 
     def progress(line: str) -> None:

@@ -30,7 +30,7 @@ from embedbench.runs.class_registry import learner_class
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.resolve import sort_settings
 
 LEARNERS = ("mlp", "ewc", "pathnet", "geppnet", "geppnet-stm", "fel")
 DATA = {"clustered": 0.3, "random": 10.0}
@@ -67,8 +67,8 @@ def operations(learner: Any, stream: Stream, logs: list[SessionLog]) -> float:
 
 def timed(path: Path, learner: str, protocol: str, speed: float) -> tuple[float, float, float, str]:
     """One run: seconds, their floor, final accuracy and the novelty of later sessions."""
-    settings = parse_settings([], [learner], "kemker")
-    chosen: dict[str, Any] = settings.learners.get(learner, {})
+    settings = sort_settings({}, [learner], "kemker")
+    chosen: dict[str, Any] = settings.of(learner)
     if learner == "fel":
         chosen = {**chosen, "fel_units": 1200}
     stream = build_stream(path, protocol, **settings.protocol)

@@ -41,7 +41,9 @@ from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
-from embedbench.studies import set_options
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 
 LR, BATCH = 8e-4, 256
 SEED = 0
@@ -158,15 +160,16 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
             Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
         )  # a new path, so that no stored run is reused
         link.symlink_to(path.resolve())
-        chosen = set_options.Settings(
-            protocol={"sessions": plan.sessions},
-            learners={"mlp": {"stop": asdict(plan.stop)}},
-            references=0,
+        study = Study(
+            files=((str(link),),),
+            protocols=("permutation",),
+            learners=("mlp",),
+            seeds=(SEED,),
+            set=parse_settings([f"protocol.sessions={plan.sessions}", "references=0"]),
         )
-        (cell,) = set_options.plan(
-            [str(link)], "permutation", ["mlp"], [SEED], settings=chosen, device="cpu"
-        )
-        task = StreamCache().task(cell, link.with_suffix(".runs"))
+        (spec,) = resolve(study)
+        spec = spec.with_settings(stop=asdict(plan.stop))
+        task = StreamCache().task(spec, link.with_suffix(".runs"))
         execute(task, torch.get_num_threads())
 
     def theirs() -> None:

@@ -24,6 +24,7 @@ from embedbench.config.declared_settings import make
 from embedbench.files.import_export import import_file
 from embedbench.runs import class_registry
 from embedbench.scores.metrics import all_metrics
+from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,10 +93,10 @@ def test_settings_are_accepted(item: str) -> None:
     name = item.partition(".")[0]
     if name in class_registry.learner_names():
         trunk = [f"{name}.trunk=resnet8"] if ".images." in item else []
-        values = parse_settings([item, *trunk], [name], None).learners[name]
+        values = sort_settings(parse_settings([item, *trunk]), [name]).learners[name]
         make(class_registry.learner_class(name), values, name=name)
     elif name == "protocol":
-        values = parse_settings([item], [], None).protocol
+        values = sort_settings(parse_settings([item]), []).protocol
         fields = {
             field.name
             for protocol in class_registry.protocol_names()

@@ -21,8 +21,9 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.presets import preset
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.single_run_command import split_key
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 from embedbench.system.cpu import cores
 from embedbench.system.determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
@@ -96,18 +97,24 @@ def league(bench: Bench) -> list[Figure]:
         path = bench.scratch / "emoji.h5"
         if not path.exists():
             extract("demo", path, device=bench.device, notify=lambda sentence: None)
-        every = list(dict.fromkeys(split_key(key)[0] for key in preset("league")))
+        every = list(dict.fromkeys(key.target for key in preset("league")))
         learners = [name for name in every if name not in ("offline", *ALIASES)]
         learners += [name for name in ("ncm", "fecam", "ranpac", "slda") if name not in every]
         settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]
         jobs = {"cpu": cores(), "card": 4}
-    parsed = parse_settings(settings, learners, "league")
+    study = Study(
+        files=((str(path),),),
+        protocols=("incremental-class",),
+        learners=tuple(learners),
+        preset="league",
+        set=parse_settings(settings),
+    )
     records: dict[str, dict[str, RunRecord]] = {}
     for side, device in (("cpu", "cpu"), ("card", bench.device)):
-        planned = plan([str(path)], "incremental-class", learners, [0], settings=parsed,
-                       device=device)  # fmt: skip
         outcome = run_grid(
-            planned, bench.scratch / f"league-{side}", engine=Engine(f"local:{jobs[side]}")
+            resolve(study, device=device),
+            bench.scratch / f"league-{side}",
+            engine=Engine(f"local:{jobs[side]}"),
         )
         if outcome.failed:
             cell, why = outcome.failed[0]
@@ -139,9 +146,14 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     settings = [f"protocol.sessions={work.sessions}", "mlp.stop.rule=epochs",
                 f"mlp.stop.epochs={work.epochs}", "offline.mlp.stop.rule=epochs",
                 "offline.mlp.stop.epochs=1"]  # fmt: skip
-    parsed = parse_settings(settings, ["mlp"], None)
-    planned = plan([str(mnist(bench.scratch, bench.toy))], "permutation", ["mlp"], range(n),
-                   settings=parsed, device=bench.device)  # fmt: skip
+    study = Study(
+        files=((str(mnist(bench.scratch, bench.toy)),),),
+        protocols=("permutation",),
+        learners=("mlp",),
+        seeds=tuple(range(n)),
+        set=parse_settings(settings),
+    )
+    planned = resolve(study, device=bench.device)
     out = bench.scratch / f"cells-{n}"
     references = [run for cell in planned for part in cell.offline_runs(1) for run in part]
     run_grid([*references, *(cell.chance_run() for cell in planned)], out)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
+from embedbench.studies.resolve import grids, resolve
 from embedbench.studies.study_file import read_study
-from embedbench.studies.study_runs import parts
 
 from .rows import Row
 
@@ -23,27 +25,14 @@ def estimate(path: Path, rows: Sequence[Row]) -> tuple[int, int, float]:
     """
     study = read_study(path)
     cells, trials, seconds = 0, 0, 0.0
-    for part in parts(study):
-        counted: dict[str, int] = {}
-        for cell in part.cells():
-            counted[cell.learner.name] = counted.get(cell.learner.name, 0) + 1
-        values = {k: math.prod(map(len, v.values())) for k, v in _searched(part.tune).items()}
-        for learner, n in counted.items():
-            each = _mean(rows, learner, Path(part.files[0]).stem, part.protocol)
-            share = min(1.0, (study.tune_sessions or 3) / _sessions(rows, part.protocol))
-            cells, trials = cells + n, trials + values.get(learner, 0)
-            seconds += each * (n + share * values.get(learner, 0))
+    searched = {k: math.prod(map(len, v.values())) for k, v in grids(study, study.tune).items()}
+    for (files, protocol), runs in groupby(resolve(study), lambda r: (r.files, r.protocol)):
+        for learner, n in Counter(run.learner.name for run in runs).items():
+            each = _mean(rows, learner, Path(files[0]).stem, protocol.name)
+            share = min(1.0, (study.tune_sessions or 3) / _sessions(rows, protocol.name))
+            cells, trials = cells + n, trials + searched.get(learner, 0)
+            seconds += each * (n + share * searched.get(learner, 0))
     return cells, trials, seconds / 3600
-
-
-def _searched(items: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Learner → setting → values, of items such as `er.lr=0.1,0.2`."""
-    result: dict[str, dict[str, list[str]]] = {}
-    for item in items:
-        key, _, values = item.partition("=")
-        learner, _, setting = key.partition(".")
-        result.setdefault(learner, {})[setting] = values.split(",")
-    return result
 
 
 def _mean(rows: Sequence[Row], learner: str, file: str, protocol: str) -> float:

@@ -20,7 +20,9 @@ from embedbench.reports.loaded_run import Run
 from embedbench.reports.trackers import Tracker, make_tracker, track
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.studies.set_options import Settings, plan
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 
 from .demand import CheckFailed, applies_where, demand
 from .small_files import WIDTH, small_file
@@ -200,7 +202,10 @@ def it_ends(name: str) -> None:
 # The checks for trackers: small finished runs are replayed to one.
 
 
-BRIEF = {"units": 4, "stop": {"rule": "epochs", "epochs": 1}}
+SETTINGS = (
+    *("protocol.base=3", "offline.mlp.units=4"),
+    *("offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"),
+)
 
 
 @dataclass(frozen=True)
@@ -218,10 +223,14 @@ class TrackerSubject:
     @cached_property
     def runs(self) -> Path:
         """Two finished runs, with their references."""
-        settings = Settings(protocol={"base": 3}, learners={"offline": {"mlp": BRIEF}})
-        file = str(small_file("plain", WIDTH).path)
-        specs = plan([file], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
-        run_grid(specs, self.folder / "runs")
+        study = Study(
+            files=((str(small_file("plain", WIDTH).path),),),
+            protocols=("incremental-class",),
+            learners=("ncm",),
+            seeds=(0, 1),
+            set=parse_settings(SETTINGS),
+        )
+        run_grid(resolve(study), self.folder / "runs")
         return self.folder / "runs"
 
     def target(self, name: str) -> str:

@@ -16,8 +16,9 @@ from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import print_report
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.single_run_command import start_of_command
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 from embedbench.text.terminal import fit_width, terminal_width
 
 from .progress import bar
@@ -132,15 +133,14 @@ def unpack(images: Path) -> int:
 
 
 def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet: bool) -> None:
-    cells = plan(
-        [str(file)],
-        protocol,
-        LEARNERS,
-        SEEDS,
-        settings=parse_settings((*settings, *SETTINGS), LEARNERS, None),
-        device="cpu",
-        command=start_of_command([file], protocol, runs),
+    study = Study(
+        files=((str(file),),),
+        protocols=(protocol,),
+        learners=LEARNERS,
+        seeds=SEEDS,
+        set=parse_settings((*settings, *SETTINGS)),
     )
+    cells = resolve(study, out=runs)
     with bar("cells", quiet) as advance:
         grid_scheduler.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 

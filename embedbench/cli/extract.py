@@ -10,7 +10,7 @@ import typer
 from embedbench.files.user_metadata import UserMetadata
 from embedbench.system.cpu import MOST_THREADS
 
-from .file_options import Out, collect_metadata, samples, taking
+from .file_options import Out, collect_metadata, samples
 from .progress import bar
 from .shared_options import (
     Device,
@@ -23,6 +23,7 @@ from .shared_options import (
     chosen_engine,
     note,
     show,
+    taking,
 )
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable 
 def extract(
     source: Source,
     out: Out,
-    samples: dict[str, Any],
-    stated: UserMetadata,
     backbone: Backbone = None,
     weights: Weights = None,
     layers: Layers = "",
@@ -95,6 +94,9 @@ def extract(
     skip_bad: SkipBad = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
+    *,
+    samples: dict[str, Any],
+    stated: UserMetadata,
 ) -> None:
     """Write an embedding file of images, sounds or texts; with --backbone none, of the images."""
     from embedbench.files.output_path import check_target
@@ -136,7 +138,7 @@ def _workers(
     """The engine that computes the blocks, or None for this process alone; and the device."""
     if not (engine or resources or settings):
         return None, device
-    who = chosen_engine(engine, resources, settings, jobs=None, threads=threads or 1)
+    who = chosen_engine(engine, resources, settings, threads or 1)
     return who, chosen_device(device, who)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,37 +18,6 @@ ColumnList = Annotated[
     Path | None,
     typer.Option("--columns", help="A CSV file: sample_id and any of domain, group, time."),
 ]
-Command = Callable[..., None]
-
-
-def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Let a command take options as values that functions make of them.
-
-    Parameters
-    ----------
-    **makers : callable
-        By parameter of the command, the function whose parameters are the options behind it.
-    """
-
-    def changed(command: Command) -> Command:
-        listed = inspect.signature(command, eval_str=True).parameters.values()
-        of = {name: inspect.signature(m, eval_str=True).parameters for name, m in makers.items()}
-        added = [option for options in of.values() for option in options.values()]
-
-        @functools.wraps(command)
-        def run(**given: Any) -> None:
-            made = {
-                name: makers[name](**{option: given.pop(option) for option in options})
-                for name, options in of.items()
-            }
-            command(**given, **made)
-
-        kept = [parameter for parameter in listed if parameter.name not in makers]
-        by_name = [option.replace(kind=option.KEYWORD_ONLY) for option in (*kept, *added)]
-        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # typer reads it
-        return run
-
-    return changed
 
 
 def collect_metadata(

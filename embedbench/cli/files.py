@@ -16,8 +16,8 @@ from embedbench.text.table_export import pairs
 from . import completion
 from .extract import describe_file
 from .file_arguments import File, here, transfer_text
-from .file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, taking
-from .shared_options import Json, Overwrite, Quiet, check_free, note, show
+from .file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys
+from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
 from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ def import_command(
         Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
     ],
     out: Out,
-    column_keys: dict[str, str],
-    stated: UserMetadata,
     features: Annotated[
         str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
     ] = None,
@@ -56,6 +54,9 @@ def import_command(
     backbone: RawValues = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
+    *,
+    column_keys: dict[str, str],
+    stated: UserMetadata,
 ) -> None:
     """Make an embedding file from features in another format."""
     from embedbench.files.formats.audioset import selection_text

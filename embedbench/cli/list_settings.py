@@ -88,7 +88,9 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
             "such as embedbench list learners ewc"
         )
     if kind == "presets":
-        rows = [{"setting": key, "value": value} for key, value in presets.preset(name).items()]
+        rows = [
+            {"setting": str(key), "value": value} for key, value in presets.preset(name).items()
+        ]
         summary, about = presets.about(name)
         how = f"`run --preset {name}` has these settings; `--set` goes over them."
         return _data(kind, name, summary, about, how, rows)

@@ -85,11 +85,12 @@ def pretrain(
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
     from embedbench.config.seeds import Seeds
+    from embedbench.studies.resolve import sort_settings
     from embedbench.studies.set_options import parse_settings
 
-    given = parse_settings(items, [], None)
+    given = sort_settings(parse_settings(items), [])
     for name in (*given.common, *given.learners):
-        raise unknown("setting", name, ["protocol.…", "seeds.order"])
+        raise unknown("setting", str(name), ["protocol.…", "seeds.order"])
     return given.protocol, given.seeds.get("order", Seeds.of(seed).order)
 
 

@@ -24,6 +24,7 @@ from .shared_options import (
     Threads,
     chosen_device,
     chosen_engine,
+    engine_name,
     note,
     show,
 )
@@ -94,7 +95,7 @@ def reproduce(
 
     from embedbench.papers.paper import ReproduceRequest
 
-    who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
+    who = chosen_engine(engine_name(engine, jobs), resources, engine_set, threads)
     with bar("runs", quiet) as advance:
         asked = ReproduceRequest(
             out=place,

@@ -2,111 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
 import typer
 
 from embedbench.engines.task import pairs
 from embedbench.errors import UserError
 from embedbench.files.remote.uri import as_written
+from embedbench.studies.set_options import parse_lists, parse_settings
+from embedbench.studies.study import Study
+from embedbench.system.cpu import MOST_THREADS
 
-from .shared_options import check_free
-
-if TYPE_CHECKING:
-    from embedbench.studies.study import Study
-
-# Options that mean one key of a study each.
-SINGLE = (
-    *("preset", "trunk", "weights", "augment", "tune_sessions", "budget_mb"),
-    *("engine", "resources", "threads", "device"),
+from . import completion
+from .shared_options import (
+    DEVICE,
+    THREADS,
+    EngineName,
+    EngineSet,
+    Jobs,
+    ResourcesOf,
+    check_free,
+    engine_name,
+    finite,
 )
 
+Files = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="See: embedbench list protocols.", autocompletion=completion.of("protocols")),
+]
+Learner = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="One or more, with commas or repeated.", autocompletion=completion.of("learners")
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
+Seeds = Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")]
+Vary = Annotated[
+    str | None,
+    typer.Option(help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
+]
+StreamSettings = Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")]
+Order = Annotated[str | None, typer.Option(help="natural, random, size or a file.")]
+Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")]
+Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")]
+Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Settings by name, see embedbench list presets; or a file .toml.",
+        autocompletion=completion.of("presets"),
+    ),
+]
+Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
+TuneSessions = Annotated[
+    int | None,
+    typer.Option(help="Sessions whose validation data decide.", min=1, show_default="3"),
+]
+BudgetMb = Annotated[
+    float | None,
+    typer.Option(
+        help="Take as many exemplars as fit into this many MB.", min=0, max=1e9, callback=finite
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(metavar="STUDY", help="A study file; options go over what it says."),
+]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="The study file may name installed code.")
+]
+Threads = Annotated[
+    int | None, typer.Option(help=THREADS, min=1, max=MOST_THREADS, show_default="1")
+]
+Device = Annotated[str | None, typer.Option(help=DEVICE, show_default="auto")]
 
-def parse_study(ctx: typer.Context, **more: str) -> Study:
-    """The study of a command line: what `--config` says, and the options over it.
 
-    `more` are options that the command does not have.
-    """
-    from embedbench.studies.study import Study
+def study_options(
+    files: Files = None,
+    protocol: Protocol = None,
+    learner: Learner = None,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    vary: Vary = None,
+    settings: Settings = None,
+    order: Order = None,
+    trunk: Trunk = None,
+    weights: Weights = None,
+    augment: Augment = None,
+    preset: Preset = None,
+    tune: Tune = None,
+    tune_sessions: TuneSessions = None,
+    budget_mb: BudgetMb = None,
+    config: Config = None,
+    allow_code: AllowCode = False,
+    jobs: Jobs = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
+    threads: Threads = None,
+    device: Device = None,
+) -> Study:
+    """The study of a command line: what `--config` says, and the options over it."""
+    flags = Study(
+        files=_streams(files, learner),
+        protocols=_at_most_one(protocol),
+        learners=_names(",".join(learner or ())),
+        seeds=_seeds(seed, seeds),
+        orders=_at_most_one(order),
+        vary=_names(vary or ""),
+        preset=preset,
+        trunk=trunk,
+        weights=weights,
+        augment=augment,
+        tune_sessions=tune_sessions,
+        budget_mb=budget_mb,
+        engine=engine_name(engine, jobs),
+        resources=resources,
+        threads=threads,
+        device=device,
+        set=parse_settings(settings or ()),
+        tune=parse_lists(tune or ()),
+        engine_set=pairs("--engine-set", engine_set or ()),
+    )
+    if learner and not flags.learners:
+        raise UserError("--learner names no learner; give one or more, with commas")
+    return _checked(_base(config, allow_code).under(flags))
+
+
+def stream_options(
+    files: Files = None,
+    protocol: Protocol = None,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    settings: StreamSettings = None,
+    order: Order = None,
+    preset: Preset = None,
+) -> Study:
+    """The study of `embedbench show`: its learner is the simplest one, for none is run."""
+    return _checked(
+        Study(
+            files=_streams(files, None),
+            protocols=_at_most_one(protocol),
+            learners=("chance",),
+            seeds=_seeds(seed, seeds),
+            orders=_at_most_one(order),
+            preset=preset,
+            set=parse_settings(settings or ()),
+        )
+    )
+
+
+def save_study(study: Study, path: Path, overwrite: bool) -> None:
+    """Write a study file, after all of the study's runs are planned."""
+    from embedbench.storage.atomic_write import write_safely
+    from embedbench.studies.resolve import resolve, without_names_left_out
+    from embedbench.studies.study_file import study_text
+
+    check_free(path, overwrite)
+    resolve(study)
+    write_safely(path, study_text(without_names_left_out(study)))
+
+
+def _base(config: Path | None, allow_code: bool) -> Study:
+    """What the study file says; an empty study without one."""
     from embedbench.studies.study_file import read_study
-    from embedbench.studies.study_runs import parts
 
-    given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None} | more
-    if isinstance(given.get("learner"), list):
-        given["learner"] = ",".join(given["learner"])
-    if given.get("allow_code") and "config" not in given:
+    if config is not None:
+        return read_study(config, allow_code=allow_code)
+    if allow_code:
         raise UserError("--allow-code is for a study file; add --config STUDY, or leave it out")
-    study = Study()
-    if "config" in given:
-        study = read_study(given["config"], allow_code=bool(given.get("allow_code")))
-    study = study.under(_flags(given))
-    parts(study)  # refuses what lacks a file, a protocol or a learner
+    return Study()
+
+
+def _checked(study: Study) -> Study:
+    """The study, unless it lacks a file, a protocol or a learner."""
+    from embedbench.studies.resolve import check_study
+
+    check_study(study)
     return study
 
 
-def save(study: Study, path: Path, overwrite: bool) -> None:
-    """Write a study file, after all of the study's cells are planned."""
-    from embedbench.storage.atomic_write import write_safely
-    from embedbench.studies.study_file import study_text
-    from embedbench.studies.study_runs import alone, parts
+def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[str, ...], ...]:
+    """The one stream of the FILE arguments; none without any.
 
-    check_free(path, overwrite)
-    for part in parts(study):
-        part.cells()
-    write_safely(path, study_text(alone(study)))
-
-
-def _is_given(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _flags(given: Mapping[str, Any]) -> Study:
-    """The options alone as a study."""
-    from embedbench.studies.set_options import key_value
-    from embedbench.studies.study import Study
-
-    if "seed" in given and "seeds" in given:
-        raise UserError("give --seed or --seeds, not both")
-    values = {name: given[name] for name in SINGLE if name in given}
-    if "jobs" in given and "engine" not in given:
-        values["engine"] = f"local:{given['jobs']}"
-    if files := given.get("files"):
-        values["files"] = (tuple(map(as_written, files)),)
-        _check_words(values["files"][0], given.get("learner", ""))
-    for name, option in (("protocols", "protocol"), ("orders", "order")):
-        values[name] = (given[option],) if given.get(option) else ()
-    for name, option in (("learners", "learner"), ("vary", "vary")):
-        values[name] = _names(given.get(option, ""))
-    if "learner" in given and not values["learners"]:
-        raise UserError("--learner names no learner; give one or more, with commas")
-    if "seed" in given or "seeds" in given:
-        values["seeds"] = given.get("seeds", str(given.get("seed")))
-    values["set"] = dict(map(key_value, given.get("settings", ())))
-    values["tune"] = dict(_list(item) for item in given.get("tune", ()))
-    values["engine_set"] = pairs("--engine-set", given.get("engine_set", ()))
-    return Study(**values)
-
-
-def _check_words(files: Sequence[str], learner: str) -> None:
-    """Refuse `--learner ncm slda`, which makes a file of the second name."""
+    `--learner ncm slda`, which makes a file of the second name, is refused.
+    """
     from embedbench.runs.class_registry import learner_names
 
-    names = [f for f in files if not Path(f).exists() and f in learner_names()]
+    if not files:
+        return ()
+    names = [f for f in files if learner and not Path(f).exists() and f in learner_names()]
     if names:
-        listed = ",".join([learner, *names])
+        listed = ",".join([*(learner or ()), *names])
         raise UserError(f"--learner takes names with commas between them: --learner {listed}")
+    return (tuple(map(as_written, files)),)
 
 
-def _list(item: str) -> tuple[str, Sequence[str]]:
-    """The key and the values of `--tune key=value,value`."""
-    key, _, values = item.partition("=")
-    listed = tuple(v.strip() for v in values.split(",") if v.strip())
-    if not key or not listed:
-        raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
-    return key, listed
+def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
+    """The seeds that one of two options gives; none if neither is given."""
+    from embedbench.config.seeds import parse_seeds
+
+    if seed is not None and seeds is not None:
+        raise UserError("give --seed or --seeds, not both")
+    text = seeds if seed is None else str(seed)
+    return () if text is None else tuple(parse_seeds(text))
+
+
+def _at_most_one(name: str | None) -> tuple[str, ...]:
+    return (name,) if name else ()
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import math
 import sys
@@ -17,6 +19,7 @@ from embedbench.errors import UserError, printable
 from embedbench.system.cpu import MOST_THREADS
 from embedbench.text.terminal import fit_width, terminal_width
 
+Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
@@ -51,11 +54,40 @@ EngineSet = Annotated[
     list[str] | None,
     typer.Option("--engine-set", help="Settings of the engine: partition=gpu,time=4h."),
 ]
-Threads = Annotated[
-    int,
-    typer.Option(help="Threads of one run; they decide the last bits.", min=1, max=MOST_THREADS),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+THREADS = "Threads of one run; they decide the last bits."
+Threads = Annotated[int, typer.Option(help=THREADS, min=1, max=MOST_THREADS)]
+DEVICE = "auto, cpu, cuda or cuda:N."
+Device = Annotated[str, typer.Option(help=DEVICE)]
+
+
+def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Let a command take options as values that functions make of them.
+
+    Parameters
+    ----------
+    **makers : callable
+        By parameter of the command, the function whose parameters are the options behind it. They
+        stand in the help where the command has the parameter.
+    """
+
+    def changed(command: Command) -> Command:
+        of = {name: inspect.signature(m, eval_str=True).parameters for name, m in makers.items()}
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            made = {
+                name: makers[name](**{option: given.pop(option) for option in options})
+                for name, options in of.items()
+            }
+            command(**given, **made)
+
+        listed = inspect.signature(command, eval_str=True).parameters
+        options = [o for name, p in listed.items() for o in of.get(name, {name: p}).values()]
+        by_name = [option.replace(kind=option.KEYWORD_ONLY) for option in options]
+        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # typer reads it
+        return run
+
+    return changed
 
 
 def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
@@ -63,20 +95,20 @@ def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
     print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
 
 
-def chosen_engine(
-    name: str | None,
-    resources: str | None,
-    settings: list[str] | None,
-    *,
-    jobs: int | None,
-    threads: int,
-) -> Engine:
-    """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
+def engine_name(name: str | None, jobs: int | None) -> str | None:
+    """The engine that `--engine` or `--jobs` names; None if neither is given."""
     short = None if jobs is None else f"local:{jobs}"
     if short and name not in (None, short):
         raise UserError(f"--jobs {jobs} is short for --engine {short}: give one of them")
+    return name or short
+
+
+def chosen_engine(
+    name: str | None, resources: str | None, settings: list[str] | None, threads: int
+) -> Engine:
+    """The engine of a name, or `local`; a run takes as many cores as `--threads`."""
     needs = Resources.parse(resources or "", cpus=threads)
-    return Engine.parse(name or short or "local", needs, settings or [])
+    return Engine.parse(name or "local", needs, settings or [])
 
 
 def note(sentence: str) -> None:

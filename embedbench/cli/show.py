@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.errors import UserError
+from embedbench.studies.study import Study
 from embedbench.text.table_export import records
 from embedbench.text.terminal import line, new_table
 
 from .file_arguments import fixed_study
-from .run import Files, Order, Preset, Protocol, Seed, Seeds
-from .shared_options import Json, Overwrite, Quiet, check_free, note
+from .run_options import stream_options
+from .shared_options import Json, Overwrite, Quiet, check_free, note, taking
 from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
@@ -32,19 +33,12 @@ Picture = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")]
 
 
 @with_tables
+@taking(study=stream_options)
 def show(
-    ctx: typer.Context,
-    files: Files = None,
-    protocol: Protocol = None,
-    seed: Seed = None,
-    seeds: Seeds = None,
-    settings: Settings = None,
-    order: Order = None,
-    preset: Preset = None,
+    study: Study,
     export: Export = None,
     features: Annotated[
         bool, typer.Option("--features", help="With --export: features too, scaled as for run.")
@@ -56,15 +50,11 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.runs.run_task import StreamCache
-    from embedbench.studies.study_runs import parts
-
-    # CODEMOD
-    from .run_options import parse_study
+    from embedbench.studies.resolve import resolve
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    study = fixed_study(parse_study(ctx, learner="chance"), (), quiet)
-    cells = [cell for part in parts(study) for cell in part.cells(out="RUNS")]
+    cells = resolve(fixed_study(study, (), quiet), out="RUNS")
     _check_picture(out, len(cells), overwrite)
     places = [_place(export, cell.seed, len(cells)) for cell in cells] if export else []
     for place in places:

@@ -17,8 +17,6 @@ import typing
 from collections.abc import Iterator
 from typing import Any, Self, cast
 
-import numpy as np
-
 from embedbench.errors import UserError, short
 
 # Metadata of a dataclass's field.
@@ -33,6 +31,7 @@ _PART = r"""(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"
 _LONG_KEY = re.compile(rf"(?:{_PART}\.[ \t]*+){{{PARTS}}}", re.ASCII)
 
 _UNIONS = (typing.Union, types.UnionType)
+_JSON = (str, bool, int, types.NoneType)
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a text"),
     bool: ((bool,), "true or false"),
@@ -137,13 +136,18 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return plain JSON values: dataclasses to objects, arrays to lists, NaN to null.
 
-    >>> plain({"a": (1, float("nan")), "b": np.arange(2), "c": math.inf})
+    >>> import numpy
+    >>> plain({"a": (1, float("nan")), "b": numpy.arange(2), "c": math.inf})
     {'a': [1, None], 'b': [0, 1], 'c': 'inf'}
     """
+    if type(value) in _JSON:
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(float(value))
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
+    import numpy as np  # `--help` needs none
+
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, list | tuple):

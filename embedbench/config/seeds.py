@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from embedbench.errors import UserError, short, unknown
 
@@ -51,6 +50,8 @@ class Seeds:
             if name not in names:
                 raise unknown("seed", name, names)
         check_seed(seed, "the seed")
+        import numpy as np  # `--help` needs none
+
         drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
         return cls(**{n: fixed.get(n, int(v)) for n, v in zip(names, drawn, strict=True)})
 
@@ -111,6 +112,19 @@ def parse_seeds(text: str) -> list[int]:
     if not seeds:
         raise UserError(f"--seeds {text!r} names no seed; give the lower number first")
     return sorted(set(seeds))
+
+
+def format_seeds(seeds: Sequence[int]) -> str:
+    """Write seeds in ascending order as `parse_seeds` reads them.
+
+    >>> format_seeds([0, 1, 2, 7])
+    '0-2,7'
+    """
+    parts = []
+    for _, run in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        first, *others = (seed for _, seed in run)
+        parts.append(f"{first}-{others[-1]}" if others else str(first))
+    return ",".join(parts)
 
 
 def is_number(text: str) -> bool:

@@ -21,8 +21,9 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.single_run_command import start_of_command
+from embedbench.studies.resolve import resolve, sort_settings
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
 from embedbench.system.callback_types import Notify, StageProgress
 
 
@@ -98,21 +99,21 @@ class PaperRuns:
         preset: str | None = None,
     ) -> list[RunSpec]:
         """Return one spec per seed; user settings override `items`, and `fixed` overrides both."""
-        names = [str(f) for f in files]
-        return plan(
-            names,
-            protocol,
-            [learner],
-            self.seeds,
-            settings=parse_settings([*items, *self.items, *fixed], self.known, preset),
-            device=self.device,
-            command=start_of_command(names, protocol, self.out / "runs", preset, self.threads),
-            among=self.known,
+        study = Study(
+            files=(tuple(map(str, files)),),
+            protocols=(protocol,),
+            learners=(learner,),
+            other_learners=tuple(self.known),
+            seeds=tuple(self.seeds),
+            preset=preset,
+            threads=self.threads,
+            set=parse_settings([*items, *self.items, *fixed]),
         )
+        return resolve(study, out=self.out / "runs", device=self.device)
 
     def sessions_asked(self, protocol: str) -> int:
         """Return the user's setting of `protocol.sessions`; 0 if there is none."""
-        given = parse_settings(self.items, self.known, None).protocol
+        given = sort_settings(parse_settings(self.items), self.known).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
     def run(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from embedbench.config.declared_settings import identity
+from embedbench.config.declared_settings import identity, make
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
@@ -50,6 +51,17 @@ class Spec(Generic[T]):
     def fresh(self) -> T:
         """A copy of the learner or protocol, which may be started."""
         return copy.deepcopy(self.settings)
+
+    def with_settings(self, **settings: Any) -> Spec[T]:
+        """The learner or protocol with other settings, by name; dots reach into nested ones.
+
+        Raises
+        ------
+        UserError
+            A name or a value is wrong.
+        """
+        start = self.settings
+        return Spec(self.name, make(type(start), settings, name=self.name, start=start))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spec):
@@ -122,6 +134,24 @@ class RunSpec:
         """Whether the learner gets a reference of the stream instead of its sessions."""
         return self.learner.settings.tags.offline
 
+    def with_settings(self, **settings: Any) -> RunSpec:
+        """The run with other settings of its learner, see `Spec`; its command has them, too."""
+        words = shlex.join(_set_words(self.learner.name, settings))
+        command = " ".join(filter(None, [self.command, words]))
+        return dataclasses.replace(
+            self, learner=self.learner.with_settings(**settings), command=command
+        )
+
+    def with_offline(self, **settings: Any) -> RunSpec:
+        """The run with other settings of the learner behind α_ideal, see `with_settings`."""
+        start, learner, end = self.command.partition(" --learner ")
+        words = shlex.join(_set_words(self.offline.name, settings))
+        return dataclasses.replace(
+            self,
+            offline=self.offline.with_settings(**settings),
+            command=f"{start} {words}{learner}{end}",
+        )
+
     def offline_runs(self, parts: int) -> list[list[RunSpec]]:
         """The runs behind α_ideal: one list per reference of the stream, one run per seed."""
         order = (("order", self.seeds.order),)
@@ -142,3 +172,7 @@ class RunSpec:
         seed = changes.get("seed", self.seed)
         command = f"{head} --learner {learner} --seed {seed}"
         return dataclasses.replace(self, learner=learner, tuning=None, command=command, **changes)
+
+
+def _set_words(learner: str, settings: dict[str, Any]) -> list[str]:
+    return [w for name, value in settings.items() for w in ("--set", f"{learner}.{name}={value}")]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.config.declared_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity, Memory
 from embedbench.learning.learner import Footprint
@@ -21,6 +20,7 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
 
 MEMORY = "memory"  # the field of learners that keep exemplars
+TOTAL = f"{MEMORY}.total"
 PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
 
 
@@ -106,29 +106,31 @@ def _held(cell: RunSpec, stream: Stream, total: int) -> Footprint:
     """The footprint after the whole stream with `total` exemplars."""
     from embedbench.runs.stream_runner import run_stream
 
-    start = cell.learner.settings
-    changes: dict[str, Any] = {f"{MEMORY}.total": total}
-    names = {f.name for f in dataclasses.fields(start)}
+    changes: dict[str, Any] = {TOTAL: total}
+    names = {f.name for f in dataclasses.fields(cell.learner.settings)}
     if "stop" in names:
         changes |= {"stop.rule": "epochs", "stop.epochs": 1}
     if "base_samples" in names:  # exemplars are smaller after the base than in it
         changes["base_samples"] = 1
-    learner = make(type(start), changes, name=cell.learner.name, start=start)
+    learner = cell.with_settings(**changes).learner.settings
     _, logs = run_stream(stream, learner, cell.seeds, cell.device)
     return Footprint(logs[-1].footprint)
 
 
-def budget_items(
-    cells: Sequence[RunSpec], megabytes: float | None, workshop: StreamCache | None = None
-) -> list[str]:
-    """`--set` items that keep each learner of a run within a budget; none without a budget."""
+def fit_budget(
+    runs: Sequence[RunSpec], megabytes: float | None, workshop: StreamCache | None = None
+) -> list[RunSpec]:
+    """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
     if megabytes is None:
-        return []
-    first = {cell.learner.name: cell for cell in reversed(cells)}
+        return list(runs)
+    first = {run.learner.name: run for run in reversed(runs)}
     totals = {
-        name: exemplars_within(cell, megabytes, workshop) for name, cell in sorted(first.items())
+        name: exemplars_within(run, megabytes, workshop) for name, run in sorted(first.items())
     }
-    return [f"{name}.{MEMORY}.total={n}" for name, n in totals.items() if n is not None]
+    return [
+        run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
+        for run in runs
+    ]
 
 
 def over_budget(places: Sequence[Path], megabytes: float | None) -> list[str]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .toml_options import flat, read_toml, toml_to_text
+from .set_options import Settings
+from .toml_options import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
@@ -40,8 +41,8 @@ def about(name: str) -> tuple[str, str]:
     return first, " ".join(filter(None, more))
 
 
-def preset(name: str | None) -> dict[str, str]:
-    """The settings of a preset, as `--set` takes them: key → value.
+def preset(name: str | None) -> Settings:
+    """The settings of a preset, as `--set` takes them.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ def preset(name: str | None) -> dict[str, str]:
     UserError
         There is no such preset, or its file is wrong.
     """
-    settings: dict[str, str] = {}
+    settings: Settings = {}
     for path in reversed(_files(name)):
-        settings |= _settings(path)
+        settings |= toml_settings(_table(path).get("set", {}), f"{path}: [set]")
     return settings
 
 
@@ -95,9 +96,3 @@ def _table(path: Path) -> dict[str, Any]:
 @cache
 def _shipped(name: str) -> dict[str, Any]:
     return read_toml(FOLDER / f"{name}{SUFFIX}")
-
-
-def _settings(path: Path) -> dict[str, str]:
-    where = f"{path}: [set]"
-    table = _table(path).get("set", {})
-    return {key: toml_to_text(value, f"{path}: {key}") for key, value in flat(table, where)}

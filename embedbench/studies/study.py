@@ -1,19 +1,13 @@
 """Studies: files × protocols × orders × learners × values of their grids × seeds.
 
-A command line is a study, and a study file is one, see `study_file`. `study_runs` makes its cells.
+A command line is a study, and a study file is one, see `study_file`. `resolve` makes its runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from embedbench.config.seeds import is_number
-from embedbench.errors import UserError, short
-from embedbench.runs.run_spec import RunSpec
-
-Table = dict[str, str]
-Lists = dict[str, tuple[str, ...]]
+from .set_options import Key, Lists, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +20,8 @@ class Study:
         The embedding files of each stream.
     protocols, learners, orders, vary : tuple of str
         Names; `orders` are values of `protocol.order`, `vary` are kinds of seed.
-    seeds : str or None
-        Such as "0-4"; None is 0.
+    seeds : tuple of int
+        One run of each learner a seed; empty is 0.
     preset : str or None
         The name or the file of a preset.
     trunk, weights, augment, engine, resources, device : str or None
@@ -36,22 +30,22 @@ class Study:
         The options of these names.
     budget_mb : float or None
         The option of this name.
-    set : dict of str to str
-        The items of `--set`. A protocol's name instead of `protocol` means this protocol alone.
-    tune, grid : dict of str to tuple of str
+    set : dict of Key to str
+        What `--set` gives. A protocol's name instead of `protocol` means this protocol alone.
+    tune, grid : dict of Key to tuple of str
         Values to choose from, and values that are all run.
     engine_set : dict of str to str
         Settings of the engine.
     other_learners, other_protocols : tuple of str
         Those of a study file that flags have left out; its settings may name them.
     flagged : frozenset of str
-        Keys that `--set` gives: no grid and no search of the file goes over them.
+        Keys that `--set` gives, as text: no grid and no search of the file goes over them.
     """
 
     files: tuple[tuple[str, ...], ...] = ()
     protocols: tuple[str, ...] = ()
     learners: tuple[str, ...] = ()
-    seeds: str | None = None
+    seeds: tuple[int, ...] = ()
     orders: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
     preset: str | None = None
@@ -64,10 +58,10 @@ class Study:
     resources: str | None = None
     threads: int | None = None
     device: str | None = None
-    set: Table = field(default_factory=dict)
+    set: Settings = field(default_factory=dict)
     tune: Lists = field(default_factory=dict)
     grid: Lists = field(default_factory=dict)
-    engine_set: Table = field(default_factory=dict)
+    engine_set: dict[str, str] = field(default_factory=dict)
     other_learners: tuple[str, ...] = ()
     other_protocols: tuple[str, ...] = ()
     flagged: frozenset[str] = frozenset()
@@ -80,31 +74,12 @@ class Study:
             changed[name] = {**getattr(self, name), **given[name]}
         if flags.engine is not None:  # another engine has other settings
             changed["engine_set"] = flags.engine_set
-        if "protocol.order" in flags.set:
+        if Key("protocol", "order") in flags.set:
             changed["orders"] = flags.orders
         new = replace(self, **changed)
         return replace(
             new,
             other_learners=tuple(n for n in self.learners if n not in new.learners),
             other_protocols=tuple(n for n in self.protocols if n not in new.protocols),
-            flagged=frozenset({*flags.set} - {*flags.tune}),
+            flagged=frozenset(map(str, {*flags.set} - {*flags.tune})),
         )
-
-
-def take_shard(cells: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
-    """The cells of one shard: "3/64" has the third cell of every 64; None has all.
-
-    Raises
-    ------
-    UserError
-        The shard is no I/N with 1 ≤ I ≤ N.
-    """
-    if shard is None:
-        return list(cells)
-    index, slash, number = shard.partition("/")
-    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
-        raise UserError(
-            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
-            f"{short(shard)}"
-        )
-    return list(cells)[int(index) - 1 :: int(number)]

@@ -14,12 +14,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.seeds import is_number
+from embedbench.config.seeds import format_seeds, is_number, parse_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.system.cpu import MOST_THREADS
 
+from .set_options import Key, Lists
 from .study import Study
-from .toml_options import flat, read_toml, toml_to_text, toml_to_texts, write_toml
+from .toml_options import (
+    flat_table,
+    read_toml,
+    toml_settings,
+    toml_to_text,
+    toml_to_texts,
+    write_toml,
+)
 
 UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
 KEYS = tuple(f.name for f in fields(Study) if f.name not in UNWRITTEN)
@@ -73,6 +81,10 @@ def study_text(study: Study) -> str:
         value = getattr(study, name)
         if name == "files":
             value = [one[0] if len(one) == 1 else one for one in value]
+        elif name == "seeds" and value:
+            value = format_seeds(value)
+        elif name == "engine_set":
+            value = {Key.parse(key): one for key, one in value.items()}
         elif isinstance(value, int | float):
             value = f"{value:.17g}" if isinstance(value, float) else str(value)
         if value not in (None, (), [], {}):
@@ -100,17 +112,17 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def _seeds(value: Any, where: str) -> str:
-    return ",".join(toml_to_texts(value, where))
+def _seeds(value: Any, where: str) -> tuple[int, ...]:
+    return tuple(parse_seeds(",".join(toml_to_texts(value, where))))
 
 
 def _table(value: Any, where: str) -> dict[str, str]:
-    return {k: toml_to_text(v, f"{where}.{k}") for k, v in flat(value, where)}
+    return {str(key): text for key, text in toml_settings(value, where).items()}
 
 
-def _lists(value: Any, where: str) -> dict[str, tuple[str, ...]]:
+def _lists(value: Any, where: str) -> Lists:
     """Lists of values by key."""
-    lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat(value, where)}
+    lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat_table(value, where)}
     for key, values in lists.items():
         if not values or any("," in v or not v.strip() for v in values):
             raise UserError(f"{where}.{key} must list values without commas, got {short(values)}")
@@ -148,7 +160,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),
     "budget_mb": _megabytes,
-    "set": _table,
+    "set": toml_settings,
     "engine_set": _table,
     "tune": _lists,
     "grid": _lists,

@@ -15,7 +15,7 @@ from embedbench.config.json_types import parse_toml
 from embedbench.errors import UserError, short
 from embedbench.storage.atomic_write import read_text
 
-from .single_run_command import split_key
+from .set_options import Key, Settings
 
 MOST = 2**20  # bytes of a study file
 DEEPEST = 20  # levels of nested tables
@@ -63,7 +63,7 @@ def toml_to_texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(toml_to_text(one, where) for one in listed)
 
 
-def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
+def flat_table(table: Any, where: str) -> Iterator[tuple[Key, Any]]:
     """Yield keys with dots and their values from nested tables.
 
     A first key with commas, `"ewc,mlp"`, means each of these names.
@@ -75,7 +75,7 @@ def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
 
     Examples
     --------
-    >>> list(flat({"a,b.c": {"d": "1"}}, "here"))
+    >>> [(str(key), value) for key, value in flat_table({"a,b.c": {"d": "1"}}, "here")]
     [('a.d', '1'), ('b.c.d', '1')]
     """
     if not isinstance(table, dict):
@@ -86,10 +86,15 @@ def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
         for name in first.split(",")
         for pair in _flat(name.strip(), value, where, DEEPEST)
     )
-    for number, pair in enumerate(pairs):
+    for number, (key, value) in enumerate(pairs):
         if number == MOST_KEYS:
             raise UserError(f"{where} has more than {MOST_KEYS:,} keys; cut it into several files")
-        yield pair
+        yield Key.parse(key), value
+
+
+def toml_settings(table: Any, where: str) -> Settings:
+    """The settings of a table, as `--set` takes them."""
+    return {key: toml_to_text(value, f"{where}.{key}") for key, value in flat_table(table, where)}
 
 
 def _flat(key: str, value: Any, where: str, levels: int) -> Iterator[tuple[str, Any]]:
@@ -105,9 +110,10 @@ def _flat(key: str, value: Any, where: str, levels: int) -> Iterator[tuple[str, 
 
 
 def write_toml(values: Mapping[str, Any]) -> str:
-    """TOML of texts, lists of texts (or of such lists), and tables of these.
+    """TOML of texts, lists of texts (or of such lists), and tables of these by `Key`.
 
-    >>> print(write_toml({"seeds": "0-2", "set": {"ewc.lam": "1e2", "my.mod:Mine.on": "true"}}))
+    >>> table = {Key("ewc", "lam"): "1e2", Key("my.mod:Mine", "on"): "true"}
+    >>> print(write_toml({"seeds": "0-2", "set": table}))
     seeds = "0-2"
     <BLANKLINE>
     [set]
@@ -124,13 +130,12 @@ def write_toml(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _key(key: str, table: Mapping[str, Any]) -> str:
+def _key(key: Key, table: Mapping[Key, Any]) -> str:
     """A key with dots; the dots of `package.module:Name` do not divide it."""
-    if any(other.startswith(f"{key}.") or key.startswith(f"{other}.") for other in table):
-        return _quoted(key)  # TOML has no key that is both a value and a table
-    head, dot, rest = split_key(key)
-    first = head if ":" in head else key.partition(".")[0]
-    parts = [first, *(rest.split(".") if dot else [])]
+    text = str(key)
+    if any(o.startswith(f"{text}.") or text.startswith(f"{o}.") for o in map(str, table)):
+        return _quoted(text)  # TOML has no key that is both a value and a table
+    parts = [key.head, *(key.name.split(".") if key.name else [])]
     return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in parts)
 
 

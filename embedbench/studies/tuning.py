@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, isnan
+from math import inf, isclose, isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedbench.arrays import digest
-from embedbench.config.declared_settings import make
 from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
-from embedbench.errors import UserError, unknown
-from embedbench.runs.class_registry import learner_class
-from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.errors import UserError
+from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, write_safely
@@ -28,42 +26,9 @@ from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu import limit_threads
 
-from .single_run_command import split_key
-from .tuned_settings import outcome
+from .resolve import Grid
 
-Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
-
-
-def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Read `--tune` items: learner → its grid.
-
-    Parameters
-    ----------
-    items : sequence of str
-        Such as "mlp.lr=0.1,0.01"; without a learner's name, for every learner that has the setting.
-    learners : sequence of str
-        The learners of the run.
-
-    Raises
-    ------
-    UserError
-        An item names no values, or a setting that no learner of the run has.
-    """
-    grids: dict[str, dict[str, list[str]]] = {}
-    for item in items:
-        key, equals, values = item.partition("=")
-        listed = [v.strip() for v in values.split(",") if v.strip()]
-        if not equals or not listed:
-            raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
-        head, _, rest = split_key(key)
-        named = [name for name in learners if name == head and rest]
-        field = head.replace("-", "_")
-        chosen = named or [n for n in learners if field in learner_class(n).__dataclass_fields__]
-        if not chosen:
-            raise unknown("setting to tune", key, [f"{n}.…" for n in learners])
-        for name in chosen:
-            grids.setdefault(name, {})[rest if named else key] = listed
-    return grids
+FEW = 200  # validation samples: one answer is half a point or more
 
 
 def trial_stream(stream: Stream, sessions: int) -> Stream:
@@ -91,7 +56,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
                     f"--tune-sessions {i}"
                 )
             raise UserError(f"session {i} has no validation data to tune on; {remedy}")
-    held = [dataclasses.replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
+    held = [replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
     sets = tuple(held) or tuple(
         EvalSet(
             x=s.val_x,
@@ -103,7 +68,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
         )
         for s, e in zip(kept, stream.eval_sets, strict=False)
     )
-    return dataclasses.replace(
+    return replace(
         stream, sessions=kept, eval_sets=sets, recipe=f"{stream.recipe} trial {sessions}", alone=()
     )
 
@@ -132,7 +97,7 @@ def trial_score(cell: RunSpec, sessions: int, threads: int, workshop: StreamCach
     return float(np.mean(main_matrix(predictions).pooled))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Log(JsonRecord):
     """The log of a search, as `tune` returns it."""
 
@@ -190,7 +155,7 @@ def tune(
         accuracy of each trial) and "chosen" (settings).
     """
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
-    cells = [_with(cell, settings) for settings in candidates]
+    cells = [cell.with_settings(**settings) for settings in candidates]
     place = (workshop or StreamCache()).run_dir(cell, root).relative_to(root)
     key = digest(str(place), json.dumps(dict(grid)), sessions)
     path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
@@ -239,8 +204,8 @@ def _scores(
 
 
 def search(
-    cells: Sequence[RunSpec],
-    items: Sequence[str],
+    runs: Sequence[RunSpec],
+    grids: Mapping[str, Grid],
     root: Path,
     *,
     sessions: int,
@@ -249,37 +214,141 @@ def search(
     progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
     workshop: StreamCache | None = None,
-) -> list[dict[str, Any]]:
-    """Run `tune` for each learner, on its first seed; return one log per learner.
+) -> list[RunSpec]:
+    """Run `tune` for each learner, on its first run; the runs with what was chosen, and its log.
 
     Parameters
     ----------
-    cells : sequence of Cell
-        All cells of the run, those of the first seed first.
-    items : sequence of str
-        The `--tune` items.
+    runs : sequence of RunSpec
+        All runs on a stream, those of the first seed first.
+    grids : mapping
+        Learner → the values to try, by setting.
     root : Path
         The directory of all runs.
     sessions, engine, threads : int, Engine, int
         The same as in `tune`.
-    progress, notify, workshop : callable, callable, Workshop or None
+    progress, notify, workshop : callable, callable, StreamCache or None
         The same as in `tune`.
     """
-    first = {cell.learner.name: cell for cell in reversed(cells)}
-    grids = parse_grid(items, list(reversed(first)))
+    first = {run.learner.name: run for run in reversed(runs)}
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
     shop = workshop or StreamCache()
     how |= {"progress": progress, "notify": notify, "workshop": shop}
-    logs = []
+    logs: dict[str, dict[str, Any]] = {}
     for name, grid in grids.items():
         trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made
-        logs.append(tune(first[name], grid, root, **how))
-        notify(outcome(logs[-1], trial))
-    return logs
+        logs[name] = tune(first[name], grid, root, **how)
+        notify(outcome(logs[name], trial))
+    return [_with_chosen(run, logs) for run in runs]
 
 
-def _with(cell: RunSpec, settings: Mapping[str, str]) -> RunSpec:
-    """The cell with other settings of its learner; a wrong name or value raises an error here."""
-    learner, start = cell.learner, cell.learner.settings
-    made = make(type(start), dict(settings), name=learner.name, start=start)
-    return dataclasses.replace(cell, learner=Spec(learner.name, made))
+def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec:
+    """A run with the settings that were chosen for its learner and for its offline reference."""
+    if "offline" in logs:
+        run = run.with_offline(**logs["offline"]["chosen"])
+    log = logs.get(run.learner.name)
+    return replace(run.with_settings(**log["chosen"]), tuning=dict(log)) if log else run
+
+
+# What is said of a search.
+
+
+class _Trial(NamedTuple):
+    """The settings of a trial, and its score; -inf where that is undefined."""
+
+    settings: Mapping[str, str]
+    score: float
+
+    @property
+    def text(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
+
+    @property
+    def value(self) -> str:
+        """The values alone, without a space."""
+        return ",".join(self.settings.values())
+
+    @property
+    def percent(self) -> str:
+        return "–" if self.score == -inf else f"{100 * self.score:.1f}"
+
+    def is_equal(self, other: _Trial) -> bool:
+        """Whether two trials have the same score, up to rounding."""
+        return isclose(self.score, other.score, rel_tol=1e-12)
+
+
+def outcome(log: Mapping[str, Any], trial: Stream) -> str:
+    """What a search chose, by which score; what every trial scored; and what that leaves open.
+
+    Parameters
+    ----------
+    log : mapping
+        What `tune` returns.
+    trial : Stream
+        The stream of the trials, as `trial_stream` makes it.
+    """
+    trials = [_trial(t) for t in log["tried"]]
+    best = next(t for t in trials if t.settings == log["chosen"])
+    n = len(trial.sessions)
+    samples = sum(len(e.x) for e in trial.eval_sets[:n])
+    score = "pw-JS" if trial.spec.multilabel else "accuracy"
+    head = (
+        f"tuned {log['learner']} on seed {log['seed']}: {best.text}, by average incremental "
+        f"{score} on {samples} validation samples of {'1 session' if n == 1 else f'{n} sessions'}"
+    )
+    doubts = _doubts(trials, best, 1 / samples)
+    if samples < FEW:
+        other = f"--seed {log['seed'] + 1} with another --out"
+        doubts.append(f"few samples decide little: see whether {other} chooses the same")
+    names = ",".join(best.settings)
+    scores = " · ".join(f"{t.value}→{t.percent}" for t in trials)
+    return "\n".join([head, f"  {names} → %: {scores}", *(f"  {d}" for d in doubts)])
+
+
+def _trial(tried: Mapping[str, Any]) -> _Trial:
+    score = tried.get("average_incremental_accuracy")
+    if not isinstance(score, float | int) or isnan(score):
+        score = -inf
+    return _Trial(tried["settings"], score)
+
+
+def _doubts(trials: Sequence[_Trial], best: _Trial, answer: float) -> list[str]:
+    """Sentences on what the scores leave open; one sample makes about `answer` of a score."""
+    equal = [t for t in trials if t.is_equal(best)]
+    if len(equal) == len(trials) > 1:
+        what = "values" if len(best.settings) == 1 else "combinations"
+        scored = "have no score" if best.score == -inf else f"scored {best.percent} %"
+        return [
+            f"all {len(trials)} {what} {scored}: nothing was decided, and the first is used; try "
+            "values far beyond these, or more sessions (--tune-sessions)"
+        ]
+    doubts = []
+    if len(equal) > 1:
+        *first, last = (t.value for t in equal)
+        doubts.append(f"{', '.join(first)} and {last} scored the same, and {best.value} is used")
+    near = [t.value for t in trials if t not in equal and best.score - t.score <= answer]
+    if near:
+        who = f"{', '.join(near)} {'is' if len(near) == 1 else 'are'}"
+        doubts.append(f"{who} within one answer of the best ({100 * answer:.1f} points)")
+    edge = [f"{k}={v}" for k, v in best.settings.items() if _rises(trials, best, k)]
+    if edge:
+        where = "is at the edge of its grid" if len(edge) == 1 else "are at the edge of their grids"
+        doubts.append(f"{', '.join(edge)} {where}, a value beyond may be better")
+    return doubts
+
+
+def _rises(trials: Sequence[_Trial], best: _Trial, name: str) -> bool:
+    """Whether the best value of a setting is at the edge of its numbers and better than the next.
+
+    The next is the neighbour in size, with the other settings of the best.
+    """
+    rest = {k: v for k, v in best.settings.items() if k != name}
+    line = [t for t in trials if {k: v for k, v in t.settings.items() if k != name} == rest]
+    try:
+        line.sort(key=lambda t: float(t.settings[name]))
+    except ValueError:
+        return False
+    if len(line) < 3 or best not in (line[0], line[-1]):
+        return False
+    neighbour = line[1] if best == line[0] else line[-2]
+    return best.score > neighbour.score and not best.is_equal(neighbour)

@@ -20,8 +20,8 @@ from embedbench.runs.run_task import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
+from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
-from embedbench.studies.study_runs import parts
 
 Call = Callable[..., tuple[int, str, str]]
 SHOW = ("show", "file.h5", "--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet")
@@ -108,11 +108,11 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         protocols=("incremental-class",),
         learners=("chance",),
     )
-    (cell,) = parts(study)[0].cells()
-    task = StreamCache().task(cell, tmp_path)
+    (spec,) = resolve(study)
+    task = StreamCache().task(spec, tmp_path)
     made = export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
-    assert features.shape == (len(EmbeddingFile.open(cell.files[0]).labels), *made.input_shape)
+    assert features.shape == (len(EmbeddingFile.open(spec.files[0]).labels), *made.input_shape)
     for session in task.stream.sessions:
         assert np.array_equal(features[session.ids], session.x.numpy())
 

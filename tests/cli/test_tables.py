@@ -162,7 +162,7 @@ def test_learners_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     study = tmp_path / "study.toml"
     words = ["run", "emoji.h5", "--protocol", "incremental-class", "--save-config", study]
-    monkeypatch.setattr("embedbench.studies.study_runs.StudyPart.cells", lambda *_, **__: [])
+    monkeypatch.setattr("embedbench.studies.resolve.resolve", lambda *_, **__: [])
     done = asked(*words, "--learner", "ncm", "--learner", "slda,chance")
     assert done.exit_code == 0, done.exception
     assert read_study(study).learners == ("ncm", "slda", "chance")

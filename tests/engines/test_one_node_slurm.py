@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from image_files import embedding_file
 from one_node_slurm import missing, one_node_slurm, said
+from plan_runs import plan
 from slow_learner import PAUSE
 from small_grid import answers, check_same, expected, small_grid
 from tiny_images import images
@@ -32,7 +33,6 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import status
 from embedbench.scores import record_files
 from embedbench.storage import cache
-from embedbench.studies.set_options import parse_settings, plan
 
 pytest.importorskip("submitit")
 pytestmark = [
@@ -60,10 +60,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def cells(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
     """Two runs of six sessions of twenty epochs."""
     file = str(embedding_file(tmp_path_factory.mktemp("file")).path)
-    settings = parse_settings(list(ITEMS), [SLOW], None)
-    return plan(
-        [file], "incremental-class", [SLOW], [0, 1], settings=settings, device="cpu", checkpoint=1.0
-    )
+    settings = list(ITEMS)
+    return plan([file], "incremental-class", [SLOW], [0, 1], settings, checkpoint=1.0)
 
 
 @pytest.fixture(scope="module")

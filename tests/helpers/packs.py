@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.single_run_command import start_of_command
 
 SMALL = [f"offline.mlp.{s}" for s in ("batch_size=64", "stop.rule=epochs", "stop.epochs=1")]
 
@@ -32,14 +31,7 @@ def runs_of(
     stream = [f"protocol.order={order}", "protocol.scale=none"]
     more = {"offline.mlp.units": 8} | more
     stream += [f"{name}={value}" for name, value in more.items()]
-    settings = parse_settings([*SMALL, *stream], names, None)
-    start = start_of_command([file], "incremental-class", out)
-    cells = plan(
-        *([file], "incremental-class", names, [0, 1, 2]),
-        settings=settings,
-        device="cpu",
-        command=start,
-    )
+    cells = plan([file], "incremental-class", names, [0, 1, 2], [*SMALL, *stream], out=out)
     assert not run_grid(cells, out).failed
     return out
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
-from embedbench.studies.set_options import parse_settings, plan
 
 LEARNERS = ("ncm", "slda")
 ITEMS = (
@@ -20,9 +20,9 @@ ITEMS = (
 
 def small_grid(folder: Path, seeds: Sequence[int]) -> list[RunSpec]:
     """`ncm` and `slda`, once a seed, on a file in a folder."""
-    settings = parse_settings(list(ITEMS), list(LEARNERS), None)
+    settings = list(ITEMS)
     file = str(embedding_file(folder).path)
-    return plan([file], "incremental-class", list(LEARNERS), seeds, settings=settings, device="cpu")
+    return plan([file], "incremental-class", list(LEARNERS), seeds, settings)
 
 
 def words(cells: Sequence[RunSpec], seeds: str, out: Path) -> list[str]:

@@ -21,6 +21,7 @@ from embedbench.models.ewc import EWC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.scores.record_files import load
 from embedbench.scores.run_record import RunRecord
+from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
 
 JSON = st.recursive(
@@ -104,7 +105,7 @@ def test_seeds_of_any_text(text: str) -> None:
 @given(st.lists(st.text(max_size=30), max_size=3))
 def test_settings_of_any_text(items: list[str]) -> None:
     try:
-        parsed = parse_settings(items, ["ewc", "mlp"], None)
+        parsed = sort_settings(parse_settings(items), ["ewc", "mlp"])
     except UserError:
         return
     assert np.isfinite(parsed.references)

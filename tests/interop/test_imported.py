@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.api import make_learner
@@ -25,7 +26,6 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
-from embedbench.studies.set_options import parse_settings, plan
 
 TOOL = parse_tool("avalanche-lib==0.6.0")
 SMALL = [
@@ -41,8 +41,8 @@ def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) 
     path = folder / "file.h5"
     if not path.exists():
         make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
-    settings = parse_settings([*SMALL, *PROTOCOLS[protocol]], [learner], None)
-    return plan([str(path)], protocol, [learner], [seed], settings=settings, device="cpu")
+    settings = [*SMALL, *PROTOCOLS[protocol]]
+    return plan([str(path)], protocol, [learner], [seed], settings)
 
 
 def exported(folder: Path, protocol: str, seed: int = 3) -> Path:

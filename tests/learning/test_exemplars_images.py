@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from image_files import pixel_file
+from plan_runs import plan
 
 from embedbench.checks.small_streams import as_images, blobs
 from embedbench.config.seeds import Seeds
@@ -28,7 +29,6 @@ from embedbench.streams.resident_table import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 from embedbench.studies.memory_budget import exemplars_within
-from embedbench.studies.set_options import parse_settings, plan
 
 SHAPE = (3, 4, 5)
 
@@ -180,14 +180,7 @@ def test_a_byte_budget_counts_bytes(tmp_path: Path, name: str) -> None:
     """Images of 3 x 3 x 4; six classes; a label each, and of derpp their logits."""
     file = pixel_file(tmp_path)
     items = ["protocol.sessions=3", "trunk=resnet8"]
-    (cell,) = plan(
-        [str(file.path)],
-        "incremental-class",
-        [name],
-        [0],
-        settings=parse_settings(items, [name], None),
-        device="cpu",
-    )
+    (cell,) = plan([str(file.path)], "incremental-class", [name], [0], items)
     found = [exemplars_within(cell, megabytes) for megabytes in (1.0, 1.0044)]
     assert found[0] is not None
     assert found[1] is not None

@@ -40,8 +40,8 @@ from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.study_runs import trunk_items
+from embedbench.studies.resolve import resolve
+from embedbench.studies.study import Study
 
 SPEC = StreamSpec((3, 8, 8), 4)
 BRIEF = Stop(rule="epochs", epochs=1)
@@ -169,16 +169,19 @@ def test_weights_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
     pixels = pixel_file(tmp_path).path
     file = tmp_path / "w.safetensors"
-    items = trunk_items(["finetune"], trunk="resnet8", weights=str(file), augment=None)
+    study = Study(
+        files=((str(pixels),),),
+        protocols=("incremental-class",),
+        learners=("finetune",),
+        trunk="resnet8",
+        weights=str(file),
+    )
 
     def places() -> set[Path]:
-        settings = parse_settings(items, ["finetune"], None)
-        (cell,) = plan(
-            [str(pixels)], "incremental-class", ["finetune"], [0], settings=settings, device="cpu"
-        )
+        (spec,) = resolve(study)
         streams = StreamCache()
-        offline = streams.offline_runs(cell)[0][0]
-        return {streams.run_dir(c, tmp_path) for c in (cell, offline)}
+        offline = streams.offline_runs(spec)[0][0]
+        return {streams.run_dir(c, tmp_path) for c in (spec, offline)}
 
     saved(file, ResNet(3, 1))
     first = places()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from plan_runs import plan
 from protocol_files import make_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -31,8 +32,7 @@ from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
-from embedbench.studies.memory_budget import budget_items
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.memory_budget import fit_budget
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]
@@ -311,16 +311,12 @@ def test_a_byte_budget_gives_it_its_prototypes(kind: str, tmp_path: Path) -> Non
     path = make_file(tmp_path, (40,) * 6, [0] * 6, [2] * 6, width=10).path
     items = ["exstream.units=8", f"exstream.buffer={kind}", "protocol.sessions=3"]
 
-    def cell(*more: str) -> Any:
-        settings = parse_settings([*items, *more], ["exstream"], None)
-        (made,) = plan(
-            [str(path)], "incremental-class", ["exstream"], [0], settings=settings, device="cpu"
-        )
+    def cell() -> Any:
+        (made,) = plan([str(path)], "incremental-class", ["exstream"], [0], items)
         return made
 
     megabytes = 0.006
-    (item,) = budget_items([cell()], megabytes)
-    chosen = cell(item)
+    (chosen,) = fit_budget([cell()], megabytes)
     _, logs = run_stream(StreamCache().stream(chosen), chosen.learner.fresh(), chosen.seeds)
     held = sum(logs[-1].footprint.values())
     each = 10 * 4 + 4 + (8 if kind == "exstream" else 0)

@@ -150,7 +150,7 @@ def test_no_gradient_reaches_the_teacher() -> None:
     ],
 )
 def test_weights_of_paper_and_code(name: str | None, expected: tuple[float, ...]) -> None:
-    settings = {key.removeprefix("fr."): value for key, value in preset(name).items()}
+    settings = {key.name: value for key, value in preset(name).items()}
     learner = make(FR, settings, name="fr")
     weights = (learner.w_cos, learner.w_novel, learner.w_class, learner.w_same, learner.w_different)
     assert weights == expected

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plan_runs import plan
 from protocol_files import make_file
 from torch import Tensor
 
@@ -32,7 +33,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.studies.presets import preset
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.set_options import Key
 
 SEEDS = Seeds.of(0)
 ALL = StreamSpec((6,), 4)
@@ -285,9 +286,9 @@ def test_another_word_is_refused() -> None:
 def test_records_hold_the_setting(tmp_path: Path) -> None:
     make_file(tmp_path, [6] * 4, [0] * 4, [2] * 4)
     for items, expected in (([], "all"), (["protocol.loss=seen"], "seen")):
-        parsed = parse_settings(["references=0", *items], ["ncm"], None)
+        parsed = ["references=0", *items]
         file = str(tmp_path / "file.h5")
-        cells = plan([file], "incremental-class", ["ncm"], [0], settings=parsed, device="cpu")
+        cells = plan([file], "incremental-class", ["ncm"], [0], parsed)
         outcome = run_grid(cells, tmp_path / "runs")
         assert not outcome.failed
         assert record_files.load(outcome.places[0]).protocol_params["loss"] == expected
@@ -295,4 +296,4 @@ def test_records_hold_the_setting(tmp_path: Path) -> None:
 
 
 def test_what_imitates_facil_has_its_loss() -> None:
-    assert preset("class-orderings-images")["protocol.loss"] == "seen"
+    assert preset("class-orderings-images")[Key("protocol", "loss")] == "seen"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 from report_records import unscored
 from toy import predictions
@@ -36,7 +37,6 @@ from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.verified_records import rescore
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
-from embedbench.studies.set_options import parse_settings, plan
 
 NAN = math.nan
 
@@ -305,9 +305,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """MLP and NCM on two files in both orders, α_ideal from two runs."""
     folder = tmp_path_factory.mktemp("modal")
     files = [blobs(folder, "first", 5, 6), blobs(folder, "second", 3, 4)]
-    settings = parse_settings([*FAST, "references=2"], ["mlp", "ncm"], None)
+    settings = [*FAST, "references=2"]
     for order in (files, files[::-1]):
-        cells = plan(order, "multi-modal", ["mlp", "ncm"], [0], settings=settings, device="cpu")
+        cells = plan(order, "multi-modal", ["mlp", "ncm"], [0], settings)
         outcome = run_grid(cells, folder / "runs")
         assert not outcome.failed
     return folder / "runs", files
@@ -377,8 +377,8 @@ def test_the_offline_learner_asked_for_runs_on_every_file(
     runs: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     _, files = runs
-    settings = parse_settings([f"offline.mlp.{i}" for i in BRIEF], ["offline"], None)
-    cells = plan(files, "multi-modal", ["offline"], [0], settings=settings, device="cpu")
+    settings = [f"offline.mlp.{i}" for i in BRIEF]
+    cells = plan(files, "multi-modal", ["offline"], [0], settings)
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
     shown = [[f.name for f in record_files.load(p).files] for p in outcome.places]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 from report_records import make, put
 from scipy import stats
@@ -27,7 +28,6 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
-from embedbench.studies.set_options import parse_settings, plan
 from embedbench.text.terminal import render_text
 
 # --- cells ---
@@ -36,17 +36,7 @@ from embedbench.text.terminal import render_text
 def planned(
     items: Sequence[str] = (), seeds: Sequence[int] = (0, 1, 2), vary: Sequence[str] = ()
 ) -> list[RunSpec]:
-    settings = parse_settings(items, ["ncm"], None)
-    return plan(
-        ["toy.h5"],
-        "permutation",
-        ["ncm"],
-        seeds,
-        settings=settings,
-        device="cpu",
-        command="embedbench run toy.h5 --protocol permutation --out RUNS",
-        vary=vary,
-    )
+    return plan(["toy.h5"], "permutation", ["ncm"], seeds, items, vary=vary, out="RUNS")
 
 
 def test_every_cell_but_the_first_has_one_seed_of_another_number() -> None:

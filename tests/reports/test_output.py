@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from report_records import keep, make
 
 from embedbench.config.json_types import plain
@@ -362,7 +363,6 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     from embedbench.files.sample_list import TEST, TRAIN, Samples
     from embedbench.files.write_file import write_file
     from embedbench.runs.grid_scheduler import run_grid
-    from embedbench.studies.set_options import parse_settings, plan
 
     y = np.repeat(np.arange(4), 12)
     x = (np.eye(4)[y] + np.random.default_rng(0).normal(scale=0.1, size=(48, 4))).astype("f4")
@@ -372,8 +372,8 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     file = tmp_path / "toy.h5"
     write_file(file, samples, x, {"backbone": {"name": "toy"}})
     items = ["offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=2"]
-    settings = parse_settings(items, ["ncm"], None)
-    cells = plan([str(file)], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
+    settings = items
+    cells = plan([str(file)], "incremental-class", ["ncm"], [0, 1], settings)
     assert run_grid(cells, tmp_path / "runs").failed == []
 
     ncm, chance = collect(tmp_path / "runs")

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
-from embedbench.studies.study_runs import parts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LEARNERS = ["ncm", "ewc", "mlp"]
@@ -30,15 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `emoji-runs`, as the README makes them; much smaller."""
     folder = tmp_path_factory.mktemp("page")
     embedding_file(folder)
-    settings = parse_settings([*SHORT, "protocol.step=1"], LEARNERS, None)
-    cells = plan(
-        [str(folder / "e.h5")],
-        "incremental-class",
-        LEARNERS,
-        [0, 1],
-        settings=settings,
-        device="cpu",
-    )
+    settings = [*SHORT, "protocol.step=1"]
+    cells = plan([str(folder / "e.h5")], "incremental-class", LEARNERS, [0, 1], settings)
     assert not run_grid(cells, folder / "emoji-runs").failed
     return folder
 
@@ -76,6 +69,6 @@ def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Monkey
     """Two protocols × (ncm, three slda, ewc) × five seeds."""
     (text,) = blocks("studies.md", "toml")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
-    made = parts(read_study(tmp_path / "study.toml"))
-    assert len(made) == 2
-    assert sum(len(part.cells()) for part in made) == 2 * 5 * 5
+    made = resolve(read_study(tmp_path / "study.toml"))
+    assert len({(run.files, run.protocol) for run in made}) == 2
+    assert len(made) == 2 * 5 * 5

@@ -20,6 +20,7 @@ import torch
 from commands import start, stored
 from image_files import embedding_file, pixel_file
 from pickled import Hostile
+from plan_runs import plan
 from torch import Tensor, nn
 from toy import class_stream
 
@@ -46,7 +47,6 @@ from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
-from embedbench.studies.set_options import parse_settings, plan
 from embedbench.system.callback_types import Notify
 
 Make = Callable[[], Learner]
@@ -386,9 +386,9 @@ IMAGES += ["finetune.stop.rule=epochs", "finetune.stop.epochs=40"]
 
 def vector_cell(folder: Path) -> RunSpec:
     items = ["protocol.base=3", "protocol.step=3", "references=0", "units=8"]
-    settings = parse_settings([*items, "stop.rule=epochs", "stop.epochs=3"], ["mlp"], None)
+    settings = [*items, "stop.rule=epochs", "stop.epochs=3"]
     file = str(embedding_file(folder).path)
-    return plan([file], "incremental-class", ["mlp"], [0], settings=settings, device="cpu")[0]
+    return plan([file], "incremental-class", ["mlp"], [0], settings)[0]
 
 
 def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
@@ -545,8 +545,8 @@ def test_overwrite_begins_anew(tmp_path: Path) -> None:
 
 
 def image_cells(file: Path) -> list[RunSpec]:
-    learners, settings = ["finetune"], parse_settings(IMAGES, ["finetune"], None)
-    return plan([str(file)], "incremental-class", learners, [0], settings=settings, device="cpu")
+    learners, settings = ["finetune"], IMAGES
+    return plan([str(file)], "incremental-class", learners, [0], settings)
 
 
 def wait_for(path: Path, seconds: float = 60) -> None:

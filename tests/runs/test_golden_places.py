@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_runs import plan
 
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
-from embedbench.studies.set_options import parse_settings, plan
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {
@@ -206,8 +206,8 @@ def planned(folder: Path, name: str, *more: str) -> RunSpec:
     files, protocol, seed, items = CELLS[name]
     paths = [str(folder / f"{file}.h5") for file in files.split()]
     earlier = "protocol.scale_least=0"
-    settings = parse_settings([earlier, *items.split(), *more], [name], None)
-    (cell,) = plan(paths, protocol, [name], [seed], settings=settings, device="cpu")
+    settings = [earlier, *items.split(), *more]
+    (cell,) = plan(paths, protocol, [name], [seed], settings)
     return cell
 
 

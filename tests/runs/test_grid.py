@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import start, stored
+from plan_runs import plan
 
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import parse_seeds
@@ -26,7 +27,6 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
-from embedbench.studies.set_options import parse_settings, plan
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 
@@ -52,8 +52,8 @@ def blobs(tmp_path_factory: pytest.TempPathFactory) -> str:
 def cells(file, learners="mlp,ncm", seeds="0", items=(), protocol="incremental-class"):
     names = learners.split(",")
     own = [i for i in FAST if "mlp" in names or i.startswith("offline")]
-    settings = parse_settings([*own, *items], names, None)
-    return plan([file], protocol, names, parse_seeds(seeds), settings=settings, device="cpu")
+    settings = [*own, *items]
+    return plan([file], protocol, names, parse_seeds(seeds), settings)
 
 
 def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):

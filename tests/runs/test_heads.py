@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from plan_runs import plan
 from torch.nn.functional import normalize
 from typer.testing import CliRunner
 
@@ -35,7 +36,6 @@ from embedbench.runs.pretrained_classifier import pretrained_head
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
-from embedbench.studies.set_options import parse_settings, plan
 
 WIDTH, BASE = 5, 4
 NAMES = ("cat", "dog", "elk", "fox", "gnu", "hen")
@@ -160,11 +160,8 @@ def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: P
     for path in (made.weights, copied, None):
         items = ["protocol.base=4", "protocol.way=1", "protocol.scale=none"]
         items += [] if path is None else [f"classifier.base={path}"]
-        settings = parse_settings(items, ["prototype"], None)
-        (cell,) = plan(
-            [str(made.file)], "fscil", ["prototype"], [0], settings=settings, device="cpu"
-        )
-        places.append(streams.run_dir(cell, tmp_path))
+        (spec,) = plan([str(made.file)], "fscil", ["prototype"], [0], items)
+        places.append(streams.run_dir(spec, tmp_path))
     assert places[0] == places[1] != places[2]
 
 

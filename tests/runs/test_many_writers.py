@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from commands import start, stored
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.cli.app import main
 from embedbench.runs import grid_scheduler, run_dirs, run_one
@@ -29,7 +30,6 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import leases
-from embedbench.studies.set_options import parse_settings, plan
 from embedbench.system import cpu
 
 FILES = ("record.json", "predictions.h5")
@@ -166,8 +166,8 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
 def cells(tmp_path: Path) -> list[RunSpec]:
     """Three seeds of one learner; no offline runs."""
     file = str(embedding_file(tmp_path).path)
-    parsed = parse_settings(["references=0"], ["ncm"], None)
-    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], settings=parsed, device="cpu")
+    parsed = ["references=0"]
+    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], parsed)
 
 
 @pytest.fixture
@@ -407,8 +407,8 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     kept = re.findall(r"(\d+) (?:finished cells|cells were finished)", "".join(said))
     assert sum(map(int, kept)) == len(places) == 10  # each was made by one, and seen by the other
     assert not list((tmp_path / "runs").rglob(".*"))
-    settings, seeds = parse_settings(items, learners, None), [0, 1, 2]
-    alone = plan([str(file)], "incremental-class", learners, seeds, settings=settings, device="cpu")
+    settings, seeds = items, [0, 1, 2]
+    alone = plan([str(file)], "incremental-class", learners, seeds, settings)
     for place in run_grid(alone, tmp_path / "one").places:
         twin = tmp_path / "runs" / place.relative_to(tmp_path / "one")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from commands import stored
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.config.json_types import plain
 from embedbench.errors import UserError
@@ -22,8 +23,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import temporary_name
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.study import take_shard
+from embedbench.studies.resolve import take_shard
 
 Made = tuple[list[RunSpec], Path]
 SMALL = [
@@ -37,8 +37,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("merge")
     file = str(embedding_file(folder).path)
     names = ["ncm", "slda"]
-    settings = parse_settings([*SMALL, "protocol.order=random", "protocol.scale=none"], names, None)
-    cells = plan([file], "incremental-class", names, [0, 1], settings=settings, device="cpu")
+    settings = [*SMALL, "protocol.order=random", "protocol.scale=none"]
+    cells = plan([file], "incremental-class", names, [0, 1], settings)
     run_grid(cells, folder / "whole")
     for i in (1, 2):
         assert not run_grid(take_shard(cells, f"{i}/2"), folder / f"shard-{i}").failed

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from image_files import samples
+from plan_runs import plan
 
 from embedbench.files.write_file import write_file
 from embedbench.reports.result_tables import collect
 from embedbench.runs.run_one import execute
 from embedbench.runs.run_task import StreamCache
-from embedbench.studies.set_options import parse_settings, plan
 
 NOTE = (
     "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "
@@ -26,9 +26,9 @@ def run(folder: Path, **weights: Any) -> Path:
     made = {"backbone": {"name": "some"}, **({"weights": weights} if weights else {})}
     x = np.random.default_rng(2).normal(size=(84, 4)).astype(np.float32)
     file = write_file(folder / "e.h5", samples(), x, made)
-    settings = parse_settings(["protocol.base=2"], ["ncm"], None)
+    settings = ["protocol.base=2"]
     files = [str(file.path)]
-    cells = plan(files, "incremental-class", ["ncm"], [0], settings=settings, device="cpu")
+    cells = plan(files, "incremental-class", ["ncm"], [0], settings)
     execute(StreamCache().task(cells[0], folder / "runs"), 1)
     return folder / "runs"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
@@ -14,7 +15,6 @@ from embedbench.scores import record_files
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
-from embedbench.studies.set_options import parse_settings, plan
 
 SETTINGS = (
     *("offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=3"),
@@ -30,8 +30,8 @@ def pooled(place: Path) -> list[float]:
 
 def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
     file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4, apart=2.0)
-    runs, settings = tmp_path / "runs", parse_settings(list(SETTINGS), ["ncm"], None)
-    cells = plan([str(file.path)], "instance", ["ncm"], [0, 1], settings=settings, device="cpu")
+    runs, settings = tmp_path / "runs", list(SETTINGS)
+    cells = plan([str(file.path)], "instance", ["ncm"], [0, 1], settings)
     outcome = run_grid(cells, runs)
     assert not outcome.failed
     firsts = set()
@@ -61,6 +61,6 @@ def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> N
     for scale, protocol in (("none", "incremental-class"), ("none", "instance")):
         items = [f"protocol.scale={scale}"]
         items += ["protocol.ordering=class-iid"] if protocol == "instance" else []
-        settings = parse_settings(items, ["ncm"], None)
-        (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings=settings, device="cpu")
+        settings = items
+        (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings)
         assert StreamCache().depends_on_order(cell) == (protocol == "instance")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from commands import start
 from image_files import embedding_file
+from plan_runs import plan
 from rich.console import Console
 
 from embedbench.cli.progress import GridView, live
@@ -28,7 +29,6 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
 from embedbench.storage import leases
-from embedbench.studies.set_options import parse_settings, plan
 from embedbench.text.terminal import render_text
 
 
@@ -36,8 +36,8 @@ from embedbench.text.terminal import render_text
 def cells(tmp_path: Path) -> list[RunSpec]:
     """Three seeds of one learner, without offline runs."""
     file = str(embedding_file(tmp_path).path)
-    parsed = parse_settings(["references=0"], ["ncm"], None)
-    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], settings=parsed, device="cpu")
+    parsed = ["references=0"]
+    return plan([file], "incremental-class", ["ncm"], [0, 1, 2], parsed)
 
 
 def tree(root: Path) -> dict[str, bytes]:

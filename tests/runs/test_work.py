@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from image_files import embedding_file
+from plan_runs import plan
 
 from embedbench.config.declared_settings import identity, later
 from embedbench.engines.local_pool import local_executor
@@ -27,8 +28,7 @@ from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
-from embedbench.studies import set_options
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies import resolve
 
 
 def cells(
@@ -36,8 +36,8 @@ def cells(
 ) -> list[RunSpec]:
     names = learners.split(",")
     file = str(embedding_file(folder).path)
-    parsed = parse_settings(["references=0", *items], names, None)
-    return plan([file], "incremental-class", names, seeds, settings=parsed, device="cpu")
+    parsed = ["references=0", *items]
+    return plan([file], "incremental-class", names, seeds, parsed)
 
 
 # --- identity ---
@@ -60,8 +60,8 @@ def test_the_log_of_a_search_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_planning_opens_no_file() -> None:
-    parsed = parse_settings([], ["ewc"], None)
-    (cell,) = plan(["nowhere.h5"], "permutation", ["ewc"], [0], settings=parsed, device="cpu")
+    parsed = []
+    (cell,) = plan(["nowhere.h5"], "permutation", ["ewc"], [0], parsed)
     assert cell.files == ("nowhere.h5",)
 
 
@@ -84,7 +84,7 @@ def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
         calls.append(name)
         return class_registry.learner_class(name)
 
-    monkeypatch.setattr(set_options, "learner_class", counted)
+    monkeypatch.setattr(resolve, "learner_class", counted)
     planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
     assert sorted(calls) == ["chance", "ncm", "offline"]
     outcome = run_grid(planned, tmp_path / "runs")

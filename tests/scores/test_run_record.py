@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 from report_records import make, unscored
 
@@ -20,7 +21,6 @@ from embedbench.scores import record_files
 from embedbench.scores.omega_reference import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import rescore
-from embedbench.studies.set_options import parse_settings, plan
 
 BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have
@@ -38,11 +38,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [
         str(make_file(folder, [12] * n, [0] * n, [6] * n, name=f"{n}.h5").path) for n in (4, 3)
     ]
-    settings = parse_settings(
-        [*BRIEF, *(f"offline.mlp.{item}" for item in BRIEF)], ["mlp", "ncm"], None
-    )
+    settings = [*BRIEF, *(f"offline.mlp.{item}" for item in BRIEF)]
     for protocol, many in (("incremental-class", 1), ("permutation", 1), ("multi-modal", 2)):
-        cells = plan(files[:many], protocol, ["mlp", "ncm"], [0], settings=settings, device="cpu")
+        cells = plan(files[:many], protocol, ["mlp", "ncm"], [0], settings)
         outcome = run_grid(cells, folder / "runs")
         assert not outcome.failed
     return folder / "runs"

@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from plan_runs import plan
 from report_records import unscored
 from toy import blobs, random_predictions
 
@@ -23,7 +24,6 @@ from embedbench.scores import record_files
 from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
-from embedbench.studies.set_options import Settings, plan
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 
@@ -64,20 +64,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     features = blobs(labels, 5, seed=0, spread=1.0)
     write_file(root / "toy.h5", samples, features, {"backbone": {"name": "toy"}})
-    brief = {"units": 8, "stop": {"rule": "epochs", "epochs": 4}}
+    brief = ("units=8", "stop.rule=epochs", "stop.epochs=4")
+    every = [f"{name}.{item}" for name in ("mlp", "offline.mlp") for item in brief]
+    every += ["references=2", "protocol.scale_least=0"]
     cells = []
     for protocol, params in (
-        ("incremental-class", {"base": 3, "evaluate_every": 10}),
-        ("permutation", {"sessions": 3}),
-        ("instance", {"ordering": "iid", "sessions": 3}),
+        ("incremental-class", ("protocol.base=3", "protocol.evaluate_every=10")),
+        ("permutation", ("protocol.sessions=3",)),
+        ("instance", ("protocol.ordering=iid", "protocol.sessions=3")),
     ):
-        settings = Settings(
-            protocol={**params, "scale_least": 0},
-            learners={"mlp": brief, "offline": {"mlp": brief}},
-            references=2,
-        )
         file = str(root / "toy.h5")
-        cells += plan([file], protocol, ["mlp", "ncm"], [1], settings=settings, device="cpu")
+        cells += plan([file], protocol, ["mlp", "ncm"], [1], [*every, *params])
     outcome = run_grid(cells, root)
     assert not outcome.failed
     return root

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from plan_runs import plan
 
 from embedbench import api
 from embedbench.cli import list_entries
@@ -13,13 +14,11 @@ from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.runs import class_registry
 from embedbench.studies.presets import preset
-from embedbench.studies.set_options import parse_settings, plan
 
 
 def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
     """The learner's complete settings in the cell of a run."""
-    settings = parse_settings(items, [name], preset)
-    (cell,) = plan(["file.h5"], "incremental-class", [name], [0], settings=settings, device="cpu")
+    (cell,) = plan(["file.h5"], "incremental-class", [name], [0], items, preset=preset)
     assert cell.learner.name == name
     made: dict[str, Any] = asdict(cell.learner.settings)
     return made
@@ -48,8 +47,8 @@ def test_over_a_preset_and_under_the_command_line() -> None:
 
 def test_two_names_of_one_class_in_one_run() -> None:
     names = ["er", "er-infinite"]
-    settings = parse_settings(["er.lr=0.1", "er-infinite.lr=0.2", "batch_size=9"], names, None)
-    cells = plan(["file.h5"], "incremental-class", names, [0], settings=settings, device="cpu")
+    settings = ["er.lr=0.1", "er-infinite.lr=0.2", "batch_size=9"]
+    cells = plan(["file.h5"], "incremental-class", names, [0], settings)
     made = [asdict(c.learner.settings) for c in cells]
     assert [m["lr"] for m in made] == [0.1, 0.2]
     assert [m["batch_size"] for m in made] == [9, 9]
@@ -68,7 +67,7 @@ def test_from_python_and_in_the_list() -> None:
     assert said["finetune"] == "another name of mlp"
 
 
-@pytest.mark.parametrize("name", sorted({key.partition(".")[0] for key in preset("iirc")}))
+@pytest.mark.parametrize("name", sorted({key.target for key in preset("iirc")}))
 def test_the_preset_iirc(name: str) -> None:
     made = params(name, preset="iirc")
     made = made.get("mlp", made)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.errors import UserError
@@ -13,8 +15,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
-from embedbench.studies.memory_budget import budget_items, exemplars_within, few
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.memory_budget import exemplars_within, few, fit_budget
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
@@ -29,13 +30,14 @@ def cells(
     mine = [f"{n}.{item}" for n in learners for item in SMALL if n not in ("er", "agem", "derpp")]
     mine += [f"{n}.units=8" for n in learners if n in ("er", "agem", "derpp")]
     return plan(
-        [str(path)],
-        "incremental-class",
-        learners,
-        [0],
-        settings=parse_settings([*mine, "protocol.sessions=3", *items], learners, None),
-        device="cpu",
+        [str(path)], "incremental-class", learners, [0], [*mine, "protocol.sessions=3", *items]
     )
+
+
+def kept(cell: RunSpec) -> int:
+    """How many exemplars its learner may keep."""
+    settings: Any = cell.learner.settings
+    return int(settings.memory.total)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -44,11 +46,10 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     name: str, megabytes: float, tmp_path: Path
 ) -> None:
     """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
-    (item,) = budget_items(cells(tmp_path, [name], []), megabytes)
-    (cell,) = cells(tmp_path, [name], [item])
+    (cell,) = fit_budget(cells(tmp_path, [name], []), megabytes)
     _, logs = run_stream(StreamCache().stream(cell), cell.learner.fresh(), cell.seeds)
     held = sum(logs[-1].footprint.values())
-    total = int(item.partition("=")[2])
+    total = kept(cell)
     each = 10 * 4 + 8 + {"derpp": 6 * 4, "gss": 4}.get(name, 0)
     assert held <= megabytes * 1e6
     # a class's share is a whole number of exemplars, so up to one a class is left
@@ -59,12 +60,11 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
 def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
     """Five parts of two columns: an exemplar of `remind` is five bytes and a label."""
     fixed = ["remind.units=8", "remind.codes=5", "remind.base_samples=40"]
-    (item,) = budget_items(cells(tmp_path, ["remind"], fixed), 0.0144)
-    (cell,) = cells(tmp_path, ["remind"], [*fixed, item])
+    (cell,) = fit_budget(cells(tmp_path, ["remind"], fixed), 0.0144)
     _, logs = run_stream(StreamCache().stream(cell), cell.learner.fresh(), cell.seeds)
     held = logs[-1].footprint
     assert held["codebooks"] == 256 * 10 * 4
-    assert held["samples"] == 13 * int(item.partition("=")[2])
+    assert held["samples"] == 13 * kept(cell)
     assert 14400 - 6 * 13 - 13 < sum(held.values()) <= 14400
 
 
@@ -75,8 +75,9 @@ def test_classes_of_one_sample_do_not_make_exemplars_look_smaller(
     full, rare = tmp_path / "full", tmp_path / "rare"
     for folder in (full, rare):
         folder.mkdir()
-    (item,) = budget_items(cells(full, [name], []), 0.0061)
-    assert budget_items(cells(rare, [name], [], sizes=[40, 1, 40, 40, 1, 40]), 0.0061) == [item]
+    (cell,) = fit_budget(cells(full, [name], []), 0.0061)
+    (other,) = fit_budget(cells(rare, [name], [], sizes=[40, 1, 40, 40, 1, 40]), 0.0061)
+    assert kept(other) == kept(cell)
 
 
 def test_a_budget_without_room_is_refused_with_the_smallest_that_has(tmp_path: Path) -> None:
@@ -94,9 +95,11 @@ def test_no_budget_bounds_a_memory_of_everything(tmp_path: Path) -> None:
 
 
 def test_learners_without_exemplars_are_left_as_they_are(tmp_path: Path) -> None:
-    assert budget_items(cells(tmp_path, ["mlp", "gdumb"], []), None) == []
-    items = budget_items(cells(tmp_path, ["mlp", "gdumb"], []), 0.01)
-    assert [i.partition("=")[0] for i in items] == ["gdumb.memory.total"]
+    planned = cells(tmp_path, ["mlp", "gdumb"], [])
+    assert fit_budget(planned, None) == planned
+    mlp, gdumb = fit_budget(planned, 0.01)
+    assert mlp is planned[0]
+    assert gdumb.command == f"{planned[1].command} --set gdumb.memory.total={kept(gdumb)}"
 
 
 def test_the_probe_has_every_session_and_few_samples(tmp_path: Path) -> None:

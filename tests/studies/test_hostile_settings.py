@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from plan_runs import plan
 from toy import class_stream
 
 from embedbench.config.declared_settings import make
@@ -16,7 +17,6 @@ from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
 from embedbench.runs import class_registry
 from embedbench.runs.stream_runner import run_stream
-from embedbench.studies.set_options import parse_settings, plan
 
 CLASSES: dict[str, type] = {
     **{
@@ -120,8 +120,8 @@ def test_bounds_of_seeds() -> None:
 )
 def test_items_without_a_learner(item: str, sentence: str) -> None:
     def planned() -> None:
-        given = parse_settings([item], ["ncm", "ewc"], None)
-        plan(["x.h5"], "permutation", ["ncm", "ewc"], [0], settings=given, device="cpu")
+        given = [item]
+        plan(["x.h5"], "permutation", ["ncm", "ewc"], [0], given)
 
     with pytest.raises(UserError) as caught:
         planned()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from plan_runs import plan
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -21,7 +22,8 @@ from embedbench.networks.timm_registration import timm
 from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.scores import record_files
 from embedbench.studies.presets import preset, preset_names
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.resolve import sort_settings
+from embedbench.studies.set_options import Key
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
 IMAGES = [name for name in preset_names() if name.endswith("-images")]
@@ -29,9 +31,8 @@ IMAGES = [name for name in preset_names() if name.endswith("-images")]
 
 def settings(learner: str, name: str, *items: str) -> dict[str, Any]:
     """A learner's settings under a preset, complete."""
-    parsed = parse_settings(items, [learner], name)
     protocol = "iirc" if name.startswith("iirc") else "incremental-class"
-    (cell,) = plan(["file.h5"], protocol, [learner], [0], settings=parsed, device="cpu")
+    (cell,) = plan(["file.h5"], protocol, [learner], [0], items, preset=name)
     made: dict[str, Any] = asdict(cell.learner.settings)
     return made
 
@@ -64,10 +65,10 @@ def test_iirc_on_cifar(learner: str) -> None:
     assert stop["restore"] is (learner in ("finetune", "er", "ewc"))
 
 
-@pytest.mark.parametrize("learner", sorted({key.partition(".")[0] for key in preset("iirc")}))
+@pytest.mark.parametrize("learner", sorted({key.target for key in preset("iirc")}))
 def test_iirc_on_images_is_iirc_with_a_trunk(learner: str) -> None:
     if learner == "offline":
-        made, other = (parse_settings([], [], name).defaults["offline"] for name in ("iirc", SHOWN))
+        made, other = (sort_settings({}, [], name).defaults["offline"] for name in ("iirc", SHOWN))
         assert other.pop("mlp.trunk") == "resnet32"
         assert other.pop("mlp.images.augment") == "crop-flip"
     else:
@@ -105,7 +106,7 @@ def test_class_orderings(learner: str) -> None:
     assert stop["patience"] + 1 == 10  # the tenth epoch in a row lowers the rate
     if learner != "finetune":
         assert made["memory"] == {"total": None, "per_class": 20, "select": "herding"}
-    assert preset("class-orderings-images")["protocol.sessions"] == "10"
+    assert preset("class-orderings-images")[Key("protocol", "sessions")] == "10"
 
 
 def test_online() -> None:
@@ -118,7 +119,7 @@ def test_online() -> None:
     # one pass over the stream, ten images a step, with the momentum that was
     assert (finetune["batch_size"], finetune["stop"]["epochs"]) == (10, 1)
     assert (finetune["stop"]["rule"], finetune["optimiser_state"]) == ("epochs", "kept")
-    assert preset("online-images")["protocol.observe_batch"] == "10"
+    assert preset("online-images")[Key("protocol", "observe_batch")] == "10"
 
 
 def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None:
@@ -141,7 +142,7 @@ def test_no_learner_is_refused(name: str) -> None:
         made = settings(learner, name)
         fields = learner_class(learner).__dataclass_fields__
         if "trunk" in fields:
-            assert made["trunk"] == preset(name)["trunk"]
+            assert made["trunk"] == preset(name)[Key("trunk")]
 
 
 def test_the_command_line_is_over_a_preset() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import re
@@ -13,14 +14,21 @@ from typing import Any
 
 import pytest
 import typer
+from plan_runs import plan
+from protocol_files import make_file
+from typer.testing import CliRunner
 
 from embedbench.cli import app, run_options
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
+from embedbench.scores import record_files
+from embedbench.streams.protocol import Protocol
+from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, preset, preset_names, summary
-from embedbench.studies.set_options import parse_settings, plan
+from embedbench.studies.resolve import MOST, grids, resolve
+from embedbench.studies.set_options import Key
+from embedbench.studies.study import Study
 from embedbench.studies.study_file import read_study
-from embedbench.studies.study_runs import MOST, parts
 from embedbench.studies.toml_options import read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,18 +45,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-defined]
 
 
-def asked(*words: str) -> run_options.Study:
+OPTIONS = inspect.signature(run_options.study_options).parameters
+
+
+def asked(*words: str) -> Study:
     """What `embedbench run` makes of its words."""
     with RUN.make_context("run", app._dashes([*words])) as ctx:
-        return run_options.parse_study(ctx)
+        given = {name: value for name, value in ctx.params.items() if name in OPTIONS}
+        return run_options.study_options(**given)
 
 
 def cells(*words: str) -> list[RunSpec]:
-    return [cell for part in parts(asked(*words)) for cell in part.cells()]
+    return resolve(asked(*words))
 
 
-def tuned(*words: str) -> list[set[str]]:
-    return [{*part.tune} for part in parts(asked(*words))]
+def tuned(*words: str) -> dict[str, Any]:
+    study = asked(*words)
+    return {name: dict(grid) for name, grid in grids(study, study.tune).items()}
 
 
 def write(text: str, name: str = "study.toml") -> str:
@@ -141,12 +154,13 @@ def test_options_go_over_the_file() -> None:
 def test_what_is_tuned_by_a_file_and_by_options() -> None:
     text = 'files="e.h5"\nprotocols="permutation"\nlearners="ewc,slda"\n[tune]\newc.lam=[1, 1e2]\n'
     config = ["--config", write(text + "slda.shrinkage = [0.1, 0.2]")]
-    assert tuned(*config) == [{"ewc.lam=1,1e2", "slda.shrinkage=0.1,0.2"}]
-    assert tuned(*config, "--set", "ewc.lam=5") == [{"slda.shrinkage=0.1,0.2"}]
-    assert tuned(*config, "--learner", "slda") == [{"slda.shrinkage=0.1,0.2"}]
-    assert tuned(*config, "--tune", "ewc.lam=3,4")[0] >= {"ewc.lam=3,4"}
-    (both, *_) = tuned(*config, "--tune", "ewc.lam=3,4", "--set", "ewc.lam=5")
-    assert "ewc.lam=3,4" in both  # as without a file: what is tuned is chosen
+    ewc, slda = {"lam": ("1", "1e2")}, {"shrinkage": ("0.1", "0.2")}
+    assert tuned(*config) == {"ewc": ewc, "slda": slda}
+    assert tuned(*config, "--set", "ewc.lam=5") == {"slda": slda}
+    assert tuned(*config, "--learner", "slda") == {"slda": slda}
+    assert tuned(*config, "--tune", "ewc.lam=3,4")["ewc"] == {"lam": ("3", "4")}
+    both = tuned(*config, "--tune", "ewc.lam=3,4", "--set", "ewc.lam=5")
+    assert both["ewc"] == {"lam": ("3", "4")}  # as without a file: what is tuned is chosen
     write(text + "[grid]\newc.lam = [1, 2]")
     with pytest.raises(UserError, match="ewc has both a grid and values to tune"):
         cells(*config)
@@ -167,7 +181,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
 )  # fmt: skip
 def test_a_command_line_as_a_file_makes_the_same_cells(more: list[str]) -> None:
     words = [*(COMMAND[:-2] if "--learner" in more else COMMAND), *more]
-    run_options.save(asked(*words), Path("saved.toml"), overwrite=True)
+    run_options.save_study(asked(*words), Path("saved.toml"), overwrite=True)
     again = ["--config", "saved.toml"]
     assert cells(*again) == cells(*words)
     assert tuned(*again) == tuned(*words)
@@ -179,17 +193,18 @@ def test_a_file_with_options_as_a_file() -> None:
     write(WHOLE)
     for more in ([], ["--learner", "ncm,ewc"], ["--set", "slda.shrinkage=0.1"], ["--seed", "1"]):
         words = ["--config", "study.toml", *more]
-        run_options.save(asked(*words), Path("saved.toml"), overwrite=True)
+        run_options.save_study(asked(*words), Path("saved.toml"), overwrite=True)
         assert cells("--config", "saved.toml") == cells(*words)
     with pytest.raises(UserError, match=r"saved\.toml is there already"):
-        run_options.save(asked(*words), Path("saved.toml"), overwrite=False)
+        run_options.save_study(asked(*words), Path("saved.toml"), overwrite=False)
 
 
 def test_numbers_keep_their_text() -> None:
     texts = ["1", "1e4", "1E-3", "0.10", ".5", "-3", "-0", "true", "1_000", "0x10", "none"]
     texts += ['a"\\é', "\x7f", "9" * 30, "-0.0", "inf"]
     values = {f"k{i}": text for i, text in enumerate(texts)}
-    table = read_toml(Path(write(write_toml({"set": values}))))["set"]
+    table = {Key(name): text for name, text in values.items()}
+    table = read_toml(Path(write(write_toml({"set": table}))))["set"]
     assert {k: str(v).lower() if v is True else str(v) for k, v in table.items()} == values
     assert "k1 = 1e4\n" in Path("study.toml").read_text()  # no quotes where none are needed
 
@@ -337,10 +352,8 @@ def test_a_wrong_preset(text: str, sentence: str) -> None:
 def test_a_setting_with_the_learners_name_goes_over_one_without() -> None:
     """In any order; a search chooses by the learner's name, too."""
     for items in itertools.permutations(["lr=0.1", "ewc.lr=0.2"]):
-        parsed = parse_settings(items, ["ewc", "mlp"], "league")
-        ewc, mlp = plan(
-            ["e.h5"], "incremental-class", ["ewc", "mlp"], [0], settings=parsed, device="cpu"
-        )
+        names = ["ewc", "mlp"]
+        ewc, mlp = plan(["e.h5"], "incremental-class", names, [0], items, preset="league")
         assert (made(ewc)["lr"], made(mlp)["lr"]) == (0.2, 0.1)
 
 
@@ -364,13 +377,61 @@ def test_the_league_is_a_study_file() -> None:
     assert len(mine) == 18 * 3
     assert [key(c) for c in mine] == [key(c) for c in pages]
 
-    def grids(*words: str) -> dict[str, list[float]]:
+    def numbers(*words: str) -> dict[str, list[float]]:
         return {
-            item.partition("=")[0]: [float(v) for v in item.partition("=")[2].split(",")]
-            for items in tuned(*words)
-            for item in items
+            f"{name}.{setting}": list(map(float, values))
+            for name, grid in tuned(*words).items()
+            for setting, values in grid.items()
         }
 
-    assert grids(*config) == grids(*page_command())
-    assert len(grids(*config)) == 10
+    assert numbers(*config) == numbers(*page_command())
+    assert len(numbers(*config)) == 10
     assert read_study(LEAGUE).preset == "league"
+
+
+# --- once ---
+
+
+def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a run of two streams and two learners, with a search and a budget."""
+    make_file(folder, [12] * 4, [0] * 4, [3] * 4, width=6, name="e.h5")
+    texts: list[str] = []
+    made_of: list[type] = []
+    parse, make = Key.parse, resolving.make
+
+    def counted_parse(text: str) -> Key:
+        texts.append(text)
+        return parse(text)
+
+    def counted_make(cls: type, *given: Any, **named: Any) -> Any:
+        made_of.append(cls)
+        return make(cls, *given, **named)
+
+    monkeypatch.setattr(Key, "parse", counted_parse)
+    monkeypatch.setattr(resolving, "make", counted_make)
+    items = ["protocol.sessions=2", "units=4", "stop.rule=epochs", "stop.epochs=1"]
+    items += ["er.memory.total=6", "offline.mlp.stop.epochs=1", "er.units=5", "references=0"]
+    words = ["--config", write('orders = ["natural", "size"]'), "e.h5", "--out", "runs", "--quiet"]
+    words += ["--protocol", "incremental-class", "--learner", "er,mlp", "--device", "cpu"]
+    words += ["--tune", "mlp.lr=0.1,0.01", "--tune-sessions", "1", "--budget-mb", "0.01"]
+    words += ["--jobs", "1", *(word for item in items for word in ("--set", item))]
+    done = CliRunner().invoke(app.app, ["run", *words])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert sorted(texts) == sorted([*(i.partition("=")[0] for i in items), "mlp.lr"])
+    streams = [cls for cls in made_of if issubclass(cls, Protocol)]
+    assert len(streams) == 2
+    learners = [cls.__name__ for cls in made_of if cls not in streams]
+    assert sorted(learners) == sorted(2 * ["ER", "MLP", "Offline", "Chance"])
+    records = [record_files.load(place) for place in record_files.find(Path("runs"))]
+    er, mlp = ([r for r in records if r.learner == name] for name in ("er", "mlp"))
+    assert len(er) == len(mlp) == 2
+    for record in er:
+        assert record.learner_params["memory"]["total"] != 6
+        chosen = f"er.memory.total={record.learner_params['memory']['total']}"
+        words = f" --set er.memory.total=6 --set er.units=5 --set {chosen}"
+        assert record.command.endswith(words)
+    for record in mlp:
+        assert record.tuning is not None
+        assert record.command.endswith(f" --set mlp.lr={record.tuning['chosen']['lr']}")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
 
@@ -21,22 +22,16 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
-from embedbench.studies.set_options import parse_settings, plan
-from embedbench.studies.tuned_settings import chosen_items, outcome
-from embedbench.studies.tuning import parse_grid, trial_score, trial_stream, tune
+from embedbench.studies.resolve import grids
+from embedbench.studies.set_options import parse_lists
+from embedbench.studies.study import Study
+from embedbench.studies.tuning import outcome, trial_score, trial_stream, tune
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
 
 
 def cells(path: Path, items: list[str]) -> list[RunSpec]:
-    return plan(
-        [str(path)],
-        "incremental-class",
-        ["mlp"],
-        [0],
-        settings=parse_settings([*ITEMS, *items], ["mlp"], None),
-        device="cpu",
-    )
+    return plan([str(path)], "incremental-class", ["mlp"], [0], [*ITEMS, *items])
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
@@ -64,8 +59,8 @@ def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> Non
 
 def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: Path) -> None:
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
-    settings = parse_settings(["protocol.base=4", "protocol.way=1"], ["prototype"], None)
-    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings=settings, device="cpu")
+    settings = ["protocol.base=4", "protocol.way=1"]
+    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings)
     workshop = StreamCache()
     with pytest.raises(UserError) as error:
         trial_stream(workshop.stream(cell), 3)
@@ -101,7 +96,6 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
     assert log["chosen"] == best["settings"]
     assert len({t["average_incremental_accuracy"] for t in log["tried"]}) > 1
-    assert chosen_items(log) == [f"mlp.{k}={v}" for k, v in best["settings"].items()]
 
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
     kept.write_text(json.dumps({**log, "seed": 99}))
@@ -159,10 +153,10 @@ def test_a_damaged_log_of_a_search_is_named(tmp_path: Path, text: str, message: 
 
 
 def test_grids() -> None:
-    found = parse_grid(["lr=0.1,0.01", "ewc.lam=1, 10"], ["mlp", "ewc", "ncm"])
-    assert found == {
-        "mlp": {"lr": ["0.1", "0.01"]},
-        "ewc": {"lr": ["0.1", "0.01"], "lam": ["1", "10"]},
+    lists = parse_lists(["lr=0.1,0.01", "ewc.lam=1, 10"])
+    assert grids(Study(learners=("mlp", "ewc", "ncm")), lists) == {
+        "mlp": {"lr": ("0.1", "0.01")},
+        "ewc": {"lr": ("0.1", "0.01"), "lam": ("1", "10")},
     }
 
 
@@ -176,7 +170,7 @@ def test_grids() -> None:
 )
 def test_bad_grids(item: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_grid([item], ["mlp", "ewc"])
+        grids(Study(learners=("mlp", "ewc")), parse_lists([item]))
     assert message in str(caught.value)
 
 

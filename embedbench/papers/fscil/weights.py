@@ -56,7 +56,7 @@ def weights(whose: str, official: str | None = None) -> dict[str, float]:
     0.5
     """
     name = WEIGHTS[whose].get(official or "cifar100")
-    given = {key.removeprefix("fr."): value for key, value in preset(name).items()}
+    given = {key.name: value for key, value in preset(name).items()}
     return DEFAULTS | {k: float(v) for k, v in given.items() if k in DEFAULTS}
 
 

@@ -23,8 +23,8 @@ from embedbench.streams.protocol_tools import Split, load_table, split_rows
 from embedbench.streams.resident_table import Table as Features
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
+from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
-from embedbench.studies.tuned_settings import chosen_items
 from embedbench.studies.tuning import tune
 
 from .runs import LEARNERS, KemkerRuns, fel_units
@@ -63,7 +63,7 @@ def _accuracy(source: Digits, share: float, runs: KemkerRuns) -> Stat:
     from embedbench.runs.stream_runner import run_stream
 
     values = []
-    given = parse_settings(runs.items, ["fel"], None).learners.get("fel", {})
+    given = sort_settings(parse_settings(runs.items), ["fel"]).learners.get("fel", {})
     for seed in runs.seeds:
         learner: Learner = make(learner_class("fel"), {**SETTINGS, **given}, name="fel")
         stream = drifting(source, share, seed)
@@ -222,7 +222,8 @@ def s10_specs(runs: KemkerRuns, learner: str, protocol: str, name: str) -> list[
     """The runs of one row; both protocols use the capacity chosen for the data set."""
     if learner not in CAPACITIES:
         return runs.specs((learner, protocol, (name,)))
-    items = chosen_items(capacity(runs, learner, name))
+    chosen = capacity(runs, learner, name)["chosen"]
+    items = [f"{learner}.{setting}={value}" for setting, value in chosen.items()]
     return runs.specs_on(learner, protocol, [name], items)
 
 

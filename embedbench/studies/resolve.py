@@ -1,0 +1,441 @@
+"""From a study to its runs: each stream is planned once, and in it every learner, point and seed.
+
+What goes over what: a preset, what belongs to a learner's name, settings without a learner's name,
+settings with it, a point of the learner's grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from embedbench.config.declared_settings import make, nearest
+from embedbench.config.seeds import Seeds, check_seed, is_number, vary_seeds
+from embedbench.errors import UserError, short, unknown
+from embedbench.learning.learner import Learner
+from embedbench.runs.class_registry import (
+    alias_settings,
+    learner_class,
+    learner_names,
+    protocol_class,
+    protocol_name,
+)
+from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.streams.protocol import Protocol
+
+from .presets import preset
+from .set_options import Key, Lists, Settings, with_dashes
+from .study import Study
+
+MOST = 100_000  # runs of a study
+OMEGAS = ("kemker_table", "kemker_eq")
+REFERENCES = ("offline", "chance")  # what learners are compared with
+REFERENCE_RUNS = 1000  # the most offline runs behind an α_ideal
+SHARED = ("protocol", "seeds", "omega", "references", *REFERENCES)  # with every learner's command
+SEED_NAMES = tuple(Seeds.__dataclass_fields__)
+_KNOWN = ("protocol.…", "seeds.…", "omega", "references")
+
+K = TypeVar("K")
+Grid = Mapping[str, Sequence[str]]  # setting of a learner → values
+
+
+class Classes(dict[str, type[Learner]]):
+    """The classes of learners, each looked up once."""
+
+    def __missing__(self, learner: str) -> type[Learner]:
+        self[learner] = learner_class(learner)
+        return self[learner]
+
+    def has(self, learner: str, key: Key) -> bool:
+        """Whether a learner has the setting that a key without a learner's name begins with."""
+        return key.field in getattr(self[learner], "__dataclass_fields__", ())
+
+
+@dataclass
+class SortedSettings:
+    """Settings by what they are for.
+
+    Parameters
+    ----------
+    protocol : dict
+        Parameters of the protocol.
+    defaults : dict of dict
+        Settings of single learners that a preset or the learner's name gives.
+    common : dict
+        Settings without a prefix, for every learner that has them; over the defaults.
+    learners : dict of dict
+        Settings of single learners; over all others.
+    seeds : dict of int
+        Seeds that are set instead of drawn.
+    omega : str
+        The formula of Ω.
+    references : int
+        Number of offline runs behind an α_ideal.
+    """
+
+    protocol: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
+    common: Settings = field(default_factory=dict)
+    learners: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seeds: dict[str, int] = field(default_factory=dict)
+    omega: str = OMEGAS[0]
+    references: int = 1
+
+    def take(self, key: Key, value: str) -> bool:
+        """Take a setting that belongs to no learner; False if it may belong to one."""
+        if key.head == "protocol" and key.name:
+            self.protocol[key.name] = value
+        elif key.head == "seeds" and key.name:
+            if key.name not in SEED_NAMES:
+                raise unknown("seed", key.name, SEED_NAMES)
+            self.seeds[key.name] = _whole(str(key), value)
+            check_seed(self.seeds[key.name], str(key))
+        elif key == Key("omega"):
+            if value not in OMEGAS:
+                raise unknown("omega", value, OMEGAS)
+            self.omega = value
+        elif key == Key("references"):
+            self.references = _whole("references", value)
+            if self.references > REFERENCE_RUNS:
+                raise UserError(f"references must be at most {REFERENCE_RUNS}, got {short(value)}")
+        else:
+            return False
+        return True
+
+    def of(self, learner: str, classes: Classes | None = None) -> dict[str, Any]:
+        """The settings of a learner; those without its name only with `classes`."""
+        common = {str(k): v for k, v in self.common.items() if classes and classes.has(learner, k)}
+        return {**self.defaults.get(learner, {}), **common, **self.learners.get(learner, {})}
+
+
+def _whole(name: str, value: str) -> int:
+    if not is_number(value):
+        raise UserError(f"{name} must be a whole number, got {short(value)}")
+    return int(value)
+
+
+def sort_settings(
+    settings: Settings,
+    learners: Sequence[str],
+    preset_name: str | None = None,
+    classes: Classes | None = None,
+) -> SortedSettings:
+    """Sort settings by what they are for, over those of aliases, and those over a preset's.
+
+    Parameters
+    ----------
+    settings : dict of Key to str
+        What `--set` gives. One with a learner's name goes over one without.
+    learners : sequence of str
+        The learners of the run. Settings of others are refused when they are used.
+    preset_name : str or None
+        A preset: its name or its file.
+    classes : Classes or None
+        Those that were looked up before.
+    """
+    result = SortedSettings()
+    _take_preset(result, learners, preset_name, Classes() if classes is None else classes)
+    for name in learners:
+        if with_name := alias_settings(name):
+            result.defaults[name] = {**result.defaults.get(name, {}), **with_name}
+    for key, value in settings.items():
+        if result.take(key, value):
+            continue
+        if key.target in learners or key.target in REFERENCES:
+            result.learners.setdefault(key.target, {})[key.name] = value
+        else:
+            result.common[key] = value
+    return result
+
+
+def _take_preset(
+    result: SortedSettings, learners: Sequence[str], preset_name: str | None, classes: Classes
+) -> None:
+    """Take the settings of a preset; those of learners that do not run are left out."""
+    every: Settings = {}
+    known = learner_names()
+    for key, value in preset(preset_name).items():
+        if key.target in learners or key.target in REFERENCES:
+            result.defaults.setdefault(key.target, {})[key.name] = value
+        elif not result.take(key, value) and key.target not in known and ":" not in key.head:
+            every[key] = value
+    run = [name for name in learners if name not in REFERENCES]
+    for name in run if every else ():
+        mine = {str(k): v for k, v in every.items() if classes.has(name, k)}
+        result.defaults[name] = mine | result.defaults.get(name, {})
+    for key in every:
+        others = (name for name in known if name not in run)
+        if not any(classes.has(name, key) for name in (*run, *others)):
+            meant = [near for n in run for near in nearest(classes[n], key.field)]
+            raise unknown(f"setting in preset {preset_name}", str(key), _KNOWN, meant)
+
+
+def resolve(
+    study: Study,
+    *,
+    out: object = "runs",
+    device: str = "cpu",
+    checkpoint: float = RunSpec.checkpoint,
+) -> list[RunSpec]:
+    """All runs of a study, stream by stream, learner by learner; wrong settings are refused here.
+
+    Parameters
+    ----------
+    study : Study
+        What is asked for.
+    out : object
+        The directory of all runs, for the commands in the records.
+    device : str
+        "cpu", "cuda", …
+    checkpoint : float
+        See `RunSpec`.
+
+    Raises
+    ------
+    UserError
+        See `check_study`; or a name or a value is wrong.
+    """
+    classes = Classes()
+    check_study(study, classes)
+    runs: list[RunSpec] = []
+    streams = itertools.product(study.files, study.protocols, study.orders or (None,))
+    for files, protocol, order in streams:
+        for point in _points(_protocol_grid(study, protocol)):
+            settings = _stream_settings(study, protocol, order, point)
+            settings |= _trunk_settings(study, classes)
+            stream = _Stream(study, files, protocol, settings, classes)
+            runs += stream.runs(str(out), device, checkpoint)
+    return list(dict.fromkeys(runs))
+
+
+def check_study(study: Study, classes: Classes | None = None) -> None:
+    """Refuse a study that has no runs, or none that could be meant.
+
+    Raises
+    ------
+    UserError
+        Files, protocols or learners are missing, the study has too many runs, or a learner has both
+        a grid and values to tune.
+    """
+    for what, named in (
+        ("file", study.files),
+        ("protocol", study.protocols),
+        ("learner", study.learners),
+    ):
+        if not named:
+            raise UserError(f"name a {what}: on the command line or in a study file (--config)")
+    by_learner = grids(study, study.grid, classes)
+    both = [name for name in grids(study, study.tune, classes) if name in by_learner]
+    if both:  # each point would need its own search
+        raise UserError(f"{both[0]} has both a grid and values to tune; give it one of them")
+    if by_learner and study.budget_mb is not None:
+        raise UserError("a budget goes with no grid; leave out [grid] or --budget-mb")
+    streams = sum(_size(_protocol_grid(study, protocol)) for protocol in study.protocols)
+    streams *= len(study.files) * max(1, len(study.orders))
+    each = sum(_size(by_learner.get(name, {})) for name in study.learners)
+    each *= max(1, len(study.seeds)) * max(1, len(study.vary))
+    if streams * each > MOST:
+        raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
+
+
+def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping[str, Grid]:
+    """Learner → setting → values of a study's `tune` or `grid`; not of what `--set` gives.
+
+    A key without a learner's name is for every learner that has the setting.
+
+    Raises
+    ------
+    UserError
+        No learner of the study has a setting.
+    """
+    classes = Classes() if classes is None else classes
+    every = list(dict.fromkeys([*study.learners, *study.other_learners]))
+    result: dict[str, dict[str, Sequence[str]]] = {}
+    for key, values in lists.items():
+        if _protocol_of(key, study) is not None:
+            continue
+        named = [name for name in every if name == key.target and key.name]
+        chosen = named or [name for name in every if classes.has(name, key)]
+        if not chosen:
+            raise unknown("setting to tune", str(key), [f"{name}.…" for name in every])
+        setting = key.name if named else str(key)
+        for name in chosen:
+            if name in study.learners and not {setting, f"{name}.{setting}"} & study.flagged:
+                result.setdefault(name, {})[setting] = values
+    return result
+
+
+def without_names_left_out(study: Study) -> Study:
+    """The same study without settings that only name what flags have left out."""
+    classes = Classes()
+    gone = {*study.other_learners, *map(with_dashes, study.other_protocols)}
+    every = (*study.learners, *study.other_learners)
+
+    def is_kept(key: Key) -> bool:
+        which = {name for name in every if classes.has(name, key)}
+        return key.target not in gone and not (which and which <= gone)
+
+    def by_name(lists: Lists) -> Lists:
+        by_learner = grids(study, lists, classes).items()
+        return {Key(name, k): tuple(v) for name, grid in by_learner for k, v in grid.items()}
+
+    grid = by_name(study.grid)
+    for protocol in study.protocols:
+        grid |= _protocol_grid(study, protocol)
+    settings = {key: value for key, value in study.set.items() if is_kept(key)}
+    return replace(study, set=settings, tune=by_name(study.tune), grid=grid)
+
+
+def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
+    """The runs of one shard: "3/64" has the third of every 64; None has all.
+
+    Raises
+    ------
+    UserError
+        The shard is no I/N with 1 ≤ I ≤ N.
+    """
+    if shard is None:
+        return list(runs)
+    index, slash, number = shard.partition("/")
+    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
+        raise UserError(
+            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
+            f"{short(shard)}"
+        )
+    return list(runs)[int(index) - 1 :: int(number)]
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream of a study, with the settings of all that runs on it."""
+
+    study: Study
+    files: tuple[str, ...]
+    protocol: str
+    settings: Settings
+    classes: Classes
+
+    def runs(self, out: str, device: str, checkpoint: float) -> Iterator[RunSpec]:
+        """Yield the runs: a learner, a point of its grid, a seed."""
+        study = self.study
+        every = list(dict.fromkeys([*study.learners, *study.other_learners]))
+        mine = sort_settings(self.settings, every, study.preset, self.classes)
+        made = make(protocol_class(self.protocol), mine.protocol, name="protocol")
+        protocol = Spec[Protocol](protocol_name(self.protocol), made)
+        self._check_common(mine.common, every, made)
+        offline, chance = self._spec("offline", mine.of("offline")), self._spec("chance", {})
+        vary = list(dict.fromkeys(study.vary))
+        seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
+        by_learner = grids(study, study.grid, self.classes)
+        for name in study.learners:
+            for point in _points(by_learner.get(name, {})):
+                learner = self._spec(name, mine.of(name, self.classes) | point)
+                start, end = self._command(out, name, point)
+                for seed, other in seeds:
+                    fixed = _set_words({Key("seeds", k): str(v) for k, v in other.items()})
+                    words = [*start, *fixed, "--learner", name, "--seed", str(seed), *end]
+                    yield RunSpec(
+                        files=self.files,
+                        protocol=protocol,
+                        learner=learner,
+                        seed=seed,
+                        fixed=tuple(sorted({**mine.seeds, **other}.items())),
+                        offline=offline,
+                        chance=chance,
+                        references=mine.references,
+                        preset=mine.omega,
+                        device=device,
+                        command=shlex.join(words),
+                        checkpoint=checkpoint,
+                    )
+
+    def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
+        """A learner with complete settings: the one place where they become an object."""
+        return Spec(name, make(self.classes[name], values, name=name))
+
+    def _check_common(self, common: Settings, learners: Sequence[str], protocol: Protocol) -> None:
+        """Refuse a setting without a prefix that no learner has."""
+        for key in common:
+            if any(self.classes.has(name, key) for name in learners):
+                continue
+            known = [*_KNOWN, *(f"{name}.…" for name in learners)]
+            meant = [f"protocol.{key}"] if key.field in {f.name for f in fields(protocol)} else []
+            meant += [near for n in learners for near in nearest(self.classes[n], key.field)]
+            raise unknown("setting", str(key), known, meant)
+
+    def _command(self, out: str, name: str, point: dict[str, str]) -> tuple[list[str], list[str]]:
+        """The words of the command that runs one cell alone, before learner and seed and after.
+
+        First come settings of the stream, then those of this learner.
+        """
+        study = self.study
+        words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
+        words += ["--preset", study.preset] if study.preset else []
+        words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
+        every = self.settings | {Key(name, setting): value for setting, value in point.items()}
+        shared = {k: v for k, v in every.items() if k.target in SHARED}
+        mine = {k: v for k, v in every.items() if k.target == name or self.classes.has(name, k)}
+        return [*words, *_set_words(shared)], _set_words(mine)
+
+
+def _set_words(settings: Settings) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def _stream_settings(study: Study, protocol: str, order: str | None, point: Settings) -> Settings:
+    """The settings of a stream: those of other protocols are left out."""
+    settings: Settings = {}
+    for key, value in (study.set | point).items():
+        name = _protocol_of(key, study)
+        if name is None:
+            settings[key] = value
+        elif name in ("protocol", with_dashes(protocol)):
+            settings[Key("protocol", key.name)] = value
+    return settings | ({Key("protocol", "order"): order} if order else {})
+
+
+def _trunk_settings(study: Study, classes: Classes) -> Settings:
+    """The settings that give each learner, and the offline reference, a trunk and its training."""
+    options = {
+        "trunk": study.trunk,
+        "images.weights": study.weights,
+        "images.augment": study.augment,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    trained = [name for name in study.learners if name not in REFERENCES] if given else []
+    for name in trained:
+        if not classes.has(name, Key("trunk")):
+            raise UserError(
+                f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
+                "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
+            )
+    settings = {Key(name, k): value for name in trained for k, value in given.items()}
+    return settings | {Key("offline", f"mlp.{k}"): value for k, value in given.items()}
+
+
+def _protocol_of(key: Key, study: Study) -> str | None:
+    """The protocol that a setting names, or `protocol` for any; None: it is a learner's."""
+    names = ("protocol", *map(with_dashes, study.protocols + study.other_protocols))
+    return key.target if key.name and key.target in names else None
+
+
+def _protocol_grid(study: Study, protocol: str) -> Lists:
+    """The grid over a protocol's settings; not over what `--set` gives."""
+    names = ("protocol", with_dashes(protocol))
+    grid = {k: v for k, v in study.grid.items() if _protocol_of(k, study) in names}
+    return {k: v for k, v in grid.items() if not {str(k), f"protocol.{k.name}"} & study.flagged}
+
+
+def _points(grid: Mapping[K, Sequence[str]]) -> Iterator[dict[K, str]]:
+    """Yield every combination of the values; one without values for an empty grid."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _size(grid: Mapping[Any, Sequence[str]]) -> int:
+    """The number of combinations."""
+    return math.prod(map(len, grid.values()))

@@ -1,0 +1,35 @@
+"""Runs on one stream, as `embedbench run` plans them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from embedbench.runs.run_spec import RunSpec
+from embedbench.studies.resolve import resolve
+from embedbench.studies.set_options import parse_settings
+from embedbench.studies.study import Study
+
+
+def plan(
+    files: Sequence[str],
+    protocol: str,
+    learners: Sequence[str],
+    seeds: Iterable[int],
+    items: Iterable[str] = (),
+    *,
+    vary: Sequence[str] = (),
+    preset: str | None = None,
+    **how: Any,
+) -> list[RunSpec]:
+    """Learners × seeds, with the items of `--set`; `how` is for `resolve`."""
+    study = Study(
+        files=(tuple(files),),
+        protocols=(protocol,),
+        learners=tuple(learners),
+        seeds=tuple(seeds),
+        vary=tuple(vary),
+        preset=preset,
+        set=parse_settings(items),
+    )
+    return resolve(study, **how)
