@@ -1,6 +1,6 @@
 """Engines: who runs the tasks, behind `concurrent.futures.Executor`.
 
-Everything that runs cells or blocks asks an `Engine` for an executor. Nothing of an engine is
+Everything that makes runs or blocks asks an `Engine` for an executor. Nothing of an engine is
 imported before it is asked for.
 """
 
