@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -136,7 +137,7 @@ class RunSpec:
 
     def with_settings(self, **settings: Any) -> RunSpec:
         """The run with other settings of its learner, see `Spec`; its command has them, too."""
-        words = shlex.join(_set_words(self.learner.name, settings))
+        words = shlex.join(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))
         command = " ".join(filter(None, [self.command, words]))
         return dataclasses.replace(
             self, learner=self.learner.with_settings(**settings), command=command
@@ -145,7 +146,7 @@ class RunSpec:
     def with_offline(self, **settings: Any) -> RunSpec:
         """The run with other settings of the learner behind α_ideal, see `with_settings`."""
         start, learner, end = self.command.partition(" --learner ")
-        words = shlex.join(_set_words(self.offline.name, settings))
+        words = shlex.join(set_words({f"{self.offline}.{k}": v for k, v in settings.items()}))
         return dataclasses.replace(
             self,
             offline=self.offline.with_settings(**settings),
@@ -174,5 +175,10 @@ class RunSpec:
         return dataclasses.replace(self, learner=learner, tuning=None, command=command, **changes)
 
 
-def _set_words(learner: str, settings: dict[str, Any]) -> list[str]:
-    return [w for name, value in settings.items() for w in ("--set", f"{learner}.{name}={value}")]
+def set_words(settings: Mapping[Any, Any]) -> list[str]:
+    """The words of a command that give settings.
+
+    >>> set_words({"ewc.lam": 100})
+    ['--set', 'ewc.lam=100']
+    """
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

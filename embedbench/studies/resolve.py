@@ -24,7 +24,7 @@ from embedbench.runs.class_registry import (
     protocol_class,
     protocol_name,
 )
-from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_spec import RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
 from .presets import preset
@@ -336,7 +336,7 @@ class _Stream:
                 learner = self._spec(name, mine.of(name, self.classes) | point)
                 start, end = self._command(out, name, point)
                 for seed, other in seeds:
-                    fixed = _set_words({Key("seeds", k): str(v) for k, v in other.items()})
+                    fixed = set_words({Key("seeds", k): v for k, v in other.items()})
                     words = [*start, *fixed, "--learner", name, "--seed", str(seed), *end]
                     yield RunSpec(
                         files=self.files,
@@ -379,11 +379,7 @@ class _Stream:
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}
         mine = {k: v for k, v in every.items() if k.target == name or self.classes.has(name, k)}
-        return [*words, *_set_words(shared)], _set_words(mine)
-
-
-def _set_words(settings: Settings) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        return [*words, *set_words(shared)], set_words(mine)
 
 
 def _stream_settings(study: Study, protocol: str, order: str | None, point: Settings) -> Settings:

@@ -392,6 +392,17 @@ def test_the_league_is_a_study_file() -> None:
 # --- once ---
 
 
+def test_settings_that_are_changed_later_are_as_if_they_were_given() -> None:
+    """The command is, too."""
+    run, _ = cells(*COMMAND)
+    given, _ = cells(*COMMAND, "--set", "ewc.stop.epochs=3", "--set", "ewc.lam=2")
+    assert run.with_settings(**{"stop.epochs": "3", "lam": 2}) == given != run
+    given, _ = cells(*COMMAND, "--set", "offline.mlp.units=9")
+    assert run.with_offline(**{"mlp.units": "9"}) == given != run
+    with pytest.raises(UserError, match="unknown setting of ewc 'lamb'"):
+        run.with_settings(lamb=3)
+
+
 def test_a_text_is_taken_apart_once_and_a_stream_is_planned_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
