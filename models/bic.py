@@ -24,7 +24,6 @@ from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_settings import generator, predict
 from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.learning.sample_views import ViewPart
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
@@ -200,6 +199,21 @@ class BiC(ReplayLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self.corrected(predict(self.net, x))
+
+
+@dataclass(frozen=True)
+class ViewPart:
+    """The samples `index` (k,) of a view."""
+
+    view: View
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        """The samples `index` of the part, (b, *shape) float32."""
+        return self.view.batch(self.index[index], device)
 
 
 def held_size(share: float, quota: int) -> int:
