@@ -10,20 +10,19 @@ import torch
 from torch import Tensor
 
 from embedbench.config.declared_settings import later
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory, session_classes
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.augmentation import Views
+from embedbench.learning.exemplar_budget import Memory, session_classes
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import augmented_views
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName, trainable_parameters
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class AGEM(OnlineLearner, NetLearner):
+class AGEM(OnlineLearner, ReplayLearner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
@@ -56,37 +55,11 @@ class AGEM(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "exemplars": "samples",
-        "steps": "transient",
-    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, ("random", *BY_SAMPLE))
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.steps = 0  # online steps; `learned` counts whole sessions
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-
-    def step(self, x: Tensor, y: Tensor) -> None:
-        draw = np.random.default_rng([self.seeds.batches, self.steps])
-        view = augmented_views(self, self.steps)
-        self.net.train()
-        seen = self.exemplars.seen_with(y)
-        gradient = self._gradient(view(x), y, seen)
-        if len(self.exemplars):
-            old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-            gradient = project(gradient, self._gradient(view(old_x), old_y, seen))
-        self._set_gradient(gradient)
-        self.optimiser_.step()
-        self.optimiser_.zero_grad(set_to_none=True)
-        self.steps += 1
-
-    def store(self, x: Tensor, y: Tensor) -> None:
-        self.exemplars.add(x, y)
+    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
+        """Project the gradient of the new samples by that of random ones from memory."""
+        x, y, _ = self.exemplars.sample(self.batch_size, draw)
+        self._constrain(view(x), y, classes)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new, sets = session_classes(session), session.y.ndim == 2
@@ -95,10 +68,8 @@ class AGEM(OnlineLearner, NetLearner):
         draw = np.random.default_rng([self.seeds.batches, self.learned])
 
         def regularise() -> None:
-            gradient = torch.cat([_grad(p).flatten() for p in trainable_parameters(self.net)])
-            old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-            old_x = augmented_views(self, self.learned, draw)(old_x)
-            self._set_gradient(project(gradient, self._gradient(old_x, old_y, among)))
+            x, y, _ = self.exemplars.sample(self.batch_size, draw)
+            self._constrain(augmented_views(self, self.learned, draw)(x), y, among)
 
         log = self.train(
             session,
@@ -115,11 +86,12 @@ class AGEM(OnlineLearner, NetLearner):
         classes = torch.tensor(new, device=self.device)
         return lambda x, y: set_loss(self.net(x), y, classes)
 
-    def _gradient(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-        """Gradient of the mean loss by all parameters, as one vector."""
-        loss = batch_loss(self.net(x), y, classes)
-        parts = torch.autograd.grad(loss, trainable_parameters(self.net))
-        return torch.cat([g.flatten() for g in parts])
+    def _constrain(self, x: Tensor, y: Tensor, classes: Tensor | None) -> None:
+        """Project the gradient that the parameters hold by that of samples x (m, D), y (m,)."""
+        parameters = trainable_parameters(self.net)
+        gradient = torch.cat([_grad(p).flatten() for p in parameters])
+        parts = torch.autograd.grad(batch_loss(self.net(x), y, classes), parameters)
+        self._set_gradient(project(gradient, torch.cat([g.flatten() for g in parts])))
 
     def _set_gradient(self, gradient: Tensor) -> None:
         parameters = trainable_parameters(self.net)

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -19,13 +18,12 @@ from embedbench.config.declared_settings import above, later, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
+from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import eval_features, generator, predict
-from embedbench.learning.sample_views import ViewPart
+from embedbench.learning.net_settings import generator, predict
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
@@ -33,7 +31,7 @@ PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
 
 @dataclass
-class BiC(NetLearner):
+class BiC(ReplayLearner):
     """Bias correction: the answer for a class that session s introduced is α_s z + β_s.
 
     A session is learned with all exemplars except a hold-out. The loss is (1 - λ) cross-entropy + λ
@@ -82,27 +80,20 @@ class BiC(NetLearner):
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
+        **ReplayLearner.state,
         "biases": "biases",
         "session_of": "biases",
-        "exemplars": "samples",
         "kept": "samples",
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_memory(self, BY_SESSION)
-        if self.memory.quota(1) == 0:
-            raise UserError(
-                "bic fits its corrections to exemplars: bic.memory.total and "
-                "bic.memory.per_class must not be 0"
-            )
+        require_exemplars(self, "fits its corrections to exemplars")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         if self.hold_out_kept and spec.multilabel:
             raise UserError("bic.hold_out_kept is for streams of one label a sample; drop it here")
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.kept = Exemplars(Memory(select="all"), spec, seeds.memory, device)  # never trained on
         self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
         # the session that introduced a class; 0 for unseen classes, too
@@ -124,7 +115,7 @@ class BiC(NetLearner):
         log = self.train(joined, ctx, objective=self._objective(old, sorted(present | seen)))
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         alpha, beta = self.biases[-1].tolist()
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
 
@@ -208,6 +199,21 @@ class BiC(NetLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self.corrected(predict(self.net, x))
+
+
+@dataclass(frozen=True)
+class ViewPart:
+    """The samples `index` (k,) of a view."""
+
+    view: View
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        """The samples `index` of the part, (b, *shape) float32."""
+        return self.view.batch(self.index[index], device)
 
 
 def held_size(share: float, quota: int) -> int:

@@ -6,19 +6,17 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
+from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.learner import Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import (
-    augmented_views,
     new_net,
     predict,
     settle_trunk,
@@ -69,28 +67,19 @@ class DERpp(OnlineLearner):
     alpha: Annotated[float, at_least(0)] = 0.2
     beta: Annotated[float, at_least(0)] = 1.0
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        "net": "parameters",
-        "optimiser_": "optimiser",
-        "exemplars": "samples",
-        "steps": "transient",
-    }
+    selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_trunk(self)
-        check_memory(self, BY_SAMPLE)
+        check_memory(self, self.selects)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.steps = seeds, device, 0
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
-    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        draw = np.random.default_rng([self.seeds.batches, self.steps])
-        view = augmented_views(self, self.steps)
-        self.net.train()
+    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
         seen = self.exemplars.seen_with(y)
         z = self.net(view(x))
         loss = batch_loss(z, y, seen)
@@ -101,16 +90,13 @@ class DERpp(OnlineLearner):
             if self.beta:
                 old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
                 loss = loss + self.beta * batch_loss(self.net(view(old_x)), old_y, seen)
-        self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.optimiser_.step()
-        self.steps += 1
         self.logits = z.detach()
 
-    def store(self, x: torch.Tensor, y: torch.Tensor) -> None:
+    def store(self, x: Tensor, y: Tensor) -> None:
         self.exemplars.add(x, y, self.logits)
 
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
@@ -14,15 +13,13 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory, check_memory, session_classes
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import augmented_views, eval_features, generator, predict
+from embedbench.learning.net_settings import augmented_views, generator, predict
 from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
@@ -32,7 +29,7 @@ BALANCED = 1  # number of the random stream for the batches of the balanced fine
 
 
 @dataclass
-class EEIL(NetLearner):
+class EEIL(ReplayLearner):
     """End-to-end incremental learning: the loss is L_C + λ Σ_f L_f, f the earlier sessions.
 
     L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
@@ -74,25 +71,15 @@ class EEIL(NetLearner):
     finetune_rate: Annotated[float, above(0)] = 0.1
     memory: Memory = field(default_factory=Memory)
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "session_of": "heads",
-        "exemplars": "samples",
-    }
+    selects: ClassVar[tuple[str, ...]] = ("herding", "random")
+    state: ClassVar[dict[str, str]] = {**ReplayLearner.state, "session_of": "heads"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_memory(self, ("herding", "random"))
-        if self.memory.quota(1) == 0:
-            raise UserError(
-                "eeil fine-tunes on exemplars: eeil.memory.total and eeil.memory.per_class must "
-                "not be 0"
-            )
+        require_exemplars(self, "fine-tunes on exemplars")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         # the session that introduced a class; -1: unseen
         self.session_of = torch.full((spec.n_classes,), -1, device=device)
 
@@ -101,7 +88,7 @@ class EEIL(NetLearner):
         objective = self._objective(self.heads(seen - present), seen | present)
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
         self.session_of[sorted(present - seen)] = self.learned
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         if self.learned and self.finetune_epochs:
             log |= self._finetune(session, ctx, seen | present)
         return log

@@ -7,21 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.augmentation import Views
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import augmented_views
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class ER(OnlineLearner, NetLearner):
+class ER(OnlineLearner, ReplayLearner):
     """Experience replay: steps on each stream batch, and on samples from memory.
 
     If a stream gives whole sessions, each is learned together with the whole memory.
@@ -55,35 +54,12 @@ class ER(OnlineLearner, NetLearner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "exemplars": "samples",
-        "steps": "transient",
-    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, ("random", *BY_SAMPLE))
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.steps = 0  # online steps; `learned` counts whole sessions
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-
-    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        draw = np.random.default_rng([self.seeds.batches, self.steps])
+    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-        self.net.train()
-        seen = self.exemplars.seen_with(y)
-        batch = augmented_views(self, self.steps)(torch.cat([x, old_x]))
-        loss = batch_loss(self.net(batch), torch.cat([y, old_y]), seen)
-        self.optimiser_.zero_grad(set_to_none=True)
+        logits = self.net(view(torch.cat([x, old_x])))
+        loss = batch_loss(logits, torch.cat([y, old_y]), self.exemplars.seen_with(y))
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.optimiser_.step()
-        self.steps += 1
-
-    def store(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.exemplars.add(x, y)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)

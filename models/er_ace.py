@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.streams.stream import Session, StreamSpec
-
-from ._replay import random_replay, replay_session, replay_step
 
 
 @dataclass
-class ERACE(OnlineLearner, NetLearner):
+class ERACE(OnlineLearner, ReplayLearner):
     """Experience replay with asymmetric losses, CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr).
 
     C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
@@ -53,36 +50,14 @@ class ERACE(OnlineLearner, NetLearner):
     optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "exemplars": "samples",
-        "steps": "transient",
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, ("random", *BY_SAMPLE))
-
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.steps = 0  # online steps; `learned` counts whole sessions
-        spec = replace(spec, loss_over_seen=True)
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        super().start(replace(spec, loss_over_seen=True), seeds, device)
 
-    def step(self, x: Tensor, y: Tensor) -> None:
-        replay = random_replay(self, self.exemplars.seen_with(y))
-        replay_step(self, x, y, self.incoming, replay)
-
-    def store(self, x: Tensor, y: Tensor) -> None:
-        self.exemplars.add(x, y)
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
-        log = replay_session(self, session, ctx, self.incoming, random_replay(self, seen))
-        self.exemplars.update(session)
-        return log
-
-    def incoming(self, x: Tensor, y: Tensor) -> Tensor:
+    def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
         return batch_loss(self.net(x), y, torch.unique(y))
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = self.train_and_replay(session, ctx)
+        self.exemplars.update(session)
+        return log

@@ -14,25 +14,22 @@ from torch.nn.functional import cross_entropy
 from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_LEARNER, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplar_budget import BY_LEARNER, Memory
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import among
-from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator
 from embedbench.learning.online import UPDATES, OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.streams.stream import Session, StreamSpec
-
-from ._replay import Replay, plainly, random_replay, replay_session, replay_step
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
 
 
 @dataclass
-class GSS(OnlineLearner, NetLearner):
+class GSS(OnlineLearner, ReplayLearner):
     """Gradient-based sample selection, the greedy variant: GSS-Greedy.
 
     A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
@@ -76,51 +73,35 @@ class GSS(OnlineLearner, NetLearner):
     averaged: Annotated[int, at_least(1)] = 10
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
+    selects: ClassVar[tuple[str, ...]] = BY_LEARNER
     state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "exemplars": "samples",
-        "steps": "transient",
+        **OnlineLearner.state,
         "alike": "samples",
         "offered": "transient",
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_LEARNER)
-
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.steps = self.offered = 0  # online steps, and batches offered to the memory
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.offered = 0  # batches offered to the memory
         self.alike = np.zeros(0, np.float32)  # C (m,), the score of each stored sample
-
-    def step(self, x: Tensor, y: Tensor) -> None:
-        seen = self.exemplars.seen_with(y)
-        replay_step(self, x, y, plainly(self, seen), self._replay(seen))
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self._offer(x, y, self.exemplars.seen_with(y))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = self.train_and_replay(session, ctx)
         y = torch.from_numpy(session.y).to(self.device)
         seen = self.exemplars.seen_with(y)
-        log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
         order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned + 1))
         for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
         return log
 
-    def _replay(self, classes: Tensor | None) -> Replay:
-        """The step on the batch, then the gradients of a random draw."""
-        again = random_replay(self, classes)
-
-        def replay(draw: np.random.Generator, view: Views) -> None:
-            self.optimiser_.step()
-            self.optimiser_.zero_grad(set_to_none=True)
-            again(draw, view)
-
-        return replay
+    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
+        """Take the step on the batch, then add the gradients of a random draw."""
+        self.optimiser_.step()
+        self.optimiser_.zero_grad(set_to_none=True)
+        super().replay(draw, view, classes)
 
     def _offer(self, x: Tensor, y: Tensor, classes: Tensor | None) -> None:
         """Offer samples x (b, D), y (b,) to the memory."""

@@ -11,15 +11,13 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import Net, eval_features, predict, trunk_and_head
+from embedbench.learning.net_settings import Net, predict, trunk_and_head
 from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -28,7 +26,7 @@ ETA = 1.0  # initial η of a cosine head in every session
 
 
 @dataclass
-class ICaRL(NetLearner):
+class ICaRL(ReplayLearner):
     """Incremental classifier and representation learning.
 
     A session and all exemplars are learned by binary cross-entropy, with one sigmoid per class. The
@@ -71,30 +69,25 @@ class ICaRL(NetLearner):
     head: Literal["linear", "cosine"] = "linear"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[dict[str, str]] = {**NetLearner.state, "means": "means", "exemplars": "samples"}
+    state: ClassVar[dict[str, str]] = {**ReplayLearner.state, "means": "means"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_memory(self, BY_SESSION)
-        if self.answer == "means" and self.memory.quota(1) == 0:
-            raise UserError(
-                "icarl answers with the means of exemplars: icarl.memory.total and "
-                "icarl.memory.per_class must not be 0"
-            )
+        if self.answer == "means":
+            require_exemplars(self, "answers with the means of exemplars")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.net: Net | CosineNet
-        self.begin(self._new_net(spec, seeds), seeds, device)
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        super().start(spec, seeds, device)
         self.by_means = self.answer == "means" and not spec.multilabel
         head = self.net.theta if isinstance(self.net, CosineNet) else self.net.head.weight
         width = head.shape[1]
         self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)
 
-    def _new_net(self, spec: StreamSpec, seeds: Seeds) -> Net | CosineNet:
+    def make_net(self, spec: StreamSpec, seed: int) -> Net | CosineNet:
         if self.head == "cosine":
-            return cosine_net(self, spec, seeds.init, eta=ETA)
-        return trunk_and_head(self, spec, seeds.init)
+            return cosine_net(self, spec, seed, eta=ETA)
+        return trunk_and_head(self, spec, seed)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new = session_classes(session)
@@ -132,7 +125,7 @@ class ICaRL(NetLearner):
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the last hidden activation scaled to length 1, (n, d)."""
-        return normalize(eval_features(self.net, x))
+        return normalize(super().features(x))
 
     def _remember_means(self) -> None:
         phi = self.features(self.exemplars.x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,17 +10,16 @@ import torch
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import eval_features, predict
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import Context
+from embedbench.learning.net_settings import predict
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.sample_views import blocks
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class IL2M(NetLearner):
+class IL2M(ReplayLearner):
     """Class-incremental learning with dual memory: exemplars, and the statistics of old classes.
 
     If the best class of a sample is one of the current session, the score of every old class c,
@@ -52,23 +50,16 @@ class IL2M(NetLearner):
     memory: Memory = field(default_factory=Memory)
     rectified: Literal["probabilities", "logits"] = "probabilities"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
     state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
+        **ReplayLearner.state,
         "first": "statistics",
         "now": "statistics",
         "confidence": "statistics",
         "session_of": "statistics",
-        "exemplars": "samples",
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_SESSION)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         # By class: μ_first, μ_now, conf of its session, and its session's number (-1: unseen).
         self.first, self.now, self.confidence = (
             torch.ones(spec.n_classes, device=device) for _ in range(3)
@@ -77,7 +68,7 @@ class IL2M(NetLearner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         self._remember(session)
         return log
 

@@ -55,7 +55,6 @@ class Joint(NetLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.spec = spec
         n_labels = spec.n_classes if spec.multilabel else 0
         width = math.prod(spec.input_shape[-2:])  # D, or H·W
         self.samples, self.validation = (Store(width, n_labels) for _ in range(2))

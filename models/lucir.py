@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -13,20 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.distillation import only
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplar_budget import Memory, session_classes
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import eval_features, predict
+from embedbench.learning.net_settings import predict
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class LUCIR(NetLearner):
+class LUCIR(ReplayLearner):
     """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
 
     L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)). The
@@ -69,17 +66,10 @@ class LUCIR(NetLearner):
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_SESSION)
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+    def make_net(self, spec: StreamSpec, seed: int) -> CosineNet:
         self.net: CosineNet
-        self.begin(cosine_net(self, spec, seeds.init, eta=self.eta), seeds, device)
-        self.multilabel = spec.multilabel
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        return cosine_net(self, spec, seed, eta=self.eta)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present, seen = session_classes(session), set(self.exemplars.classes)
@@ -98,7 +88,7 @@ class LUCIR(NetLearner):
             objective=self._objective(old, sorted(present), lam),
             stepped=stepped,
         )
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
     @torch.no_grad()
@@ -108,9 +98,9 @@ class LUCIR(NetLearner):
         length = theta[seen].norm(dim=1).mean()
         y = torch.from_numpy(session.y).to(self.device)
         for c in new:
-            rows = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
+            rows = (y[:, c] if y.ndim == 2 else y == c).nonzero().flatten()
             if len(rows):
-                phi = normalize(eval_features(self.net, session.x.batch(rows, self.device)))
+                phi = normalize(self.features(session.x.batch(rows, self.device)))
                 theta[c] = length * normalize(phi.mean(0), dim=0)
 
     def _objective(self, old: list[int], present: list[int], lam: float) -> Objective:
@@ -135,7 +125,7 @@ class LUCIR(NetLearner):
         return loss
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict_cosines(self.net, x) if self.multilabel else predict(self.net, x)
+        return predict_cosines(self.net, x) if self.spec.multilabel else predict(self.net, x)
 
 
 def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import eval_features, predict
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.net_settings import predict
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class LwF(NetLearner):
+class LwF(ReplayLearner):
     """Learning without forgetting: cross-entropy on new classes + λ distillation on old ones.
 
     Without exemplars (the default, as in the paper) the cross-entropy includes only the session's
@@ -53,22 +50,10 @@ class LwF(NetLearner):
     temperature: Annotated[float, above(0)] = 2.0
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_SESSION)
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.n_classes = spec.n_classes
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         objective = self._objective(set(session.y.tolist()))
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         return log
 
     def _objective(self, present: set[int]) -> Objective:
@@ -76,7 +61,7 @@ class LwF(NetLearner):
         old = sorted(self.exemplars.classes)
         alone = len(present) > 1 and not len(self.exemplars)
         among = present if alone else present | self.exemplars.classes
-        mask = only(among, self.n_classes, self.device)
+        mask = only(among, self.spec.n_classes, self.device)
         teacher = copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,23 +12,18 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.loss import among, batch_loss
-from embedbench.learning.net_learner import NetLearner
+from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.learner import Context
+from embedbench.learning.loss import among
 from embedbench.learning.net_settings import in_parts
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.streams.stream import Session, StreamSpec
-
-from ._replay import Replay, plainly, replay_session, replay_step
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class MIR(OnlineLearner, NetLearner):
+class MIR(OnlineLearner, ReplayLearner):
     """Maximally interfered retrieval: replay what a step on the new samples would make worse.
 
     A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
@@ -63,46 +58,16 @@ class MIR(OnlineLearner, NetLearner):
     candidates: Annotated[int, at_least(1)] = 5
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "exemplars": "samples",
-        "steps": "transient",
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, ("random", *BY_SAMPLE))
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        super().start(spec, seeds, device)
-        self.steps = 0  # online steps; `learned` counts whole sessions
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-
-    def step(self, x: Tensor, y: Tensor) -> None:
-        seen = self.exemplars.seen_with(y)
-        replay_step(self, x, y, plainly(self, seen), self._replay(seen))
-
-    def store(self, x: Tensor, y: Tensor) -> None:
-        self.exemplars.add(x, y)
-
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
-        log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
+        log = self.train_and_replay(session, ctx)
         self.exemplars.update(session)
         return log
 
-    def _replay(self, classes: Tensor | None) -> Replay:
-        """Replay the most interfered candidates; the loss is over `classes` (k,)."""
-
-        def replay(draw: np.random.Generator, view: Views) -> None:
-            x, y, _ = self.exemplars.sample(self.candidates * self.batch_size, draw)
-            worst = growth(self.net, self.lr, x, y, classes).topk(min(self.batch_size, len(y)))
-            x, y = x[worst.indices], y[worst.indices]
-            loss = batch_loss(self.net(view(x)), y, classes)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-
-        return replay
+    def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The most interfered candidates, by losses over `classes` (k,)."""
+        x, y, _ = self.exemplars.sample(self.candidates * self.batch_size, draw)
+        worst = growth(self.net, self.lr, x, y, classes).topk(min(self.batch_size, len(y)))
+        return x[worst.indices], y[worst.indices]
 
 
 @torch.no_grad()

@@ -12,20 +12,21 @@ from torch import Tensor
 
 from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.augmentation import Views
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import predict
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.sample_views import Packing
 from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
-class REMIND(OnlineLearner, NetLearner):
+class REMIND(OnlineLearner, ReplayLearner):
     """Replay using memory indexing: steps on each stream batch and on rebuilt samples.
 
     A product quantiser is trained on the first samples of the stream. From then on the memory holds
@@ -69,39 +70,28 @@ class REMIND(OnlineLearner, NetLearner):
     optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
+    selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
     state: ClassVar[dict[str, str]] = {
-        **NetLearner.state,
-        "steps": "transient",
+        **OnlineLearner.state,
         "quantiser": "codebooks",
         "base": "samples",
-        "exemplars": "samples",
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_SAMPLE)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.steps = 0
         self.quantiser = ProductQuantiser(spec.input_shape[0], self.codes, device)
         self.base = Exemplars(Memory(select="all"), spec, seeds.memory, device)
         coded = replace(spec, input_shape=(self.quantiser.parts,))
         self.exemplars = Exemplars(self.memory, coded, seeds.memory, device, packing=self.quantiser)
         self._empty = self.base.state_dict()
 
-    def step(self, x: Tensor, y: Tensor) -> None:
+    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
         held = self._held()
-        draw = np.random.default_rng([self.seeds.batches, self.steps])
         old_x, old_y, _ = held.sample(self.batch_size, draw)
-        self.net.train()
         logits = self.net(torch.cat([self.rebuilt(x), old_x]))
         loss = batch_loss(logits, torch.cat([y, old_y]), held.seen_with(y))
-        self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.optimiser_.step()
-        self.steps += 1
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self._held().add(x, y)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above
-from embedbench.config.seeds import Seeds
 from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import BY_SESSION, Memory, check_memory, session_classes
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplar_budget import Memory, session_classes
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import Net, eval_features, predict
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.net_settings import Net, predict
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class WA(NetLearner):
+class WA(ReplayLearner):
     """Weight aligning: after a session, the head's weights of its classes are multiplied by γ.
 
     γ is the mean length of the old classes' weight vectors over the mean length of the session's.
@@ -57,22 +54,10 @@ class WA(NetLearner):
     positive: bool = True
     memory: Memory = field(default_factory=Memory)
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_memory(self, BY_SESSION)
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.net: Net
-        super().start(spec, seeds, device)
-        self.n_classes = spec.n_classes
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present = session_classes(session)
         old = sorted(self.exemplars.classes - present)
+        self.net: Net
         weights = self.net.head.weight
 
         def clip() -> None:
@@ -85,11 +70,11 @@ class WA(NetLearner):
             stepped=clip if self.positive else None,
         )
         gamma = align(weights.data, old, sorted(present))
-        self.exemplars.choose(session, partial(eval_features, self.net))
+        self.exemplars.choose(session, self.features)
         return log | {"gamma": gamma}
 
     def _objective(self, old: list[int], present: list[int]) -> Objective:
-        mask = only([*old, *present], self.n_classes, self.device)
+        mask = only([*old, *present], self.spec.n_classes, self.device)
         teacher, share = copy.deepcopy(self.net), len(old) / (len(old) + len(present))
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

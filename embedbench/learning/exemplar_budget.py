@@ -87,6 +87,15 @@ def check_memory(learner: Any, known: tuple[str, ...]) -> None:
         raise unknown(f"{learner.name}.memory.select", learner.memory.select, known)
 
 
+def require_exemplars(learner: Any, use: str) -> None:
+    """Refuse a memory without room; `use` says what the learner does with exemplars."""
+    if learner.memory.quota(1) == 0:
+        memory = f"{learner.name}.memory"
+        raise UserError(
+            f"{learner.name} {use}: {memory}.total and {memory}.per_class must not be 0"
+        )
+
+
 def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:
     """Bytes of one exemplar: `width` values, an int64 label, and logits where they are stored.
 

@@ -70,13 +70,13 @@ class NetLearner(Learner):
         settle_trunk(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.begin(trunk_and_head(self, spec, seeds.init), seeds, device)
-
-    def begin(self, net: nn.Module, seeds: Seeds, device: str) -> None:
-        """Start with a network and a fresh optimiser, before the first session."""
-        self.seeds, self.device, self.learned = seeds, device, 0
-        self.net = net.to(device)
+        self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
+        self.net = self.make_net(spec, seeds.init).to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)
+
+    def make_net(self, spec: StreamSpec, seed: int) -> nn.Module:
+        """The network before the first session."""
+        return trunk_and_head(self, spec, seed)
 
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least, later
+from embedbench.config.seeds import Seeds
+from embedbench.streams.stream import Session
 
-from .learner import Learner
+from .augmentation import Views
+from .exemplar_budget import BY_SAMPLE
+from .exemplars import Exemplars
+from .learner import Context, Learner, Tags
+from .loss import batch_loss
+from .net_settings import augmented_views
+from .training_loop import train
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
 
+class _Parts(Learner):
+    """What a learner must have to take steps; in a dataclass these would be settings."""
+
+    net: nn.Module
+    optimiser_: torch.optim.Optimizer
+    exemplars: Exemplars
+    seeds: Seeds
+    batch_size: int
+    steps: int
+
+
 @dataclass
-class OnlineLearner(Learner):
+class OnlineLearner(_Parts):
     """Base of learners that take steps on each batch of an online stream, and then store it.
+
+    A step adds up the gradients of the batch, by `loss`, and those of samples from memory, by
+    `replay`. A method writes these two anew, or `add_gradients` in their place.
 
     Parameters
     ----------
@@ -32,15 +55,81 @@ class OnlineLearner(Learner):
 
     updates: Annotated[int, at_least(1, 1000)] = later(UPDATES, earlier=1)
 
+    selects: ClassVar[tuple[str, ...]] = ("random", *BY_SAMPLE)  # "random": for whole sessions
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
+    state: ClassVar[dict[str, str]] = {
+        "net": "parameters",
+        "optimiser_": "optimiser",
+        "exemplars": "samples",
+        "steps": "transient",
+    }
+
     def observe(self, x: Tensor, y: Tensor) -> None:
         for _ in range(self.updates):
             self.step(x, y)
         self.store(x, y)
 
-    @abstractmethod
     def step(self, x: Tensor, y: Tensor) -> None:
         """One step on a batch x (b, D), y (b,), and on samples from memory."""
+        draw = np.random.default_rng([self.seeds.batches, self.steps])
+        self.net.train()
+        self.optimiser_.zero_grad(set_to_none=True)
+        self.add_gradients(x, y, draw, augmented_views(self, self.steps))
+        self.optimiser_.step()
+        self.steps += 1
 
-    @abstractmethod
     def store(self, x: Tensor, y: Tensor) -> None:
         """Offer a batch to the memory, once, after its last step."""
+        self.exemplars.add(x, y)
+
+    def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
+        """Add the gradients of a step to the parameters, which hold none.
+
+        Parameters
+        ----------
+        x, y : Tensor
+            (b, D) and (b,): the batch.
+        draw : numpy.random.Generator
+            Draws the samples from memory.
+        view : Views
+            Augments images.
+        """
+        seen = self.exemplars.seen_with(y)
+        self.loss(view(x), y, seen).backward()  # type: ignore[no-untyped-call]  # torch's
+        if len(self.exemplars):
+            self.replay(draw, view, seen)
+
+    def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+        """The loss of new samples x (b, D), y (b,) over `classes` (k,), or over all if None."""
+        return batch_loss(self.net(x), y, classes)
+
+    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
+        """Add the gradients of samples from memory to those of new ones."""
+        x, y = self.retrieve(draw, classes)
+        loss = batch_loss(self.net(view(x)), y, classes)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The samples to replay, x (m, D), y (m,): random ones."""
+        x, y, _ = self.exemplars.sample(self.batch_size, draw)
+        return x, y
+
+    def train_and_replay(self, session: Session, ctx: Context) -> dict[str, Any]:
+        """Train on a whole session, with `replay` in every step; return the log.
+
+        The memory is left as it is.
+        """
+        draw = np.random.default_rng([self.seeds.batches, self.learned])
+        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
+
+        def replay() -> None:
+            self.replay(draw, augmented_views(self, self.learned, draw), seen)
+
+        hooks: dict[str, Any] = {"draws": draw, "regularise": replay}
+        return train(
+            self,
+            session,
+            ctx,
+            objective=lambda x, y: self.loss(x, y, seen),
+            **(hooks if len(self.exemplars) else {}),
+        )

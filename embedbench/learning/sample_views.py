@@ -115,18 +115,3 @@ class JoinedView:
         x[first] = self.view.batch(index[first], device)
         x[~first] = self.extra.batch(index[~first] - n, device)
         return x
-
-
-@dataclass(frozen=True)
-class ViewPart:
-    """The samples `index` (k,) of a view."""
-
-    view: View
-    index: Tensor
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def batch(self, index: Tensor, device: str) -> Tensor:
-        """The samples `index` of the part, (b, *shape) float32."""
-        return self.view.batch(self.index[index], device)

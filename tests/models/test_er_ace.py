@@ -46,7 +46,7 @@ def test_gradient_of_new_samples_by_hand() -> None:
     torch.nn.init.zeros_(learner.net.head.weight)
     torch.nn.init.zeros_(learner.net.head.bias)
     learner.exemplars.add(torch.ones(3, 2), torch.tensor([1, 3, 0]))  # seen, and not in the batch
-    loss = learner.incoming(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([2, 0]))
+    loss = learner.loss(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([2, 0]), None)
     loss.backward()
     assert loss.item() == pytest.approx(np.log(2))
     expected = [[0.25, -0.5], [0.0, 0.0], [-0.25, 0.5], [0.0, 0.0]]

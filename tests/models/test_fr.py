@@ -19,12 +19,14 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, learn_session
 from embedbench.learning.prototypes import Classifier
-from embedbench.models._gaussians import draw, factor, most_alike
 from embedbench.models.fr import (
     FR,
     class_relation,
     cosine_constraint,
+    draw,
+    factor,
     instance_relation,
+    most_alike,
     novel_entropy,
 )
 from embedbench.models.prototype import Prototype

@@ -158,7 +158,11 @@ def test_old_classes_are_kept(seed: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"memory.per_class": "0"}, "icarl answers with the means of exemplars"),
+        (
+            {"memory.per_class": "0"},
+            "icarl answers with the means of exemplars: icarl.memory.total and "
+            "icarl.memory.per_class must not be 0",
+        ),
         ({"memory.total": "0"}, "icarl answers with the means of exemplars"),
         ({"memory.select": "reservoir", "memory.total": "9"}, "unknown icarl.memory.select"),
     ],
@@ -167,3 +171,7 @@ def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> Non
     with pytest.raises(UserError) as caught:
         make(ICaRL, settings, name="icarl")
     assert message in str(caught.value)
+
+
+def test_answers_by_logits_need_no_exemplars() -> None:
+    assert make(ICaRL, {"memory.per_class": "0", "answer": "logits"}, name="icarl")
