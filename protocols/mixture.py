@@ -25,6 +25,7 @@ from embedbench.streams.protocol_tools import (
     make_session,
     one_file,
     split_rows,
+    sum_smallest,
 )
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
@@ -126,7 +127,9 @@ class Mixture(Protocol):
                     f"no training samples for session {k}; use fewer protocol.sessions than "
                     f"{self.sessions}"
                 )
-        table, features, fitted = load_table(file, self.scale, parts[0], least=self.scale_least)
+        sizes = np.unique(file.labels[split.train], return_counts=True)[1]
+        few = self._fewest(sizes) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
         return Stream(
             spec=flat_spec(table, file),
@@ -151,8 +154,7 @@ class Mixture(Protocol):
         classes = np.concatenate([order[taught & tested], order[taught & ~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])
         if self.setting == "repetition":
-            least = -(-len(classes) // self.sessions)  # fewer leave a class without a slot
-            slots = self.slots or max(least, len(classes) // 2)
+            slots, least = self._slots(len(classes)), self._slots_needed(len(classes))
             if not least <= slots <= len(classes):
                 raise UserError(
                     f"protocol.slots must be {least} to {len(classes)} for {len(classes)} classes "
@@ -167,6 +169,28 @@ class Mixture(Protocol):
         return mixture.long_tailed(
             train, labels, classes, self.sessions, self.imbalance, rng, shuffled=shuffled
         )
+
+    def _slots_needed(self, n: int) -> int:
+        """Slots of a session below which one of n classes has none."""
+        return -(-n // self.sessions)
+
+    def _slots(self, n: int) -> int:
+        return self.slots or max(self._slots_needed(n), n // 2)
+
+    def _fewest(self, sizes: Ints) -> int:
+        """Samples that session 0 has at least, of classes of these sizes, in any order and draw."""
+        n = len(sizes)
+        whole = n // self.sessions  # classes, at least
+        if self.setting == "si-blurry":
+            return 1
+        if self.setting == "i-blurry":
+            return int((1 - self.blurry) * sum_smallest(sizes, whole))
+        if self.setting == "repetition":
+            parts = -(-self.sessions * self._slots(n) // n)  # of a class, at most
+            return self._slots(n) * int(sizes.min() // parts)
+        last = n - 1 if self.setting == "long-tailed-shuffled" else whole
+        kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
+        return sum_smallest(kept, whole)
 
     def _sessions(
         self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]
