@@ -74,7 +74,7 @@ SMALL = {
     "si": "c=300",
 }
 # Defaults that have changed since, at their earlier value, so that rows can be compared over the
-# change. Code from before it does not know those that are new: there, empty these two.
+# change. Code from before it does not know those that are new: there, empty these.
 ICARL = "lr=8e-4 optimiser=nadam"  # its rule and batches are those of every case
 EARLIER = {
     "agem": "lr=0.05",
@@ -85,6 +85,7 @@ EARLIER = {
     "slda": "shrinkage=1e-4",
 }
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
+EARLIER_SPLIT = "--no-stratify"  # of `extract`
 # settings that code from before does not have; what they are, the place of a run says
 LATER = ("lam_rule", "novel", "scale_least", "updates")
 RULES = {
@@ -202,6 +203,7 @@ def write_files(folder: Path) -> dict[str, Row]:
         made(folder, "import", f"{name}.npz", "--out", f"{name}.h5", "--quiet")
     write_images(folder / "png")
     for name, options in EXTRACTS.items():
+        options = f"{options} {EARLIER_SPLIT}"
         out = f"extracted-{name}.h5"
         made(folder, "extract", "png", "--out", out, "--device", "cpu", *options.split(), "-q")
     return {f"file {path.stem}": file_row(path) for path in sorted(folder.glob("*.h5"))}
