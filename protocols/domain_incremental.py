@@ -19,9 +19,9 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     make_session,
+    mean_rows,
     one_file,
     split_rows,
-    sum_smallest,
 )
 from embedbench.streams.stream import Stream
 
@@ -78,7 +78,7 @@ class DomainIncremental(Protocol):
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
-        few = sum_smallest(sizes, len(groups[0])) < self.scale_least
+        few = mean_rows(sizes, len(groups[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]

@@ -23,9 +23,9 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     loss_limited,
+    mean_rows,
     one_file,
     split_rows,
-    sum_smallest,
     view_session,
 )
 from embedbench.streams.stream import Origin, Stream
@@ -213,7 +213,7 @@ class FSCIL(Protocol):
             drawn, notes = self._generated(file, pool, seed)
         base_classes, base = drawn[0]
         sizes = np.bincount(file.labels[split.train], minlength=file.samples.n_leaves)
-        few = sum_smallest(sizes, len(base_classes)) < self.scale_least
+        few = mean_rows(sizes, len(base_classes)) < self.scale_least
         val = split.val
         if self.validation != "test":
             val = val[np.isin(file.labels[val], base_classes)]

@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, VAL
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import load_table, one_file, sum_smallest
+from embedbench.streams.protocol_tools import load_table, mean_rows, one_file
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
@@ -120,7 +120,7 @@ class IIRC(Protocol):
             tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
         )
         tops = [len(shares[0][k]) for k in np.flatnonzero(hierarchy.parents < 0)]
-        few = sum_smallest(np.array(tops), len(order[0])) < self.scale_least
+        few = mean_rows(np.array(tops), len(order[0])) < self.scale_least
         table, features, fitted = load_table(file, self.scale, rows[0], few=few)
         introduced = np.sort(np.concatenate(order))
         teaching = _Teaching(

@@ -19,9 +19,9 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     loss_limited,
+    mean_rows,
     one_file,
     split_rows,
-    sum_smallest,
     view_session,
 )
 from embedbench.streams.stream import Stream
@@ -75,7 +75,7 @@ class IncrementalClass(Protocol):
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         sizes = np.bincount(file.labels[split.train], minlength=len(order))
-        few = sum_smallest(sizes, cuts[0]) < self.scale_least
+        few = mean_rows(sizes, cuts[0]) < self.scale_least
         table, features, fitted = load_table(
             file, self.scale, base_rows, embedding=self.embedding, few=few
         )

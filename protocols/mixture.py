@@ -23,9 +23,9 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     make_session,
+    mean_rows,
     one_file,
     split_rows,
-    sum_smallest,
 )
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
@@ -128,7 +128,7 @@ class Mixture(Protocol):
                     f"{self.sessions}"
                 )
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
-        few = self._fewest(sizes) < self.scale_least
+        few = self._first(sizes) < self.scale_least
         table, features, fitted = load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
         return Stream(
@@ -154,7 +154,8 @@ class Mixture(Protocol):
         classes = np.concatenate([order[taught & tested], order[taught & ~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])
         if self.setting == "repetition":
-            slots, least = self._slots(len(classes)), self._slots_needed(len(classes))
+            least = -(-len(classes) // self.sessions)  # fewer leave a class without a slot
+            slots = self.slots or max(least, len(classes) // 2)
             if not least <= slots <= len(classes):
                 raise UserError(
                     f"protocol.slots must be {least} to {len(classes)} for {len(classes)} classes "
@@ -170,27 +171,16 @@ class Mixture(Protocol):
             train, labels, classes, self.sessions, self.imbalance, rng, shuffled=shuffled
         )
 
-    def _slots_needed(self, n: int) -> int:
-        """Slots of a session below which one of n classes has none."""
-        return -(-n // self.sessions)
-
-    def _slots(self, n: int) -> int:
-        return self.slots or max(self._slots_needed(n), n // 2)
-
-    def _fewest(self, sizes: Ints) -> int:
-        """Samples that session 0 has at least, of classes of these sizes, in any order and draw."""
-        n = len(sizes)
-        whole = n // self.sessions  # classes, at least
+    def _first(self, sizes: Ints) -> float:
+        """Samples in session 0, of classes of these sizes: see `scale_least`."""
         if self.setting == "si-blurry":
             return 1
-        if self.setting == "i-blurry":
-            return int((1 - self.blurry) * sum_smallest(sizes, whole))
-        if self.setting == "repetition":
-            parts = -(-self.sessions * self._slots(n) // n)  # of a class, at most
-            return self._slots(n) * int(sizes.min() // parts)
+        if not self.setting.startswith("long-tailed"):
+            return mean_rows(sizes, len(sizes)) / self.sessions
+        n, whole = len(sizes), len(sizes) // self.sessions
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
         kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
-        return sum_smallest(kept, whole)
+        return mean_rows(kept, whole)
 
     def _sessions(
         self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]

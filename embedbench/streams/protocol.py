@@ -37,8 +37,9 @@ class Protocol(ABC):
         clipped) or "auto" (standard; none if session 0 may have too few samples).
     scale_least : int
         "auto" takes a scaling without statistics over samples if session 0 has fewer training
-        samples than this in any class order or draw: fitted to one sample, "standard" makes every
-        other feature ±5. So the seed and the order never decide how a file is scaled.
+        samples than this, in the mean over all class orders: fitted to one sample, "standard" makes
+        every other feature ±5. So the seed and the order never decide how a file is scaled. Where
+        a protocol draws the size of session 0 itself (si-blurry), its least counts.
     observe_batch : int
         Samples in the batches that online learners are given; 0: the stream is not online, and
         learners get whole sessions.
