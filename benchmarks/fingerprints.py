@@ -74,8 +74,8 @@ SMALL = {
     "si": "c=300",
 }
 # Defaults that have changed since, at their earlier value, so that rows can be compared over the
-# change. Code from before it does not know those that are new: there, empty these two.
-ICARL = "batch_size=256 lr=8e-4 optimiser=nadam"  # its rule is that of every case
+# change. Code from before it does not know those that are new: there, empty these.
+ICARL = "lr=8e-4 optimiser=nadam"  # its rule and batches are those of every case
 EARLIER = {
     "agem": "lr=0.05",
     "derpp": "lr=0.02 updates=1",
@@ -85,6 +85,9 @@ EARLIER = {
     "slda": "shrinkage=1e-4",
 }
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
+EARLIER_SPLIT = "--no-stratify"  # of `extract`
+# settings that code from before does not have; what they are, the place of a run says
+LATER = ("lam_rule", "novel", "scale_least", "updates")
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.rule=patience stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -200,6 +203,7 @@ def write_files(folder: Path) -> dict[str, Row]:
         made(folder, "import", f"{name}.npz", "--out", f"{name}.h5", "--quiet")
     write_images(folder / "png")
     for name, options in EXTRACTS.items():
+        options = f"{options} {EARLIER_SPLIT}"
         out = f"extracted-{name}.h5"
         made(folder, "extract", "png", "--out", out, "--device", "cpu", *options.split(), "-q")
     return {f"file {path.stem}": file_row(path) for path in sorted(folder.glob("*.h5"))}
@@ -223,10 +227,13 @@ def run_row(place: Path, root: Path) -> Row:
     record = json.loads((place / "record.json").read_text())
     plain = ("digests", "files", "metrics", "notes", "n_train", "n_classes", "n_candidates")
     hashed = ("by_score", "classes", "footprint", "order", "reference", "seeds", "tuning")
+    params = record["learner_params"], record["protocol_params"]
+    later = [k for k in LATER if (record["learner"], k) != ("gss", "updates")]  # gss had it
+    settings = [{k: v for k, v in every.items() if k not in later} for every in params]
     return {
         "place": place.relative_to(root).as_posix(),
         "predictions": sha((place / "predictions.h5").read_bytes()),
-        "settings": sha([record["learner_params"], record["protocol_params"]]),
+        "settings": sha(settings),
         "logs": sha([session["log"] for session in record["sessions"]]),
         "threads": record["environment"]["threads"],
         **{key: record[key] for key in plain},

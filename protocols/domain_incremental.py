@@ -19,6 +19,7 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     make_session,
+    mean_rows,
     one_file,
     split_rows,
 )
@@ -76,9 +77,9 @@ class DomainIncremental(Protocol):
         parts = [self._of(domain, split, group) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
-        table, features, fitted = load_table(
-            file, self.scale, parts[0].train, least=self.scale_least
-        )
+        sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
+        few = mean_rows(sizes, len(groups[0])) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [

@@ -23,6 +23,7 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     loss_limited,
+    mean_rows,
     one_file,
     split_rows,
     view_session,
@@ -211,6 +212,8 @@ class FSCIL(Protocol):
         else:
             drawn, notes = self._generated(file, pool, seed)
         base_classes, base = drawn[0]
+        sizes = np.bincount(file.labels[split.train], minlength=file.samples.n_leaves)
+        few = mean_rows(sizes, len(base_classes)) < self.scale_least
         val = split.val
         if self.validation != "test":
             val = val[np.isin(file.labels[val], base_classes)]
@@ -219,9 +222,7 @@ class FSCIL(Protocol):
         split = Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = load_table(
-            file, scale, base, layers, self.embedding, least=self.scale_least
-        )
+        table, features, fitted = load_table(file, scale, base, layers, self.embedding, few=few)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         pairs = loss_limited(

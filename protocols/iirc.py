@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal, overload
@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, VAL
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import load_table, one_file
+from embedbench.streams.protocol_tools import load_table, mean_rows, one_file
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
@@ -115,8 +115,13 @@ class IIRC(Protocol):
         order, note = self._order(hierarchy, seed)
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
-        rows, val_rows = self._rows(hierarchy, order, roles)
-        table, features, fitted = load_table(file, self.scale, rows[0], least=self.scale_least)
+        shares = self._shares(hierarchy, roles)
+        rows, val_rows = (
+            tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
+        )
+        tops = [len(shares[0][k]) for k in np.flatnonzero(hierarchy.parents < 0)]
+        few = mean_rows(np.array(tops), len(order[0])) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, rows[0], few=few)
         introduced = np.sort(np.concatenate(order))
         teaching = _Teaching(
             table=table,
@@ -181,15 +186,12 @@ class IIRC(Protocol):
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
 
-    def _rows(
-        self, hierarchy: Hierarchy, order: Sequence[Ints], roles: Roles
-    ) -> Iterator[tuple[Ints, ...]]:
-        """Of each session the rows that it teaches, and those of its in-task validation."""
-        for by_leaf in (roles.train, roles.intask):
-            shares = share_out(
-                hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap
-            )
-            yield tuple(union(shares[k] for k in nodes) for nodes in order)
+    def _shares(self, hierarchy: Hierarchy, roles: Roles) -> list[list[Ints]]:
+        """Of each node the rows that teach it, and those of its in-task validation."""
+        return [
+            share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
+            for by_leaf in (roles.train, roles.intask)
+        ]
 
 
 def _paths(hierarchy: Hierarchy, introduced: Ints) -> Bools:

@@ -19,6 +19,7 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     loss_limited,
+    mean_rows,
     one_file,
     split_rows,
     view_session,
@@ -73,8 +74,10 @@ class IncrementalClass(Protocol):
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
+        sizes = np.bincount(file.labels[split.train], minlength=len(order))
+        few = mean_rows(sizes, cuts[0]) < self.scale_least
         table, features, fitted = load_table(
-            file, self.scale, base_rows, embedding=self.embedding, least=self.scale_least
+            file, self.scale, base_rows, embedding=self.embedding, few=few
         )
         parts = np.split(order, cuts)
         pairs = [view_session(table, file, split, classes=classes) for classes in parts]

@@ -22,6 +22,7 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     make_session,
+    mean_rows,
     one_file,
     split_rows,
 )
@@ -89,8 +90,12 @@ class Instance(Protocol):
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
+        first = float(len(parts[0]))
+        if self._by_class:
+            sizes = np.unique(file.labels[split.train], return_counts=True)[1]
+            first = mean_rows(sizes, len(np.unique(file.labels[parts[0]])))
         table, features, fitted = load_table(
-            file, self.scale, np.sort(parts[0]), least=self.scale_least
+            file, self.scale, np.sort(parts[0]), few=first < self.scale_least
         )
         pairs = self._sessions(table, file, split, parts)
         columns = (file.digests["columns"],) if self._by_group else ()

@@ -23,6 +23,7 @@ from embedbench.streams.protocol_tools import (
     flat_spec,
     load_table,
     make_session,
+    mean_rows,
     one_file,
     split_rows,
 )
@@ -126,7 +127,9 @@ class Mixture(Protocol):
                     f"no training samples for session {k}; use fewer protocol.sessions than "
                     f"{self.sessions}"
                 )
-        table, features, fitted = load_table(file, self.scale, parts[0], least=self.scale_least)
+        sizes = np.unique(file.labels[split.train], return_counts=True)[1]
+        few = self._first(sizes) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
         return Stream(
             spec=flat_spec(table, file),
@@ -167,6 +170,17 @@ class Mixture(Protocol):
         return mixture.long_tailed(
             train, labels, classes, self.sessions, self.imbalance, rng, shuffled=shuffled
         )
+
+    def _first(self, sizes: Ints) -> float:
+        """Samples in session 0, of classes of these sizes: see `scale_least`."""
+        if self.setting == "si-blurry":
+            return 1
+        if not self.setting.startswith("long-tailed"):
+            return mean_rows(sizes, len(sizes)) / self.sessions
+        n, whole = len(sizes), len(sizes) // self.sessions
+        last = n - 1 if self.setting == "long-tailed-shuffled" else whole
+        kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
+        return mean_rows(kept, whole)
 
     def _sessions(
         self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]

@@ -119,7 +119,8 @@ class MultiModal(Protocol):
         offline reference therefore serves them all.
         """
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features, fitted = load_table(file, self.scale, split.train, least=self.scale_least)
+        few = len(split.train) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, split.train, few=few)
         if self.join == "project":
             scale = table.scale
             table = Table(table.whole() @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)

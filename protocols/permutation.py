@@ -48,7 +48,8 @@ class Permutation(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features, fitted = load_table(file, self.scale, split.train, least=self.scale_least)
+        few = len(split.train) < self.scale_least
+        table, features, fitted = load_table(file, self.scale, split.train, few=few)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [

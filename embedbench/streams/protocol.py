@@ -32,12 +32,14 @@ class Protocol(ABC):
     scale : str
         "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so to
         length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
-        clipped to ±5); "auto": none for flat pixels; standard otherwise, but rms if session 0 has
-        too few samples. Images: "none" (values between 0 and 1), "standard" (per channel, not
-        clipped) or "auto" (standard; none if session 0 has too few samples).
+        clipped to ±5); "auto": none for flat pixels; standard otherwise, but rms if session 0 may
+        have too few samples. Images: "none" (values between 0 and 1), "standard" (per channel, not
+        clipped) or "auto" (standard; none if session 0 may have too few samples).
     scale_least : int
-        Training samples of session 0 below which "auto" takes a scaling without statistics over
-        samples: fitted to one sample, "standard" makes every other feature ±5.
+        "auto" takes a scaling without statistics over samples if session 0 has fewer training
+        samples than this, in the mean over all class orders: fitted to one sample, "standard" makes
+        every other feature ±5. So the seed and the order never decide how a file is scaled. Where
+        a protocol draws the size of session 0 itself (si-blurry), its least counts.
     observe_batch : int
         Samples in the batches that online learners are given; 0: the stream is not online, and
         learners get whole sessions.

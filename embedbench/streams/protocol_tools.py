@@ -70,6 +70,11 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
     return Split(train, val, test)
 
 
+def mean_rows(sizes: Ints, n: int) -> float:
+    """Samples in a session of n classes of these sizes, in the mean over all class orders."""
+    return n * float(sizes.mean())
+
+
 def load_table(
     file: EmbeddingFile,
     scale: str,
@@ -77,7 +82,7 @@ def load_table(
     layers: Sequence[str] = (),
     embedding: str = FINAL,
     *,
-    least: int = 0,
+    few: bool = False,
 ) -> tuple[Table, str, str]:
     """Read a file's embeddings and the named layers behind them, scaled; or its images.
 
@@ -98,8 +103,9 @@ def load_table(
         Layers to read.
     embedding : str
         A layer that replaces the final embedding, in the digest too.
-    least : int
-        Rows of session 0 below which "auto" takes no statistics of them, see `scale_least`.
+    few : bool
+        Whether session 0 may have too few rows for statistics, so that "auto" takes none; see
+        `scale_least`. It must follow from the file and the parameters, never from the drawn order.
 
     Returns
     -------
@@ -109,8 +115,8 @@ def load_table(
     tables = file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
         flat = file.provenance.get("backbone", {}).get("name") == "pixels"
-        few = "none" if file.kind == PIXELS else "rms"
-        scale = "none" if flat else few if len(base_rows) < least else "standard"
+        plain = "none" if flat or file.kind == PIXELS else "rms"
+        scale = plain if flat or few else "standard"
     fitted = digest("fitted", base_rows) if scale == "standard" else ""
     chosen = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
     features = digest("features", file.digests["content"], scale, *chosen)

@@ -14,8 +14,14 @@ from protocol_files import make_file
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.files.write_file import write_file
+from embedbench.protocols.domain_incremental import DomainIncremental
+from embedbench.protocols.fscil import FSCIL
+from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.instance import Instance
+from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import split_rows
 from embedbench.streams.view import rows_of, table_of
 
@@ -114,6 +120,47 @@ def test_auto_takes_no_statistics_of_too_few_samples(tmp_path: Path) -> None:
     more = make_file(tmp_path, (20, 20, 20, 20), name="more.h5")
     whole = IncrementalClass(base=3).build([more], seed=0)
     assert whole.scale == "standard"  # 54 samples after validation
+
+
+UNEQUAL: dict[str, tuple[type[Protocol], dict[str, Any]]] = {
+    "incremental-class": (IncrementalClass, {"sessions": 3, "order": "random"}),
+    "fscil": (FSCIL, {"base": 3, "shot": 2, "order": "random"}),
+    "domain-incremental": (DomainIncremental, {"domains": "random"}),
+    "class-iid": (Instance, {"ordering": "class-iid", "sessions": 3}),
+    "iid": (Instance, {"ordering": "iid", "sessions": 3}),
+    "iirc": (IIRC, {"base": 2, "step": 2}),
+    "permutation": (Permutation, {}),
+    **{
+        setting: (Mixture, {"setting": setting, "sessions": 3, **more})
+        for setting, more in (
+            ("i-blurry", {}),
+            ("si-blurry", {}),
+            ("repetition", {}),
+            ("long-tailed", {"imbalance": 0.2}),
+            ("long-tailed-shuffled", {"imbalance": 0.2}),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_no_order_decides_the_scaling(name: str, tmp_path: Path) -> None:
+    """By the earlier rule a file of unequal classes was scaled by whichever came first."""
+    sizes = (3, 5, 9, 14, 20, 29)
+    domains = np.resize(np.array(list("xyyzzz")), sum(sizes) + 12)
+    file = make_file(tmp_path, sizes, (0,) * 6, (2,) * 6, columns={"domain": domains})
+    cls, settings = UNEQUAL[name]
+    for least in (1, 3, 8, 12, 20, 30, 60, 100):
+        streams = [cls(scale_least=least, **settings).build([file], seed=s) for s in range(12)]
+        scales = {stream.scale for stream in streams}
+        assert len(scales) == 1, least
+        first = [len(stream.sessions[0].y) for stream in streams]
+        assert scales == {"rms"} or max(first) >= least
+        if name == "si-blurry":
+            assert scales == {"rms"} or min(first) >= least
+        if least == 1:
+            assert scales == {"standard"}
+    assert scales == {"rms"}
 
 
 def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None:
