@@ -141,7 +141,7 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         device="cpu",
         command=start_of_command([file], protocol, runs),
     )
-    with bar("cells", quiet) as advance:
+    with bar("runs", quiet) as advance:
         grid_scheduler.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 
 

@@ -90,7 +90,7 @@ SaveConfig = Annotated[
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
 TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data decide.", min=1)]
 Shard = Annotated[
-    str | None, typer.Option(metavar="I/N", help="Cells I, I+N, I+2N, … of the list, I from 1.")
+    str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
 ]
 BudgetMb = Annotated[
     float | None,
@@ -172,7 +172,7 @@ def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
 
     cells = take_shard(every, shard)
     if not cells:
-        note(f"shard {shard} has none of the {len(every)} cells")
+        note(f"shard {shard} has none of the {len(every)} runs")
         raise typer.Exit
     return cells
 
@@ -266,9 +266,9 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
     for sentence in over:
         note(sentence)
     if outcome.skipped:
-        note(f"{outcome.skipped} finished cells were there and are kept")
+        note(f"{outcome.skipped} finished runs were there and are kept")
     if outcome.elsewhere:
-        note(f"{outcome.elsewhere} cells were finished by other processes meanwhile")
+        note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
     show_rows(rows, as_json, {"failed": failed, "over_budget": over})

@@ -130,6 +130,11 @@ class Group:
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
             notes[OTHER_REFERENCES] = None
+        if len({r.scale for r in self.records}) > 1:
+            notes[
+                "the first session has too few samples for scale standard in some class orders, not "
+                "in others; --set protocol.scale=rms scales every run alike"
+            ] = None
         for name, metric in self.outside.items():
             notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
         return list(notes)
@@ -153,7 +158,8 @@ class Group:
         source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
         phrases += [f"validation from {source}", loss_classes(self.first)]
-        phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
+        scales = sorted({r.scale for r in self.records if r.scale})
+        phrases += [f"scale {' or '.join(scales)}" if scales else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
             phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")

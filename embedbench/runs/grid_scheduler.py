@@ -104,9 +104,9 @@ def run_grid(
         raise
     for number, n in settle_references(places, asked, root, outcome, notify, workshop).items():
         if number not in (threads, None):
-            cells_were = "1 cell was" if n == 1 else f"{n} cells were"
+            runs_were = "1 run was" if n == 1 else f"{n} runs were"
             notify(
-                f"{cells_were} finished with --threads {number}, and not run again with {threads}"
+                f"{runs_were} finished with --threads {number}, and not run again with {threads}"
             )
     return outcome
 

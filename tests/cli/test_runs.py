@@ -56,7 +56,7 @@ def test_three_shards_in_three_processes_fill_one_directory(call: Call, tmp_path
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
     code, out, err = call(*words("runs", "--shard", "9/9"))
-    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 cells\n")
+    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 runs\n")
     code, _, err = call(*words("runs", "--shard", "0/9", "--tune", "slda.shrinkage=0.1,0.2"))
     assert code == 2
     assert err.startswith("embedbench: --shard takes I/N with I from 1 to N")
