@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -252,12 +253,13 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
     if places and sys.stderr.isatty() and not quiet:
         rows = collect(out, places, lambda _: None)
         note(table_text(rows, width=terminal_width(sys.stderr)))
-        note("the references are being made now; the whole table follows\n")
+        note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.result_tables import collect
+    from embedbench.scores.record_files import find
     from embedbench.studies.memory_budget import over_budget
 
     for cell, reason in outcome.failed:
@@ -272,5 +274,8 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
     show_rows(rows, as_json, {"failed": failed, "over_budget": over})
+    learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
+    if not {*outcome.places}.issuperset(learned):
+        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

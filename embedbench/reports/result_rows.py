@@ -117,7 +117,7 @@ class Group:
                 "of seed decides: report --by seeds"
             ] = None
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
-            makes = "the same command" if None in by else "embedbench run --learner chance"
+            makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
             notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
@@ -132,8 +132,13 @@ class Group:
             notes[OTHER_REFERENCES] = None
         if len({r.scale for r in self.records}) > 1:
             notes[
-                "the first session has too few samples for scale standard in some class orders, not "
-                "in others; --set protocol.scale=rms scales every run alike"
+                "in some class orders the first session has too few samples for scale standard; "
+                "--set protocol.scale=rms scales every run alike"
+            ] = None
+        if self.first.score != "pw_js" and not all(r.learns for r in self.records):
+            notes[
+                "the row chance has answers that were drawn; elsewhere chance is what such answers "
+                "score on average"
             ] = None
         for name, metric in self.outside.items():
             notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None

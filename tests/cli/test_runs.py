@@ -63,6 +63,14 @@ def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
     assert not Path("runs").exists()
 
 
+def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
+    remark = "runs has other runs; all side by side: embedbench report runs\n"
+    assert remark not in call(*words("runs"))[2]
+    assert remark not in call(*words("runs"))[2]  # nothing new, and nothing beside it
+    code, out, err = call(*words("runs", learner="knn"))
+    assert (code, remark in err, "ncm" in out) == (0, True, False)
+
+
 def test_merge_and_status_from_the_command_line(call: Call) -> None:
     for i in (1, 2):
         assert call(*words(f"part-{i}", "--shard", f"{i}/2"))[0] == 0

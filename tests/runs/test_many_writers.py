@@ -383,7 +383,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert ended.value.code == 130
-    assert "interrupted; what is finished is kept" in capsys.readouterr().err
+    assert "interrupted; a run or an extraction goes on" in capsys.readouterr().err
     assert names(place.parent) == ["seed-0"]
 
 
