@@ -130,16 +130,6 @@ class Group:
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
             notes[OTHER_REFERENCES] = None
-        if len({r.scale for r in self.records}) > 1:
-            notes[
-                "in some class orders the first session has too few samples for scale standard; "
-                "--set protocol.scale=rms scales every run alike"
-            ] = None
-        if self.first.score != "pw_js" and not all(r.learns for r in self.records):
-            notes[
-                "the row chance has answers that were drawn; elsewhere chance is what such answers "
-                "score on average"
-            ] = None
         for name, metric in self.outside.items():
             notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
         return list(notes)
@@ -163,8 +153,7 @@ class Group:
         source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
         phrases += [f"validation from {source}", loss_classes(self.first)]
-        scales = sorted({r.scale for r in self.records if r.scale})
-        phrases += [f"scale {' or '.join(scales)}" if scales else ""]
+        phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
             phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")

@@ -43,7 +43,7 @@ def with_references(
             continue
         needed[cell.chance_run()] = None
         stream = (cell.files, cell.protocol, cell.offline)
-        if depends or stream not in shared:
+        if stream not in shared:
             needed |= dict.fromkeys(run for part in workshop.offline_runs(cell) for run in part)
             if not depends:
                 shared.add(stream)

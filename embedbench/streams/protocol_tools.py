@@ -107,16 +107,13 @@ def load_table(
         The table, its features digest, and the digest of the rows that the scaling was fitted to.
     """
     tables = file.tables(layers, embedding)  # refuses unknown layers
-    few = scale == "auto" and len(base_rows) < least
     if scale == "auto":
         flat = file.provenance.get("backbone", {}).get("name") == "pixels"
-        scale = "none" if flat else "standard"
-    # the rule alone: with another class order the same rule may find enough samples
+        few = "none" if file.kind == PIXELS else "rms"
+        scale = "none" if flat else few if len(base_rows) < least else "standard"
+    fitted = digest("fitted", base_rows) if scale == "standard" else ""
     chosen = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
     features = digest("features", file.digests["content"], scale, *chosen)
-    if few and scale == "standard":
-        scale = "none" if file.kind == PIXELS else "rms"
-    fitted = digest("fitted", base_rows) if scale == "standard" else ""
     table: Table
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)

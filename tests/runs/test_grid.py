@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import start, stored
-from protocol_files import make_file
 
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import parse_seeds
@@ -104,7 +103,7 @@ def test_cells_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, 
     assert threads(run_grid(chosen, tmp_path, notify=told.append)) == [1]
     assert told == []
     assert threads(run_grid(chosen, tmp_path, threads=2, notify=told.append)) == [1]
-    assert told == ["2 runs were finished with --threads 1, and not run again with 2"]
+    assert told == ["2 cells were finished with --threads 1, and not run again with 2"]
     assert threads(run_grid(chosen, tmp_path, threads=2, overwrite=True)) == [2]
 
 
@@ -160,21 +159,6 @@ def test_a_scaling_fitted_to_the_base_session_gets_a_reference_per_order(blobs, 
     items = ["protocol.order=random", "protocol.scale=standard"]
     run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
     assert len(list((tmp_path / "references").glob("*/seed-*"))) == 3
-
-
-@pytest.mark.parametrize("seeds", ["1-2", "2-3"])  # the order with few samples is last, and first
-def test_auto_scales_orders_apart_and_the_table_stays_one(tmp_path, seeds):
-    """One order begins with too few samples to fit a scaling, the other does not."""
-    file = make_file(tmp_path, (20, 20, 60, 60), test=(4, 4, 4, 4), apart=3.0)
-    items = ["protocol.order=random", "protocol.scale_least=40"]
-    outcome = run_grid(cells(str(file.path), "ncm", seeds, items), tmp_path / "runs")
-    assert not outcome.failed
-    runs = [record_files.load(place) for place in outcome.places]
-    assert {r.scale for r in runs} == {"rms", "standard"}
-    assert not any(np.isnan(r.metrics["omega_all"]) for r in runs)  # each order's reference is made
-    text = table_text(collect(tmp_path / "runs"))
-    assert "scale rms or standard" in text
-    assert "--set protocol.scale=rms scales every run alike" in text
 
 
 def test_finished_cells_keep_their_references_and_a_sentence_says_so(blobs, tmp_path):
