@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import typer
 
-from embedbench import plugins
+from embedbench import make_learner, plugins
 from embedbench.cli import app
 from embedbench.config.declared_settings import make
 from embedbench.files.import_export import import_file
@@ -167,6 +167,12 @@ def test_the_catalogue_names_all_there_is() -> None:
     }
     there = {*class_registry.protocol_names(), *class_registry.learner_names(), *all_metrics()}
     assert named == there
+    online = re.search(r"^Online, (.*?)\. ", catalogue, re.MULTILINE)
+    assert online is not None
+    names = {*class_registry.our_learners()} - {*class_registry.ALIASES}
+    assert re.findall(r"`([\w-]+)`", online[1]) == sorted(
+        name for name in names if make_learner(name).tags.online
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

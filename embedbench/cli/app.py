@@ -182,5 +182,5 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as e:
         if e.code == 130:  # typer's answer to Ctrl-C
-            note("embedbench: interrupted; what is finished is kept, run again to go on")
+            note("embedbench: interrupted; a run or an extraction goes on by the same command")
         raise

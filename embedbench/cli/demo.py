@@ -140,9 +140,9 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         seeds=SEEDS,
         set=parse_settings((*settings, *SETTINGS)),
     )
-    cells = resolve(study, out=runs)
-    with bar("cells", quiet) as advance:
-        grid_scheduler.run_grid(cells, runs, engine=Engine("local"), progress=advance)
+    specs = resolve(study, out=runs)
+    with bar("runs", quiet) as advance:
+        grid_scheduler.run_grid(specs, runs, engine=Engine("local"), progress=advance)
 
 
 def _say(sentence: str, quiet: bool) -> None:

@@ -56,7 +56,7 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
             done, total = (w for w in what if isinstance(w, int))
             text = next((w for w in what if isinstance(w, str) and w), unit)
             speed = display.tasks[0].speed
-            rate = "" if speed is None or unit == "cells" else f"{speed:.1f} {unit}/s"
+            rate = "" if speed is None or unit == "runs" else f"{speed:.1f} {unit}/s"
             display.update(
                 task, completed=done, total=total, description=printable(text), rate=rate
             )
@@ -106,6 +106,6 @@ class GridView:
                     self._status = now
             self._next = began + (time.monotonic() - began) / SHARE
         if self._status is None:
-            yield "planning the cells"
+            yield "planning the runs"
         else:
             yield from status_parts(self._status, options.max_width, console.height - 1)

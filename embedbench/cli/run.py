@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ SaveConfig = Annotated[
     typer.Option(metavar="STUDY", help="Write this command as a study file, and run nothing."),
 ]
 Shard = Annotated[
-    str | None, typer.Option(metavar="I/N", help="Cells I, I+N, I+2N, … of the list, I from 1.")
+    str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
 ]
 
 
@@ -95,7 +96,7 @@ def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
 
     cells = take_shard(every, shard)
     if not cells:
-        note(f"shard {shard} has none of the {len(every)} cells")
+        note(f"shard {shard} has none of the {len(every)} runs")
         raise typer.Exit
     return cells
 
@@ -170,12 +171,13 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
     if places and sys.stderr.isatty() and not quiet:
         rows = collect(out, places, lambda _: None)
         note(table_text(rows, width=terminal_width(sys.stderr)))
-        note("the references are being made now; the whole table follows\n")
+        note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.result_tables import collect
+    from embedbench.scores.record_files import find
     from embedbench.studies.memory_budget import over_budget
 
     for cell, reason in outcome.failed:
@@ -184,11 +186,14 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
     for sentence in over:
         note(sentence)
     if outcome.skipped:
-        note(f"{outcome.skipped} finished cells were there and are kept")
+        note(f"{outcome.skipped} finished runs were there and are kept")
     if outcome.elsewhere:
-        note(f"{outcome.elsewhere} cells were finished by other processes meanwhile")
+        note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
     show_rows(rows, as_json, {"failed": failed, "over_budget": over})
+    learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
+    if not {*outcome.places}.issuperset(learned):
+        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

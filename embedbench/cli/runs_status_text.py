@@ -59,7 +59,7 @@ def summary(status: Status) -> list[str]:
         return [" · ".join(counts)]
     kinds = {"running": kinds["running"], "waiting": status.waiting or 0}
     kinds |= {"failed": len(status.failed), "abandoned": len(status.abandoned)}
-    counts = [f"{status.done} of {count_in_words(status.planned, 'cell')} done"]
+    counts = [f"{status.done} of {count_in_words(status.planned, 'run')} done"]
     counts += [f"{n} {kind}" for kind, n in kinds.items() if n]
     return [" · ".join(counts), *_left(status)]
 
@@ -71,7 +71,7 @@ def _left(status: Status) -> list[str]:
         return ["time left not known yet"]
     parts = [f"about {duration(status.seconds_left)}"] if status.seconds_left >= 1 else []
     if status.unknown:
-        parts.append(f"{count_in_words(status.unknown, 'cell')} of unknown length")
+        parts.append(f"{count_in_words(status.unknown, 'run')} of unknown length")
     return [f"{' and '.join(parts or ['less than 1 s'])} left"]
 
 

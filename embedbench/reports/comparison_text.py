@@ -124,7 +124,7 @@ def _remarks(result: Ranking, *, hidden: bool) -> list[str]:
         "rank: 1 and one for each learner that is significantly better",
     ]
     if any(pair.n < LEAST for pair in result.pairs):
-        remarks.append(f"p –: fewer than {LEAST} {result.units} in common: not tested, and so tied")
+        remarks.append(f"p –: fewer than {LEAST} {result.units} in common: not tested")
     if hidden:
         remarks.append("the other pairs: --csv or --json")
     if len(result.orders) == 1:

@@ -22,7 +22,7 @@ from .chance_and_upper_bound import chance, offline
 from .compare_learners import LOWER
 from .figure_files import fit, legend
 from .inline_svg import INK, SOFT, STYLE, colour, look, svg
-from .learner_colours import assign_styles
+from .learner_colours import styles_in
 from .result_rows import Group, Row
 from .svg_charts import Curve, draw_curve, fit_to
 
@@ -32,11 +32,6 @@ FRONT: Any = {  # a ring around each member
     "marker": "o", "markersize": 8.5, "markerfacecolor": "none", "markeredgewidth": 0.6,
 }  # fmt: skip
 DASHES, DOTS = (0, (5, 3)), (0, (1, 2))
-
-
-def styles_in(rows: Sequence[Row]) -> dict[str, int]:
-    """Label → style, of the learners among some rows; the chance level has none."""
-    return assign_styles((row.learner, row.label) for row in rows if row.learns)
 
 
 def stack_runs(row: Row, key: str) -> Floats:

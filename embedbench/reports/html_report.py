@@ -23,7 +23,7 @@ from .frozen_vs_full import Bridge
 from .heatmap import colour_scale, heat_map
 from .html_figures import by_samples, curve_figures, trade_off_figures, with_final_score
 from .html_page import page
-from .learner_colours import assign_styles, glyph, hue
+from .learner_colours import glyph, hue, styles_in
 from .result_rows import FLAGS, Group, Row, groups
 from .svg_minify import share_styles
 from .terminal_tables import choose_columns, who_has
@@ -48,8 +48,7 @@ def heading(roots: Sequence[Path]) -> str:
 
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
-    learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
-    styles = assign_styles((r.learner, r.label) for r in learners)
+    styles = styles_in(rows)
     text = page(
         "report.html.j2",
         name=name,

@@ -5,6 +5,10 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .result_rows import Row
 
 # Ten to a block: the place in a block is the hue, the block decides how the mark is moved on. The
 # first ten are those that most tables have: ten hues, ten filled marks. In the others, learners
@@ -47,12 +51,24 @@ def glyph(style: int) -> str:
     return GLYPHS[hollow(style)][MARKERS.index(marker(style))]
 
 
+def styles_in(rows: Iterable[Row]) -> dict[str, int]:
+    """Label → style, of the learners among some rows; the chance level has none.
+
+    Of a learner's settings the one whose command says least comes first: it is the default, which
+    keeps its style when others are added.
+    """
+    learners = [row for row in rows if row.learns]
+    learners.sort(key=lambda row: (len(row.records[0].command.split()), row.label))
+    return assign_styles((row.learner, row.label) for row in learners)
+
+
 def assign_styles(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
     """The style of each label: no two have the same, and a learner keeps its own beside any other.
 
     A learner that ships has a fixed style, any other one that of its name's checksum. Where a
     report has several settings of a learner, the first label has the learner's style, and the
-    others have styles of the next hues, whatever other learners there are.
+    others have styles of the next hues, whatever other learners there are. `styles_in` puts the
+    learner's defaults first.
 
     Parameters
     ----------
@@ -61,7 +77,7 @@ def assign_styles(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
     """
     result: dict[str, int] = {}
     settings = Counter[str]()  # labels of a learner so far
-    for name, label in sorted(set(labels), key=lambda pair: (pair[0] not in LEARNERS, pair)):
+    for name, label in sorted(labels, key=lambda pair: (pair[0] not in LEARNERS, pair[0])):
         if label not in result:
             learner = SAME.get(name, name)
             usual = _usual(learner, settings[learner])

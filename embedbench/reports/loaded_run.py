@@ -90,7 +90,7 @@ class Run:
             That part cannot be read, or there are no predictions.
         """
         if not record_files.is_finished(place):
-            raise UserError(f"{place} has no predictions.h5; run that cell again")
+            raise UserError(f"{place} has no predictions.h5; make that run again")
         data = record_files.decode_json(record_files.read(place), place)
         return cls(place, root, _brief(data, str(place / record_files.RECORD)))
 

@@ -15,10 +15,11 @@ from embedbench.errors import UserError
 
 from .compare_learners import studies
 from .comparison_results import Ranking, compare
-from .curve_figures import metric_name, score_name, stack_runs, styles_in
+from .curve_figures import metric_name, score_name, stack_runs
 from .figure_files import SMALL, words
 from .heatmap import COLOUR_MAP, write_numbers
 from .inline_svg import BLANK, INK, LINE, SOFT, colour, look
+from .learner_colours import styles_in
 from .result_rows import Row
 
 LINE_HEIGHT = 0.135  # inches, of a line of text

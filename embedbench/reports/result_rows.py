@@ -117,7 +117,7 @@ class Group:
                 "of seed decides: report --by seeds"
             ] = None
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
-            makes = "the same command" if None in by else "embedbench run --learner chance"
+            makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
             notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):

@@ -152,7 +152,7 @@ def inside(values: NDArray[Any], low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
-    return hdf5.open_hdf5(path, what="predictions", remedy="run that cell again with --overwrite")
+    return hdf5.open_hdf5(path, what="predictions", remedy="make that run again with --overwrite")
 
 
 def _table(f: h5py.File, name: str) -> h5py.Dataset:

@@ -68,9 +68,9 @@ def read(directory: Path) -> bytes:
         if not os.path.lexists(path):
             raise UserError(f"{directory} holds no record.json; is it the directory of a run?")
         if not path.is_file():
-            raise UserError(f"{path} must be a regular file; remove it and run that cell again")
+            raise UserError(f"{path} must be a regular file; remove it and make that run again")
         if path.stat().st_size > LARGEST:
-            raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; run that cell again")
+            raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; make that run again")
         return path.read_bytes()
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
@@ -82,7 +82,7 @@ def decode_json(data: bytes, directory: Path) -> Any:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
         path = directory / RECORD
-        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
+        raise UserError(f"{path} is not valid JSON ({e}); make that run again") from e
 
 
 def parse_record(data: bytes, directory: Path) -> RunRecord:
@@ -130,7 +130,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     if not os.path.isfile(path):
         raise UserError(
             f"{directory} has a record.json and no predictions.h5, from which every score is "
-            "computed; run that cell again"
+            "computed; make that run again"
         )
     try:
         actual = cache.sha256(path)
@@ -140,7 +140,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     if expected is not None and actual != expected:
         raise UserError(
             f"{path} is not the file that its record was made from: expected SHA-256 "
-            f"{expected[:12]}…, got {actual[:12]}…; restore it, or run that cell again with "
+            f"{expected[:12]}…, got {actual[:12]}…; restore it, or make that run again with "
             "--overwrite"
         )
     return actual
@@ -168,7 +168,7 @@ def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPre
     if sessions != len(made.n_train):
         raise UserError(
             f"{directory}: predictions.h5 has {sessions} sessions, record.json "
-            f"{len(made.n_train)}; run that cell again with --overwrite"
+            f"{len(made.n_train)}; make that run again with --overwrite"
         )
     if isinstance(predictions, Predictions):
         sets, classes = predictions.set_classes.shape
@@ -182,7 +182,7 @@ def _check_length(directory: Path, key: str, values: Any, expected: int) -> None
     if isinstance(values, tuple) and len(values) != expected:
         raise UserError(
             f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
-            f"{expected}; run that cell again with --overwrite"
+            f"{expected}; make that run again with --overwrite"
         )
 
 

@@ -152,8 +152,8 @@ def recompute_record(
         return again, compare(kept, again)
     except (ArithmeticError, LookupError, TypeError, ValueError) as e:
         raise UserError(
-            f"{place}: record.json and predictions.h5 do not belong together ({e}); run that cell "
-            "again with --overwrite"
+            f"{place}: record.json and predictions.h5 do not belong together ({e}); make "
+            "that run again with --overwrite"
         ) from e
 
 

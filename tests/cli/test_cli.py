@@ -493,5 +493,7 @@ def test_interruption_is_exit_code_130_without_a_traceback(
     done = call("verify", "toy.h5")
     assert done.code == 130
     assert done.out == ""
-    assert done.err == "embedbench: interrupted; what is finished is kept, run again to go on\n"
+    assert done.err == (
+        "embedbench: interrupted; a run or an extraction goes on by the same command\n"
+    )
     assert "Traceback" not in done.err

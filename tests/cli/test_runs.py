@@ -56,11 +56,19 @@ def test_three_shards_in_three_processes_fill_one_directory(call: Call, tmp_path
 
 def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
     code, out, err = call(*words("runs", "--shard", "9/9"))
-    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 cells\n")
+    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 runs\n")
     code, _, err = call(*words("runs", "--shard", "0/9", "--tune", "slda.shrinkage=0.1,0.2"))
     assert code == 2
     assert err.startswith("embedbench: --shard takes I/N with I from 1 to N")
     assert not Path("runs").exists()
+
+
+def test_the_table_of_a_later_learner_says_how_to_see_all(call: Call) -> None:
+    remark = "runs has other runs; all side by side: embedbench report runs\n"
+    assert remark not in call(*words("runs"))[2]
+    assert remark not in call(*words("runs"))[2]  # nothing new, and nothing beside it
+    code, out, err = call(*words("runs", learner="knn"))
+    assert (code, remark in err, "ncm" in out) == (0, True, False)
 
 
 def test_merge_and_status_from_the_command_line(call: Call) -> None:

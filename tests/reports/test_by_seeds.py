@@ -245,7 +245,7 @@ def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
     assert len({r.digests.train for r in kept}) == 3  # only another order is another stream
     again = embedbench(*told)
     there = len(list((tmp_path / "runs").rglob("record.json")))  # with chance and offline runs
-    assert f"{there} finished cells were there" in again.stderr
+    assert f"{there} finished runs were there" in again.stderr
     done = embedbench("report", tmp_path / "runs", "--by", "seeds", "--json")
     ((entry,),) = [s["learners"] for s in json.loads(done.stdout)["studies"]]
     assert [entry["seeds"][k]["n"] for k in KINDS] == [3, 0, 0, 3]

@@ -248,6 +248,16 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
 
 
+def test_two_levels_of_chance_are_explained(tmp_path: Path) -> None:
+    """The row is drawn; the verdict has what guessing scores on average."""
+    keep(tmp_path, make("mlp"))
+    assert "the row chance" not in table_text(collect(tmp_path))
+    keep(tmp_path, make("chance", final=0.3, learns=False))
+    text = table_text(collect(tmp_path))
+    assert "chance: 25.0 %" in text
+    assert "note: the row chance has answers that were drawn" in text
+
+
 def test_few_steps_are_said_with_their_number(tmp_path: Path) -> None:
     keep(tmp_path, *(make("ewc", seed=s) for s in range(2)))
     few = make("mlp", flags=["few-steps"])
@@ -265,5 +275,5 @@ def test_missing_and_unequal_references_are_noted(tmp_path: Path) -> None:
     better = {**make()["reference"], "ideal": {"class_accuracy": 0.95}}
     keep(tmp_path, make("ncm", reference=better))
     notes = " ".join(collect(tmp_path)[0].group.notes)
-    assert "reference runs are missing" in notes
+    assert "Ω is open; the same embedbench run makes them" in notes
     assert "different offline references" in notes

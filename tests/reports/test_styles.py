@@ -32,6 +32,7 @@ from embedbench.reports.learner_colours import (
     hollow,
     hue,
     marker,
+    styles_in,
 )
 from embedbench.reports.result_tables import collect
 from embedbench.runs.class_registry import ALIASES, our_learners
@@ -170,6 +171,17 @@ def test_styles_are_kept_when_learners_are_added(seed: int) -> None:
 def test_every_shipped_learner_is_in_the_table() -> None:
     assert {*our_learners()} - {*LEARNERS} - {*SAME} == {"chance"}  # which has no style
     assert len(LEARNERS) <= FREE
+
+
+def test_the_defaults_of_a_learner_keep_its_style(tmp_path: Path) -> None:
+    """Also where the label of another setting comes first in the alphabet, as 1 before 5."""
+    command = "embedbench run e.h5 --protocol incremental-class --learner ewc"
+    keep(tmp_path, make("ewc", command=f"{command} --seed 0", learner_params={"lam": 5.0}))
+    (alone,) = styles_in(collect(tmp_path)).values()
+    longer = f"{command} --set ewc.lam=1 --seed 0"
+    keep(tmp_path, make("ewc", command=longer, learner_params={"lam": 1.0}), row="ewc-2")
+    styles = styles_in(collect(tmp_path))
+    assert styles["ewc lam=5"] == alone == LEARNERS.index("ewc") != styles["ewc lam=1"]
 
 
 def test_pages_and_their_tables_use_it(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert ended.value.code == 130
-    assert "interrupted; what is finished is kept" in capsys.readouterr().err
+    assert "interrupted; a run or an extraction goes on" in capsys.readouterr().err
     assert names(place.parent) == ["seed-0"]
 
 
@@ -404,7 +404,7 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     assert [process.exitcode for process in both] == [0, 0], said
     assert "failed" not in "".join(said)
     places = [p.parent for p in (tmp_path / "runs").rglob("record.json")]
-    kept = re.findall(r"(\d+) (?:finished cells|cells were finished)", "".join(said))
+    kept = re.findall(r"(\d+) (?:finished runs|runs were finished)", "".join(said))
     assert sum(map(int, kept)) == len(places) == 10  # each was made by one, and seen by the other
     assert not list((tmp_path / "runs").rglob(".*"))
     settings, seeds = items, [0, 1, 2]

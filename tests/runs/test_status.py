@@ -252,10 +252,10 @@ BUSY = Status(
 
 def test_the_summary() -> None:
     assert summary(BUSY) == [
-        "412 of 800 cells done · 9 running · 377 waiting · 1 failed · 1 abandoned",
-        "about 1 h 23 min and 1 cell of unknown length left",
+        "412 of 800 runs done · 9 running · 377 waiting · 1 failed · 1 abandoned",
+        "about 1 h 23 min and 1 run of unknown length left",
     ]
-    assert summary(replace(BUSY, seconds_left=0.0))[1] == "1 cell of unknown length left"
+    assert summary(replace(BUSY, seconds_left=0.0))[1] == "1 run of unknown length left"
     assert summary(replace(BUSY, seconds_left=None))[1] == "time left not known yet"
     assert summary(Status(finished=3)) == ["3 finished"]
 
