@@ -288,9 +288,9 @@ class _Grid:
             )
         for number, n in by_threads.items():
             if number not in (self.threads, None):
-                cells_were = "1 cell was" if n == 1 else f"{n} cells were"
+                runs_were = "1 run was" if n == 1 else f"{n} runs were"
                 self.notify(
-                    f"{cells_were} finished with --threads {number}, and not run again with "
+                    f"{runs_were} finished with --threads {number}, and not run again with "
                     f"{self.threads}"
                 )
 
