@@ -327,31 +327,34 @@ class _Stream:
         made = make(protocol_class(self.protocol), mine.protocol, name="protocol")
         protocol = Spec[Protocol](protocol_name(self.protocol), made)
         self._check_common(mine.common, every, made)
-        offline, chance = self._spec("offline", mine.of("offline")), self._spec("chance", {})
         vary = list(dict.fromkeys(study.vary))
         seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
         by_learner = grids(study, study.grid, self.classes)
-        for name in study.learners:
-            for point in _points(by_learner.get(name, {})):
-                learner = self._spec(name, mine.of(name, self.classes) | point)
-                start, end = self._command(out, name, point)
-                for seed, other in seeds:
-                    fixed = set_words({Key("seeds", k): v for k, v in other.items()})
-                    words = [*start, *fixed, "--learner", name, "--seed", str(seed), *end]
-                    yield RunSpec(
-                        files=self.files,
-                        protocol=protocol,
-                        learner=learner,
-                        seed=seed,
-                        fixed=tuple(sorted({**mine.seeds, **other}.items())),
-                        offline=offline,
-                        chance=chance,
-                        references=mine.references,
-                        preset=mine.omega,
-                        device=device,
-                        command=shlex.join(words),
-                        checkpoint=checkpoint,
-                    )
+        learners = [
+            (self._spec(name, mine.of(name, self.classes) | point), point)
+            for name in study.learners
+            for point in _points(by_learner.get(name, {}))
+        ]
+        offline, chance = self._spec("offline", mine.of("offline")), self._spec("chance", {})
+        for learner, point in learners:
+            start, end = self._command(out, learner.name, point)
+            for seed, other in seeds:
+                fixed = set_words({Key("seeds", k): v for k, v in other.items()})
+                words = [*start, *fixed, "--learner", learner.name, "--seed", str(seed), *end]
+                yield RunSpec(
+                    files=self.files,
+                    protocol=protocol,
+                    learner=learner,
+                    seed=seed,
+                    fixed=tuple(sorted({**mine.seeds, **other}.items())),
+                    offline=offline,
+                    chance=chance,
+                    references=mine.references,
+                    preset=mine.omega,
+                    device=device,
+                    command=shlex.join(words),
+                    checkpoint=checkpoint,
+                )
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
         """A learner with complete settings: the one place where they become an object."""
