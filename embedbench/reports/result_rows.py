@@ -130,6 +130,11 @@ class Group:
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
             notes[OTHER_REFERENCES] = None
+        if self.first.score != "pw_js" and not all(r.learns for r in self.records):
+            notes[
+                "the row chance has answers that were drawn; elsewhere chance is what such answers "
+                "score on average"
+            ] = None
         for name, metric in self.outside.items():
             notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
         return list(notes)

@@ -355,7 +355,7 @@ def test_an_error_travels_in_its_words() -> None:
 
 def test_jobs_are_short_for_local_processes() -> None:
     def chosen(name: str | None, jobs: int | None, resources: str | None = None) -> Engine:
-        return chosen_engine(name, resources, None, jobs=jobs, threads=2)
+        return chosen_engine(engine_name(name, jobs), resources, None, threads=2)
 
     assert chosen(None, 3).name == chosen("local:3", 3).name == chosen("local:3", None).name
     assert chosen(None, None).name == "local"

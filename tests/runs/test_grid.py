@@ -93,7 +93,7 @@ def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
 
 
-def test_cells_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, tmp_path):
+def test_runs_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, tmp_path):
     def threads(outcome):
         return [record_files.load(place).environment["threads"] for place in outcome.places]
 
@@ -103,7 +103,7 @@ def test_cells_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, 
     assert threads(run_grid(chosen, tmp_path, notify=told.append)) == [1]
     assert told == []
     assert threads(run_grid(chosen, tmp_path, threads=2, notify=told.append)) == [1]
-    assert told == ["2 cells were finished with --threads 1, and not run again with 2"]
+    assert told == ["2 runs were finished with --threads 1, and not run again with 2"]
     assert threads(run_grid(chosen, tmp_path, threads=2, overwrite=True)) == [2]
 
 
