@@ -18,7 +18,7 @@ import pytest
 from commands import caller
 from image_files import embedding_file
 
-from embedbench.cli.shared_options import chosen_device, chosen_engine
+from embedbench.cli.shared_options import chosen_device, chosen_engine, engine_name
 from embedbench.engines import engine, local_pool, slurm
 from embedbench.engines.engine import Engine, at_once
 from embedbench.engines.local_pool import local_executor, use_card
