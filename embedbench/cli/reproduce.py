@@ -149,11 +149,11 @@ def _present(
     as_json: bool,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers.page import save, table_parts, table_rows, table_text
+    from embedbench.papers.paper import save_page, table_parts, table_rows, table_text
     from embedbench.papers.results import Results
 
     results = Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
-    page = save(tables, paper, asked.out)
+    page = save_page(tables, paper, asked.out)
     results.write(page.with_suffix(".json"))
     show_tables(
         results.to_json(),

@@ -21,7 +21,7 @@ class Weights(JsonRecord):
 
 
 @dataclass(frozen=True)
-class _Parts(JsonRecord):
+class _ProvenanceParts(JsonRecord):
     """The parts that are read by name; docs/format.md says what is in them."""
 
     backbone: dict[str, Any] | None = None
@@ -59,5 +59,5 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     if not isinstance(made, dict):
         raise UserError(f"{name} must be a JSON object; make the file again.")
     made = {key: value for key, value in made.items() if value not in ("", None)}
-    _Parts.from_json(made, name)
+    _ProvenanceParts.from_json(made, name)
     return made
