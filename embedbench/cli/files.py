@@ -181,7 +181,7 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
 def _redundancy(
     file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
 ) -> Redundancy:
-    """How many features are not redundant; draws all pairs of features where asked."""
+    """Count the features that are not redundant; draw all pairs of features where asked."""
     from embedbench.files.inspect import Redundancy
     from embedbench.files.redundancy import redundancy as analyse
     from embedbench.files.redundancy import su_matrix

@@ -27,7 +27,7 @@ Measured = Callable[[RunsT], list[PaperTable]]
 
 @dataclass(frozen=True)
 class ReproduceRequest:
-    """What the user requests from a paper.
+    """The request of a user for a paper's tables.
 
     Parameters
     ----------

@@ -368,7 +368,7 @@ class _StreamStudy:
             raise unknown("setting", str(key), known, meant)
 
     def _command(self, out: str, name: str, point: dict[str, str]) -> tuple[list[str], list[str]]:
-        """The words of the command that runs one cell alone, before learner and seed and after.
+        """The words of the command that makes one run alone, before learner and seed and after.
 
         First come settings of the stream, then those of this learner.
         """

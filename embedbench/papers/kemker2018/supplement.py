@@ -213,7 +213,7 @@ def capacity(runs: KemkerRuns, learner: str, name: str) -> dict[str, Any]:
     how: dict[str, Any] = {
         "engine": runs.engine,
         "threads": runs.threads,
-        "workshop": runs.streams,
+        "streams": runs.streams,
     }
     return tune(spec, grid, runs.out / "runs", sessions=1, **how)
 
