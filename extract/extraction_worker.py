@@ -166,7 +166,7 @@ def _device(device: torch.device) -> str:
     return f"cpu {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
 
 
-# The blocks of a file, shared with other processes that extract the same.
+# --- blocks, shared with other processes that extract the same ---
 
 
 class Share:

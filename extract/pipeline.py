@@ -200,7 +200,7 @@ def _shared(
                 raise
 
 
-# The end of an extraction: from its blocks to the file.
+# --- from blocks to the file ---
 
 
 COMPARED = 32  # rows on which half precision is compared with float32

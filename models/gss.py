@@ -162,7 +162,7 @@ def select(
     return places, np.array(kept, np.float32)
 
 
-# Cosines between the gradients of single samples and mean gradients.
+# --- cosines between gradients of samples and mean gradients ---
 
 
 Samples = tuple[Tensor, Tensor]  # x (n, D) or (n, C, H, W), y (n,)

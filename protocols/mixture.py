@@ -1,4 +1,9 @@
-"""Mixture: sessions that share classes, repeat them, or have classes of very different sizes."""
+"""Mixture: sessions that share classes, repeat them, or have classes of very different sizes.
+
+`i_blurry`, `si_blurry`, `repetition` and `long_tailed` are the rules. Each returns one array of
+rows a session, ascending. `rows` are (n,) training rows, `labels` are (N,) the classes of all rows,
+`classes` are the classes of the stream in its order.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ from embedbench.streams.protocol_tools import (
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
+TRIES = 1000  # draws of "si-blurry"
 SETTINGS: dict[str, tuple[str, ...]] = {  # each with the parameters that it alone reads
     "i-blurry": ("disjoint", "blurry"),
     "si-blurry": ("disjoint", "blurry"),
@@ -56,8 +62,8 @@ class Mixture(Protocol):
     **Departs**: CLIB tests a class from its first sample on, here it is tested from the start of
     the session that has it. Classes without test samples come last. Validation samples, which the
     papers do not have, are dealt to the sessions that teach their class. LT-CIL also has a base
-    session of half the classes; here the sessions are equal. The
-    functions below have each rule.
+    session of half the classes; here the sessions are equal.
+    `embedbench.protocols.mixture` has a function for each rule.
 
     Parameters
     ----------
@@ -212,13 +218,7 @@ class Mixture(Protocol):
         return (f"classes without training samples, left out: {names}",) if names else ()
 
 
-# Which session teaches which training sample, by the rules of four papers; rows and labels only.
-#
-# Each rule returns one array of rows a session, ascending. `rows` are (n,) training rows, `labels`
-# are (N,) the classes of all rows, `classes` are the classes of the stream in its order.
-
-
-TRIES = 1000
+# --- the rules of four papers: which session teaches which training row ---
 
 
 def i_blurry(

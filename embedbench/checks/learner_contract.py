@@ -219,7 +219,7 @@ def state_round_trips(cls: type[Learner]) -> None:
     )
 
 
-# The checks for learners: what a learner states in its tags and its footprint.
+# --- tags and footprint ---
 
 
 @learner_check
@@ -309,7 +309,7 @@ def tags_are_true(cls: type[Learner]) -> None:
         )
 
 
-# The check for interrupted runs: they go on, within a session too, with the same result.
+# --- interrupted runs ---
 
 
 SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, one of which is the best

@@ -126,7 +126,7 @@ def threads_agree(subject: SourceSubject) -> None:
     demand(got == expected * 4, "expected the same samples in every thread, got others")
 
 
-# The checks for engines: an executor that runs tasks and gives back what they return or raise.
+# --- engines ---
 
 
 TASKS = 5
@@ -199,7 +199,7 @@ def it_ends(name: str) -> None:
         demand(executor.submit(square, 4).result(timeout=PATIENCE) == 16, "expected 16")
 
 
-# The checks for trackers: small finished runs are replayed to one.
+# --- trackers ---
 
 
 SETTINGS = (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedbench.scores.verified_records import RescoredRun
 
 
-# `embedbench report PACK… --site DIR`: the board.
+# --- report PACK… --site DIR: the board ---
 
 
 def write_site(
@@ -328,7 +328,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     )
 
 
-# The text of an audit: what the field's libraries would print for one run.
+# --- score --audit ---
 
 
 FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
@@ -353,7 +353,7 @@ def audit_text(result: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, FOOTER])
 
 
-# What `embedbench score` prints: runs whose metrics do not agree with their predictions.
+# --- score ---
 
 
 def scores_text(results: Sequence[RescoredRun]) -> str:

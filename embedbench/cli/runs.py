@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from embedbench.sharing.pack import PackResult
 
 
-# `embedbench runs import`.
+# --- runs import ---
 
 
 def import_command(

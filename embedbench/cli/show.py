@@ -142,7 +142,7 @@ def _export(task: Task, directory: Path, features: bool) -> None:
     note(f"wrote {directory}: stream {exported.digest[:12]}")
 
 
-# A stream for the terminal.
+# --- a stream for the terminal ---
 
 
 NAMED = 3  # classes of a session that are named

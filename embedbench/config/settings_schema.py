@@ -94,7 +94,7 @@ def format_setting(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-# Our docstrings in parts: prose, **Source**, and what is said of each parameter.
+# --- docstrings in parts ---
 
 
 NOTED = re.compile(r"\s*\*\*(Source|Departs|Differs)\*\*: ?")

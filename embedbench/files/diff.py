@@ -197,7 +197,7 @@ def diff_text(diff: Diff) -> str:
     return align_pairs(lines)
 
 
-# The figures behind `diff`: shared samples, cosines, neighbours, a quick probe.
+# --- figures: shared samples, cosines, neighbours, a quick probe ---
 
 
 QUERIES = 500  # rows whose nearest neighbour is compared

@@ -290,7 +290,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-# The provenance of a file, and its optional columns, as lines of a card.
+# --- provenance and optional columns, as lines of a card ---
 
 
 Line = tuple[str, str]

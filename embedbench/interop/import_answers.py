@@ -156,9 +156,7 @@ def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
     return UnscoredRun.from_json(made.to_json(), "the record of these answers")
 
 
-# Answers of another tool, as docs/answers.md describes them: read, checked, made into predictions.
-#
-# What is chosen among which classes is the runner's rule, see `evaluate`.
+# --- the file of answers ---
 
 
 STREAM, ROWS = "stream", "rows"
@@ -167,7 +165,7 @@ _ANSWERS_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
 
 
 class _AnswerFile:
-    """The arrays of a file of answers, for one stream."""
+    """The arrays of a file of answers, for one stream; docs/answers.md describes them."""
 
     def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
         self.path, self.stream, self.tests = path, stream, tests

@@ -208,7 +208,7 @@ def _data(table: ResultTable, row: ResultRow) -> str:
     return table.data or " / ".join(label for label in row.labels if table.printed.get(label))
 
 
-# A paper's page of published rows, ours, and verdicts, in Markdown.
+# --- the page of verdicts, in Markdown ---
 
 
 RULES = (

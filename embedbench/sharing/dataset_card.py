@@ -284,7 +284,7 @@ def _digests(card: Card, sha256: str) -> Iterator[str]:
     )
 
 
-# How to load a file from where it is shared, as lines of its card.
+# --- lines of the card: how to load the file ---
 
 
 quoted = json.dumps

@@ -173,7 +173,7 @@ def _parcel(
     return {**files, PAGE: page.encode()}
 
 
-# A small picture of a file for its page: points by class, or some of its images.
+# --- the picture on the page ---
 
 
 WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them

@@ -251,7 +251,7 @@ def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec
     return replace(run.with_settings(**log["chosen"]), tuning=dict(log)) if log else run
 
 
-# What is said of a search.
+# --- the text on a search ---
 
 
 class _Trial(NamedTuple):
