@@ -124,7 +124,7 @@ def select(
     total: int,
     draw: np.random.Generator,
 ) -> tuple[dict[int, int], NDArray[np.float32]]:
-    """Where new samples are stored, by Algorithm 2.
+    """Choose the rows where new samples are stored, by Algorithm 2.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What `embedbench run` asks for: a study file, and the options over it."""
+"""The options of `embedbench run`: a study file, and the options over it."""
 
 from __future__ import annotations
 

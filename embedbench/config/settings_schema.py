@@ -116,7 +116,7 @@ def parts(thing: Any) -> dict[str, str]:
 
 
 def parameters(thing: Any) -> dict[str, tuple[str, str]]:
-    """What a docstring says of its parameters: name → type, description.
+    """The parameters in a docstring: name → type, description.
 
     `a, b : float` gives both the same description.
     """

@@ -1,4 +1,4 @@
-"""What made a file: the JSON object that every embedding file holds."""
+"""Provenance: the JSON object in every embedding file that says what made it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 
 @dataclass(frozen=True)
 class Weights(JsonRecord):
-    """What is known of the weights of a backbone, or was said by a user."""
+    """Facts on the weights of a backbone, measured or stated by a user."""
 
     backbone: str = ""
     licence: str = ""

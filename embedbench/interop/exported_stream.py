@@ -1,4 +1,4 @@
-"""What `stream.json` says of an exported stream; docs/answers.md describes it."""
+"""An exported stream, as `stream.json` holds it; docs/answers.md describes that."""
 
 from __future__ import annotations
 

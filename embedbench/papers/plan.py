@@ -1,4 +1,4 @@
-"""What a team with the data and a GPU needs to reproduce a paper: `embedbench reproduce --plan`.
+"""Plans for teams that have a paper's data and a GPU: `embedbench reproduce --plan`.
 
 A paper's plan is `PLAN` in the `plan.py` of its folder: data, not code that runs. It is printed
 without network, without reading any file of the user, and without torch.

@@ -1,4 +1,4 @@
-"""What `reproduce` writes: the tables of a paper with their runs, data and command.
+"""The results that `reproduce` writes: the tables of a paper with their runs, data and command.
 
 The files are read back from other people: `Results.read` checks them.
 """

@@ -1,4 +1,4 @@
-"""What counts as an answer: masks, argmax and thresholds, so that no learner scores itself."""
+"""Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
 
 from __future__ import annotations
 

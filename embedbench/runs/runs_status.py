@@ -1,4 +1,4 @@
-"""What is finished, being made or abandoned under a directory of runs; nothing is changed there.
+"""The state of a directory of runs: finished, being made, abandoned; nothing is changed there.
 
 It is read from finished runs, leases, checkpoints and the plans of the grids that run, so it is the
 same for every engine that works in this directory.

@@ -42,7 +42,7 @@ _REGULAR = 0o100644 << 16
 
 @dataclass(frozen=True)
 class PackInfo(JsonRecord):
-    """What a pack says of itself: who made it and when, None where that is not stated."""
+    """The header of a pack: who made it and when, None where that is not stated."""
 
     schema: str
     by: str | None = field(default=None, metadata=ABSENT)
@@ -70,7 +70,7 @@ class PackInfo(JsonRecord):
 
 @dataclass(frozen=True)
 class PackResult(JsonRecord):
-    """What was packed.
+    """The result of packing.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class _Cards:
 
 
 def _card(info: FileInfo, file: EmbeddingFile) -> dict[str, Any]:
-    """What is said of a file in a pack."""
+    """The description of a file in a pack."""
     leaves = file.samples.n_leaves
     return {
         **info.to_json(),

@@ -27,7 +27,7 @@ PAGE = "README.md"
 
 @dataclass(frozen=True)
 class PushResult(JsonRecord):
-    """What a push did.
+    """The result of a push.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class PushResult(JsonRecord):
 
 @dataclass(frozen=True)
 class How:
-    """How to push.
+    """Options of a push.
 
     Parameters
     ----------
