@@ -28,7 +28,7 @@ BY_PATH = "package.module:Name"  # how code is named that no package offers
 
 
 def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
-    """What installed packages offer of a kind, by name: the entry points `embedbench.<kind>`.
+    """The offers of installed packages of a kind, by name: the entry points `embedbench.<kind>`.
 
     Of several with one name it is the first; `load` refuses to choose.
 
@@ -149,7 +149,7 @@ def _package(top: str, file: str, path: tuple[str, ...]) -> tuple[str, str] | No
 
 
 def origin(entry: EntryPoint) -> str:
-    """Where an entry point comes from, for a listing: "package 1.0"."""
+    """The package of an entry point, for a listing: "package 1.0"."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
 
 

@@ -122,7 +122,7 @@ class _Part:
         self.revision = str(getattr(info, "version", "") or "")
         self.read: Callable[[int], Content] = self._read
         if streamed:
-            stream = _Stream(dataset)
+            stream = _SequentialDataset(dataset)
             self.labels, self.read = stream.labels, stream.read
         else:
             self.labels = np.array(self._targets(), np.int64)
@@ -168,7 +168,7 @@ def _load(path: str) -> Image.Image:
     return open_image(read_sample(path)).convert("RGB")
 
 
-class _Stream:
+class _SequentialDataset:
     """A data set that can only be read in order; it is read for its labels, then for its images."""
 
     def __init__(self, dataset: Any) -> None:

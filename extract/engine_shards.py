@@ -38,7 +38,7 @@ _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model s
 
 @dataclass(frozen=True)
 class Shard:
-    """What a task needs beside the numbers of its blocks.
+    """The needs of a task beside the numbers of its blocks.
 
     Parameters
     ----------

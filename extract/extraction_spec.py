@@ -1,4 +1,4 @@
-"""What is to be extracted, as a value that any process can open."""
+"""The specification of an extraction, as a value that any process can open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
 
 @dataclass(frozen=True)
 class Job:
-    """What `pipeline.extract` was asked for, but for the split; see there.
+    """The request to `pipeline.extract`, but for the split; see there.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from .source import Source, unusable
 
 @dataclass(frozen=True)
 class Facts:
-    """What a process knows of its work: a file is made from this and the blocks.
+    """The facts of an extraction that one process finds: a file is made from them and the blocks.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class ExtractionWork:
-    """What determines the rows: source, backbone, batch size, threads of an operation.
+    """The facts that determine the rows: source, backbone, batch size, threads of an operation.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _device(device: torch.device) -> str:
     return f"cpu {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
 
 
-# The blocks of a file, shared with other processes that extract the same.
+# --- blocks, shared with other processes that extract the same ---
 
 
 class Share:

@@ -165,7 +165,7 @@ class HfBackbone(Network):
         return {"pooler_output": output} if isinstance(output, torch.Tensor) else dict(output)
 
     def _example(self) -> dict[str, Any]:
-        """What the model answers to a small sample, with all layers."""
+        """The output of the model for a small sample, with all layers."""
         ((given, _),) = self.inputs.groups(self.inputs.example()[None])
         here = {key: value.to(self.device) for key, value in given.items()}
         try:

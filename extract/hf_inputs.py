@@ -1,4 +1,4 @@
-"""What models of transformers are given: images, sounds or texts, through their own processors."""
+"""Inputs for models of transformers: images, sounds or texts, through their own processors."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Columns = dict[str, NDArray[Any]]  # (N,) values by name
 
 @dataclass(frozen=True)
 class ColumnRules:
-    """Where the optional columns of a file come from; None: nowhere.
+    """The sources of the optional columns of a file; None: there is none.
 
     Parameters
     ----------

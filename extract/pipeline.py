@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,9 @@ from embedbench.system.callback_types import Notify, Progress
 from .engine_shards import Shards, ranges
 from .extraction_spec import Job, arithmetic_settings
 from .extraction_worker import ExtractionWork, Facts
-from .path_columns import NO_COLUMNS, ColumnRules
-from .sample_metadata import Beside, choose_beside
+from .path_columns import NO_COLUMNS, ColumnRules, Columns
 from .source import Source
-from .source_split import across, pairs_text
+from .source_split import across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW
 
 
@@ -148,7 +148,7 @@ def extract(
     opened = job.open_source()
     if opened.remark:
         notify(opened.remark)
-    opened, beside = choose_beside(opened, split, group, stratify, columns, stated)
+    opened, beside = choose_sample_metadata(opened, split, group, stratify, columns, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)
 
@@ -178,7 +178,7 @@ def _at_work(
 def _shared(
     work: ExtractionWork | Shards,
     target: Target,
-    beside: Beside,
+    beside: SampleMetadata,
     progress: Progress | None,
     notify: Notify,
 ) -> EmbeddingFile:
@@ -200,7 +200,7 @@ def _shared(
                 raise
 
 
-# The end of an extraction: from its blocks to the file.
+# --- from blocks to the file ---
 
 
 COMPARED = 32  # rows on which half precision is compared with float32
@@ -213,7 +213,7 @@ def finish(
     facts: Facts,
     precision: Precision,
     partial: Partial,
-    beside: Beside,
+    beside: SampleMetadata,
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""
@@ -304,3 +304,51 @@ def _compared(
     cosine = precision(rows.tolist())
     notify(f"{dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
     return {"smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}
+
+
+@dataclass(frozen=True)
+class SampleMetadata:
+    """The columns of a file beside the rows of its backbone.
+
+    Parameters
+    ----------
+    split : array of int
+        (N,) TRAIN, VAL or TEST, of all samples of the source.
+    rule : dict
+        How the split was made.
+    columns : dict
+        (N,) values by name.
+    stated : UserMetadata
+        What the user says of the file.
+    """
+
+    split: NDArray[np.uint8]
+    rule: dict[str, Any]
+    columns: Columns
+    stated: UserMetadata
+
+
+def choose_sample_metadata(
+    source: Source,
+    split: str | None,
+    group: str | None,
+    stratify: bool | None,
+    columns: ColumnRules,
+    stated: UserMetadata,
+) -> tuple[Source, SampleMetadata]:
+    """Choose split and columns.
+
+    The source is returned too: a folder taken as the domain changes its classes.
+
+    Parameters
+    ----------
+    source, split, group, stratify : Source, str or None, str or None, bool or None
+        See `choose_split`.
+    columns : ColumnRules
+        Where the optional columns come from.
+    stated : UserMetadata
+        What the user says of the file.
+    """
+    source, values = columns.applied(source)
+    rows, rule = choose_split(source, split, group, stratify=stratify)
+    return source, SampleMetadata(rows, rule, values, stated)

@@ -251,7 +251,7 @@ def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:
     return [folder[-1] if times[folder[-1]] == 1 else "/".join(folder) for folder in folders]
 
 
-# CUB-200-2011: a folder with lists of images, classes and splits.
+# --- CUB-200-2011 ---
 
 
 def is_cub(root: Path) -> bool:

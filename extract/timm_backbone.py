@@ -142,7 +142,7 @@ def _pooling(model: Any) -> str:
     return str(getattr(pool, "pool_type", pool) or "the model's own")
 
 
-# Folding BatchNorm into the convolution before it: the same function with less memory traffic.
+# --- BatchNorm folded into the convolution before it ---
 
 
 def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:

@@ -217,7 +217,7 @@ def _value(net: nn.Module, monitor: str, x: Tensor, y: Tensor, mask: Tensor | No
     return -float((logits.argmax(1) == y).float().mean())
 
 
-# The diagonal of the Fisher information of a network.
+# --- the diagonal of the Fisher information ---
 
 
 FISHER_BATCH = 1024  # samples; larger batches do not fit a processor's caches

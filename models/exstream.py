@@ -135,7 +135,7 @@ def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:
         yield rows[start : start + size]
 
 
-# A buffer for each class that samples enter one by one, compiled.
+# --- buffers of classes, compiled ---
 
 
 Array = NDArray[Any]

@@ -240,7 +240,7 @@ def _table(session: Session, x: Tensor, y: Tensor) -> Session:
     )
 
 
-# FearNet's long-term network (mPFC), and the Gaussians from which it makes pseudo-samples.
+# --- the long-term network (mPFC), and the Gaussians of pseudo-samples ---
 
 
 NUMBERS = 2**24  # the most distances at once

@@ -143,7 +143,7 @@ class Shape:
     diagonal: Tensor  # (D,) of S
 
 
-# The paper's three steps.
+# --- the paper's three steps ---
 
 
 def transform(x: Tensor, power: float) -> Tensor:
@@ -168,7 +168,7 @@ def normalise(shape: Shape) -> Tensor:
     return shape.diagonal.sqrt()
 
 
-# The Mahalanobis distance, by the identities of Woodbury (A⁻¹) and of Sherman and Morrison (S⁻¹).
+# --- the distance by the identities of Woodbury (A⁻¹), and Sherman and Morrison (S⁻¹) ---
 
 
 def _distances(

@@ -281,7 +281,7 @@ def _pick(rows: Tensor, n: int, draws: torch.Generator) -> Tensor:
     return rows[torch.randint(len(rows), (n,), generator=draws, device=draws.device)]
 
 
-# Feature rectification: the modules of all layers, computed together, and their losses.
+# --- feature rectification: the modules of all layers, and their losses ---
 
 
 class _Linear(nn.Module):
@@ -429,7 +429,7 @@ def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
     return [(0, width), *(spec.layers[name] for name in chosen)]
 
 
-# Gaussians of classes whose samples are not stored.
+# --- Gaussians of classes whose samples are not stored ---
 
 
 def factor(x: Tensor, epsilon: float) -> Tensor:

@@ -124,7 +124,7 @@ def select(
     total: int,
     draw: np.random.Generator,
 ) -> tuple[dict[int, int], NDArray[np.float32]]:
-    """Where new samples are stored, by Algorithm 2.
+    """Choose the rows where new samples are stored, by Algorithm 2.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def select(
     return places, np.array(kept, np.float32)
 
 
-# Cosines between the gradients of single samples and mean gradients.
+# --- cosines between gradients of samples and mean gradients ---
 
 
 Samples = tuple[Tensor, Tensor]  # x (n, D) or (n, C, H, W), y (n,)

@@ -252,11 +252,7 @@ def mutate_genes(genes: Tensor, modules: int, draw: torch.Generator) -> Tensor:
     return (genes + chosen * torch.randint(-2, 3, genes.shape, generator=draw)) % modules
 
 
-# Paths through layers of modules: their scores, and the gradients of several paths at once.
-#
-# A module is a linear map, (U, f + 1) with the bias as its last column, followed by ReLU. A layer
-# has M modules; its output is the sum of the modules on the path. L layers are followed by a linear
-# head, (C, U + 1).
+# --- paths through layers of modules ---
 
 
 Modules = Sequence[nn.Parameter]
@@ -274,7 +270,11 @@ def draw_weights(shape: Sequence[int], generator: torch.Generator) -> Tensor:
 
 
 def path_scores(x: Tensor, layers: Sequence[Tensor], head: Tensor) -> Tensor:
-    """Logits of x (n, D), (n, C); `layers`: the modules on the path, (k, U, f + 1) each."""
+    """Logits of x (n, D), (n, C); `layers`: the modules on the path, (k, U, f + 1) each.
+
+    A module is a linear map with the bias as its last column, followed by ReLU. A layer's output is
+    the sum of its modules on the path. A linear head, (C, U + 1), follows the last layer.
+    """
     h = x
     for taken in layers:
         z = torch.relu(with_ones(h) @ taken.flatten(0, 1).T)  # (n, f+1) @ (f+1, kU) -> (n, kU)

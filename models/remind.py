@@ -115,7 +115,7 @@ class REMIND(OnlineLearner, ReplayLearner):
         return predict(self.net, self.rebuilt(x))
 
 
-# Product quantisation: a vector as one byte for each of its parts.
+# --- product quantisation: a byte for each part of a vector ---
 
 
 CENTROIDS = 256  # of each part; a byte names one

@@ -292,7 +292,7 @@ def _notes(
     return notes
 
 
-# Random class orders over a hierarchy: the class above comes in an earlier session.
+# --- random class orders: the class above comes in an earlier session ---
 
 
 STEP = 5
@@ -374,7 +374,7 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
     return sessions
 
 
-# Sessions that are made at each access, so that one label matrix is in memory at a time.
+# --- sessions made at each access, so that one label matrix is in memory ---
 
 
 class OnDemand(Sequence[Session]):

@@ -1,4 +1,9 @@
-"""Mixture: sessions that share classes, repeat them, or have classes of very different sizes."""
+"""Mixture: sessions that share classes, repeat them, or have classes of very different sizes.
+
+`i_blurry`, `si_blurry`, `repetition` and `long_tailed` are the rules. Each returns one array of
+rows a session, ascending. `rows` are (n,) training rows, `labels` are (N,) the classes of all rows,
+`classes` are the classes of the stream in its order.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +35,7 @@ from embedbench.streams.protocol_tools import (
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
-from . import mixture
-
+TRIES = 1000  # draws of "si-blurry"
 SETTINGS: dict[str, tuple[str, ...]] = {  # each with the parameters that it alone reads
     "i-blurry": ("disjoint", "blurry"),
     "si-blurry": ("disjoint", "blurry"),
@@ -58,8 +62,8 @@ class Mixture(Protocol):
     **Departs**: CLIB tests a class from its first sample on, here it is tested from the start of
     the session that has it. Classes without test samples come last. Validation samples, which the
     papers do not have, are dealt to the sessions that teach their class. LT-CIL also has a base
-    session of half the classes; here the sessions are equal. See
-    `embedbench.protocols.mixture` for each rule.
+    session of half the classes; here the sessions are equal.
+    `embedbench.protocols.mixture` has a function for each rule.
 
     Parameters
     ----------
@@ -161,13 +165,13 @@ class Mixture(Protocol):
                     f"protocol.slots must be {least} to {len(classes)} for {len(classes)} classes "
                     f"in {self.sessions} sessions, got {slots}"
                 )
-            return mixture.repetition(train, labels, classes, self.sessions, slots, rng)
+            return repetition(train, labels, classes, self.sessions, slots, rng)
         if self.setting in ("i-blurry", "si-blurry"):
-            rule = mixture.i_blurry if self.setting == "i-blurry" else mixture.si_blurry
+            rule = i_blurry if self.setting == "i-blurry" else si_blurry
             shares = self.disjoint, self.blurry
             return rule(train, labels, classes, self.sessions, shares, rng)
         shuffled = self.setting == "long-tailed-shuffled"
-        return mixture.long_tailed(
+        return long_tailed(
             train, labels, classes, self.sessions, self.imbalance, rng, shuffled=shuffled
         )
 
@@ -214,13 +218,7 @@ class Mixture(Protocol):
         return (f"classes without training samples, left out: {names}",) if names else ()
 
 
-# Which session teaches which training sample, by the rules of four papers; rows and labels only.
-#
-# Each rule returns one array of rows a session, ascending. `rows` are (n,) training rows, `labels`
-# are (N,) the classes of all rows, `classes` are the classes of the stream in its order.
-
-
-TRIES = 1000
+# --- the rules of four papers: which session teaches which training row ---
 
 
 def i_blurry(

@@ -175,7 +175,7 @@ class MultiModal(Protocol):
         )
 
     def _notes(self, files: Sequence[EmbeddingFile], width: int) -> tuple[str, ...]:
-        """How columns were changed, and among which classes answers are chosen."""
+        """The change of columns, and the classes among which answers are chosen."""
         notes = []
         for file in files:
             columns = file.shape[1]

@@ -120,7 +120,7 @@ def league(bench: Bench) -> list[Figure]:
             cell, why = outcome.failed[0]
             raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
                                f"{cell.learner}: {why}")  # fmt: skip
-        records[side] = {r.learner: r for r in map(record_files.load, outcome.places)}
+        records[side] = {r.learner: r for r in map(record_files.load, outcome.run_dirs)}
     return [_beside(name, records["cpu"][name], records["card"][name]) for name in learners]
 
 
@@ -163,7 +163,7 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     seconds = time.perf_counter() - began
     if outcome.failed:
         raise RuntimeError(outcome.failed[0][1])
-    learned = [record_files.load(place).seconds.learn for place in outcome.places]
+    learned = [record_files.load(place).seconds.learn for place in outcome.run_dirs]
     a_minute = 60 * n / seconds
     return [
         Figure(

@@ -113,7 +113,7 @@ def _png(image: Image.Image) -> bytes:
 
 
 def forward_as_arrays(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """What `forward` returns, as arrays."""
+    """The result of `forward`, as arrays."""
     tables = backbone.forward(batch.copy())
     return {name: rows.detach().cpu().numpy() for name, rows in tables.items()}
 
@@ -219,12 +219,12 @@ def it_makes_a_file(subject: BackboneSubject) -> None:
     with TemporaryDirectory() as folder:
         root = Path(folder) / "source"
         for i, content in enumerate([*subject.contents()] * 3):
-            place = root / f"class {i % 2}"
-            place.mkdir(parents=True, exist_ok=True)
+            class_folder = root / f"class {i % 2}"
+            class_folder.mkdir(parents=True, exist_ok=True)
             if isinstance(content, bytes):
-                write_safely(place / f"{i}.wav", content)
+                write_safely(class_folder / f"{i}.wav", content)
             else:
-                write_safely(place / f"{i}.png", _png(content))
+                write_safely(class_folder / f"{i}.png", _png(content))
         digests = []
         for out in (Path(folder) / "a.h5", Path(folder) / "b.h5"):
             file = extract(

@@ -1,4 +1,4 @@
-"""What ends a check: a demand that is not met, or nothing to check."""
+"""The errors that end a check: a demand that is not met, or nothing to check."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def held_bytes(root: Any) -> int:
 
 
 def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
-    """How many rows of reachable tables equal a training sample, in any precision."""
+    """Count the rows of reachable tables that equal a training sample, in any precision."""
     width = samples.shape[1]
     count = 0
     for value in reachable(root):

@@ -219,7 +219,7 @@ def state_round_trips(cls: type[Learner]) -> None:
     )
 
 
-# The checks for learners: what a learner states in its tags and its footprint.
+# --- tags and footprint ---
 
 
 @learner_check
@@ -309,7 +309,7 @@ def tags_are_true(cls: type[Learner]) -> None:
         )
 
 
-# The check for interrupted runs: they go on, within a session too, with the same result.
+# --- interrupted runs ---
 
 
 SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, one of which is the best
@@ -348,16 +348,21 @@ def goes_on_inside_a_session(cls: type[Learner]) -> None:
 
 
 def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
-    """Interrupt a run after every `after` checkpoints and compare it with a whole run; return
-    whether it has checkpoints within sessions."""
-    with tempfile.TemporaryDirectory() as place:
-        whole = Saboteur(Path(place) / "whole")
+    """Interrupt a run after every `after` checkpoints and compare it with a whole run.
+
+    Returns
+    -------
+    bool
+        Whether it has checkpoints within sessions.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        whole = Saboteur(Path(directory) / "whole")
         one, other, saves = make(), make(), 0
         expected, _ = run(stream, one, checkpoint=whole)
         if not whole.inside:
             return False  # "state round trips" checks the ends of sessions
         while saves <= whole.saves:
-            checkpoint = Saboteur(Path(place) / "cut", after)
+            checkpoint = Saboteur(Path(directory) / "cut", after)
             checkpoint.open()
             try:
                 answers, _ = run(stream, other, checkpoint=checkpoint)

@@ -142,7 +142,7 @@ def _bad_streams(good: Stream) -> dict[str, Stream]:
     return bad
 
 
-# The checks for learners of label sets, and for online learners that also learn sessions.
+# --- label sets; online learners that also learn sessions ---
 
 
 @learner_check

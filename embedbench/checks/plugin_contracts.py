@@ -126,7 +126,7 @@ def threads_agree(subject: SourceSubject) -> None:
     demand(got == expected * 4, "expected the same samples in every thread, got others")
 
 
-# The checks for engines: an executor that runs tasks and gives back what they return or raise.
+# --- engines ---
 
 
 TASKS = 5
@@ -199,7 +199,7 @@ def it_ends(name: str) -> None:
         demand(executor.submit(square, 4).result(timeout=PATIENCE) == 16, "expected 16")
 
 
-# The checks for trackers: small finished runs are replayed to one.
+# --- trackers ---
 
 
 SETTINGS = (
@@ -253,8 +253,8 @@ def tracker_check(check: TrackerCheck) -> TrackerCheck:
 
 
 def _contents(root: Path) -> dict[Path, bytes]:
-    """What every file of the runs holds."""
-    parts = (p for place in record_files.find(root, references=True) for p in place.iterdir())
+    """The contents of every file of the runs."""
+    parts = (p for run_dir in record_files.find(root, references=True) for p in run_dir.iterdir())
     return {path: path.read_bytes() for path in parts}
 
 
@@ -270,9 +270,9 @@ def finished_runs_are_replayed(subject: TrackerSubject) -> None:
 @tracker_check
 def values_stay_untouched(subject: TrackerSubject) -> None:
     """It changes nothing that it is given: run, scores, log and record."""
-    place = record_files.find(subject.runs)[0]
-    made = record_files.load(place)
-    run, kept = Run.of(made, place, subject.runs), made.to_json()
+    run_dir = record_files.find(subject.runs)[0]
+    made = record_files.load(run_dir)
+    run, kept = Run.of(made, run_dir, subject.runs), made.to_json()
     tracker = subject.make("untouched")
     tracker.cell_started(run)
     for i in range(len(made.sessions)):
@@ -289,9 +289,9 @@ def values_stay_untouched(subject: TrackerSubject) -> None:
 @tracker_check
 def any_log_is_taken(subject: TrackerSubject) -> None:
     """A learner's log may hold anything that JSON can hold, and scores may be missing."""
-    place = record_files.find(subject.runs)[0]
-    made = record_files.load(place)
-    run = Run.of(made, place, subject.runs)
+    run_dir = record_files.find(subject.runs)[0]
+    made = record_files.load(run_dir)
+    run = Run.of(made, run_dir, subject.runs)
     odd: dict[str, Any] = {"text": "a\nb", "none": None, "list": [1, [2.5]], "inner": {"é": True}}
     tracker = subject.make("odd")
     tracker.cell_started(run)

@@ -250,7 +250,7 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
         demand(not held, f"rows {sorted(held)[:3]} are validation data, of no class that gives any")
 
 
-# The checks for protocols: what each session teaches, introduces and tests.
+# --- sessions: what each teaches, introduces and tests ---
 
 
 @protocol_check
@@ -331,7 +331,7 @@ def small_classes_are_borne(cls: type[Protocol]) -> None:
         demand(len(stream.eval_sets[0].x), f"{where}: the first session tests nothing")
 
 
-# The checks for protocols with label sets; they replace those for single-label streams.
+# --- label sets; these replace the checks for single-label streams ---
 
 
 def _cases(cls: type[Protocol]) -> Iterator[Case]:

@@ -68,7 +68,7 @@ def fixed_study(study: Study, expect: Sequence[str], quiet: bool) -> Study:
 
 
 def transfer_text(card: Card) -> str:
-    """What the card of a file elsewhere has cost."""
+    """The bytes and requests that the card of a file elsewhere has cost."""
     cost = card.transfer or {}
     size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {card.bytes / 1e6:,.1f} MB"
     return f"read {size} by {cost.get('requests', 0)} requests; the file was not fetched"

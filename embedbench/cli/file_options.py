@@ -30,7 +30,7 @@ def collect_metadata(
         str, typer.Option(help="Data sets that it was pretrained on: imagenet-1k,laion-2b.")
     ] = "",
 ) -> UserMetadata:
-    """What the options say of a file, for people."""
+    """Collect what the options say of a file, for people."""
     names = [name.strip() for name in pretrained_on.split(",")]
     return UserMetadata(
         licence=licence,

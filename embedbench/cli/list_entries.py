@@ -58,7 +58,7 @@ def listed_text(rows: list[dict[str, str]]) -> str:
 
 
 def _ours(kind: str) -> list[dict[str, str]]:
-    """What this package has of a kind."""
+    """The entries of a kind that this package has."""
     here = Path(__file__).parents[1]
     if kind == "learners":
         return _room(here / "models", class_registry.our_learners())

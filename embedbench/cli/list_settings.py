@@ -81,7 +81,7 @@ def _text(data: dict[str, Any]) -> str:
 
 
 def listed_settings(kind: str, name: str) -> dict[str, Any]:
-    """What a name of a kind is, and its settings as `--set` takes them."""
+    """Describe a name of a kind, and its settings as `--set` takes them."""
     if kind not in NAMES:
         raise UserError(
             f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "

@@ -1,4 +1,4 @@
-"""Progress on stderr, silent when piped or `--quiet`: a bar, or a view of all cells of a grid."""
+"""Progress on stderr, silent when piped or `--quiet`: a bar, or a view of all runs of a grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from embedbench.runs.runs_status import Status, Watcher
 
 Advance = Callable[..., None]
-SHARE = 0.05  # of the time may be spent on looking at the cells
+SHARE = 0.05  # of the time may be spent on looking at the runs
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
 
 @contextmanager
 def live(root: Path, quiet: bool) -> Iterator[None]:
-    """Show the cells of the grids that run in a directory, as `embedbench runs status` does."""
+    """Show the runs of the grids that run in a directory, as `embedbench runs status` does."""
     if quiet or not sys.stderr.isatty():
         yield
         return
@@ -81,7 +81,7 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
 
 
 class GridView:
-    """What a watcher sees, whenever it is drawn.
+    """The state that a watcher sees, whenever it is drawn.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class GridView:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Draw one line on all cells, and a table of those at work."""
+        """Draw one line on all runs, and a table of those being made."""
         began = time.monotonic()
         if began >= self._next:
             with suppress(OSError):  # it changes while it is looked at

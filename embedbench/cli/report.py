@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedbench.scores.verified_records import RescoredRun
 
 
-# `embedbench report PACK… --site DIR`: the board.
+# --- report PACK… --site DIR: the board ---
 
 
 def write_site(
@@ -97,12 +97,12 @@ def score(
             raise UserError("--audit writes nothing; leave --update out")
         _audit(runs, as_json)
         return
-    places = record_files.find(runs, references=True)
-    if not places:
+    run_dirs = record_files.find(runs, references=True)
+    if not run_dirs:
         raise UserError(f"expected finished runs (record.json) under {runs}, found none")
     outside = outside_metrics(metric or (), note)
     results = [
-        rescore(place, runs, update=update, metrics=outside, notify=note) for place in places
+        rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
     ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
     show_tables(data, lambda _: scores_text(results), as_json, lambda: scores_rows(results))
@@ -119,13 +119,13 @@ def _audit(runs: Path, as_json: bool) -> None:
     from embedbench.scores.predictions import Predictions
     from embedbench.text.table_export import records
 
-    places = record_files.find(runs)
-    if len(places) != 1:
+    run_dirs = record_files.find(runs)
+    if len(run_dirs) != 1:
         raise UserError(
-            f"--audit takes the directory of one run, {runs} holds {len(places)}; "
+            f"--audit takes the directory of one run, {runs} holds {len(run_dirs)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    predictions = record_files.read_predictions(places[0])
+    predictions = record_files.read_predictions(run_dirs[0])
     if not isinstance(predictions, Predictions):
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
@@ -328,7 +328,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     )
 
 
-# The text of an audit: what the field's libraries would print for one run.
+# --- score --audit ---
 
 
 FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
@@ -353,11 +353,11 @@ def audit_text(result: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, FOOTER])
 
 
-# What `embedbench score` prints: runs whose metrics do not agree with their predictions.
+# --- score ---
 
 
 def scores_text(results: Sequence[RescoredRun]) -> str:
-    """How many runs agree, and one line for each value, run or list of names that needs a look."""
+    """Count the runs that agree; a line for each value, run or list of names that needs a look."""
     faults = [r for r in results if r.fault is not None]
     differ = [r for r in results if r.differs]
     counts = f"{len(results) - len(faults) - len(differ)} agree, {len(differ)} differ"

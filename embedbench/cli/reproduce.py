@@ -87,10 +87,10 @@ def reproduce(
         _show_plan(paper, seeds, as_json)
         return
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
-    place = out or Path("reproduce") / chosen.stem
+    directory = out or Path("reproduce") / chosen.stem
     if results:
         _check_no_runs(tables, data, learner, settings)
-        _verdicts(chosen, results, place, as_json)
+        _verdicts(chosen, results, directory, as_json)
         return
 
     from embedbench.papers.paper import ReproduceRequest
@@ -98,7 +98,7 @@ def reproduce(
     who = chosen_engine(engine_name(engine, jobs), resources, engine_set, threads)
     with bar("runs", quiet) as advance:
         asked = ReproduceRequest(
-            out=place,
+            out=directory,
             seeds=parse_seeds(seeds),
             names=tables or [],
             data=data_here(data or []),
@@ -121,7 +121,7 @@ def _check_no_runs(*options: object) -> None:
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
-    """What was typed after `embedbench reproduce`, as far as it decides the numbers."""
+    """The words after `embedbench reproduce`, as far as they decide the numbers."""
     given = {
         "--table": asked.names,
         "--data": data,
@@ -149,11 +149,11 @@ def _present(
     as_json: bool,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers.page import save, table_parts, table_rows, table_text
+    from embedbench.papers.paper import save_page, table_parts, table_rows, table_text
     from embedbench.papers.results import Results
 
     results = Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
-    page = save(tables, paper, asked.out)
+    page = save_page(tables, paper, asked.out)
     results.write(page.with_suffix(".json"))
     show_tables(
         results.to_json(),
@@ -169,10 +169,10 @@ def _present(
         raise typer.Exit(1)
 
 
-def _verdicts(paper: Paper[Any], places: list[Path], out: Path, as_json: bool) -> None:
+def _verdicts(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) -> None:
     """Write the page of verdicts; print how many rows have each."""
     from embedbench.papers.evidence import write_page
 
-    page, rows = write_page(paper, places, out)
+    page, rows = write_page(paper, paths, out)
     show(rows, lambda _: "\n".join(f"{n:5} {word}" for word, n in rows.items()), as_json)
     note(f"wrote {page}")

@@ -69,13 +69,13 @@ def run(
     if out is None:
         raise UserError("name a directory for the runs: --out RUNS")
     study = fixed_study(study, expect or (), quiet)
-    work = _make_work(study, out, checkpoint, quiet)
-    cells = _mine(work.choose(study, shard), shard)
-    _report(work.carry_out(cells, overwrite), out, study.budget_mb, as_json)
+    runner = _make_runner(study, out, checkpoint, quiet)
+    specs = _mine(runner.choose(study, shard), shard)
+    _report(runner.run(specs, overwrite), out, study.budget_mb, as_json)
 
 
-def _make_work(study: Study, out: Path, checkpoint: float, quiet: bool) -> _Work:
-    """Where and how the cells of a study are run."""
+def _make_runner(study: Study, out: Path, checkpoint: float, quiet: bool) -> _GridRunner:
+    """Make the runner of a study from its options."""
     from embedbench.runs.run_task import StreamCache
 
     settings = [f"{name}={value}" for name, value in study.engine_set.items()]
@@ -87,23 +87,23 @@ def _make_work(study: Study, out: Path, checkpoint: float, quiet: bool) -> _Work
             f"--checkpoint {checkpoint:g} saves nothing in jobs of {engine.seconds:g} seconds; "
             "make it less, or give the jobs more (--engine-set time)"
         )
-    return _Work(out, engine, threads, device, checkpoint, quiet, StreamCache())
+    return _GridRunner(out, engine, threads, device, checkpoint, quiet, StreamCache())
 
 
 def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
-    """The cells of this shard; ends the command if there are none."""
+    """The runs of this shard; ends the command if there are none."""
     from embedbench.studies.resolve import take_shard
 
-    cells = take_shard(every, shard)
-    if not cells:
+    specs = take_shard(every, shard)
+    if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         raise typer.Exit
-    return cells
+    return specs
 
 
 @dataclass(frozen=True)
-class _Work:
-    """Where and how the cells are run."""
+class _GridRunner:
+    """Chooses the runs of a study and makes them, by an engine, in a directory."""
 
     out: Path
     engine: Engine
@@ -111,31 +111,31 @@ class _Work:
     device: str
     checkpoint: float
     quiet: bool
-    workshop: StreamCache
+    streams: StreamCache
 
     def choose(self, study: Study, shard: str | None) -> list[RunSpec]:
-        """The cells of a study, with the settings that tuning and the budget choose."""
+        """The runs of a study, with the settings that tuning and the budget choose."""
         from embedbench.studies.memory_budget import fit_budget
         from embedbench.studies.resolve import grids, resolve, take_shard
 
-        cells = resolve(study, out=self.out, device=self.device, checkpoint=self.checkpoint)
+        specs = resolve(study, out=self.out, device=self.device, checkpoint=self.checkpoint)
         take_shard([], shard)  # what is wrong is refused before anything is tuned
         tuned = grids(study, study.tune)
         chosen = []
-        for _, stream in groupby(cells, lambda cell: (cell.files, cell.protocol)):
+        for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
             runs = self._tune(list(stream), tuned, study.tune_sessions or 3)
-            chosen += fit_budget(runs, study.budget_mb, self.workshop)
+            chosen += fit_budget(runs, study.budget_mb, self.streams)
         return chosen
 
     def _tune(
-        self, cells: list[RunSpec], grids: Mapping[str, Grid], sessions: int
+        self, specs: list[RunSpec], grids: Mapping[str, Grid], sessions: int
     ) -> list[RunSpec]:
-        """The cells of a stream, with the settings that tuning chooses."""
+        """The runs of a stream, with the settings that tuning chooses."""
         from embedbench.studies.tuning import search
 
         with bar("trials", self.quiet or not grids) as advance:
             return search(
-                cells,
+                specs,
                 grids,
                 self.out,
                 sessions=sessions,
@@ -143,33 +143,33 @@ class _Work:
                 threads=self.threads,
                 progress=advance,
                 notify=note,
-                workshop=self.workshop,
+                streams=self.streams,
             )
 
-    def carry_out(self, cells: list[RunSpec], overwrite: bool) -> Outcome:
-        """Run the cells that are not finished."""
+    def run(self, specs: list[RunSpec], overwrite: bool) -> Outcome:
+        """Make the runs that are not finished."""
         from embedbench.runs.grid_scheduler import run_grid
 
         with live(self.out, self.quiet):
             return run_grid(
-                cells,
+                specs,
                 self.out,
-                engine=self.engine.at_most(len(cells)),
+                engine=self.engine.at_most(len(specs)),
                 threads=self.threads,
                 overwrite=overwrite,
                 notify=note,
                 learned=partial(_interim, self.out, self.quiet),
-                streams=self.workshop,
+                streams=self.streams,
             )
 
 
-def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
+def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
     """Print the scores to stderr while their references are being made."""
     from embedbench.reports.result_tables import collect
     from embedbench.reports.terminal_tables import table_text
 
-    if places and sys.stderr.isatty() and not quiet:
-        rows = collect(out, places, lambda _: None)
+    if run_dirs and sys.stderr.isatty() and not quiet:
+        rows = collect(out, run_dirs, lambda _: None)
         note(table_text(rows, width=terminal_width(sys.stderr)))
         note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
@@ -180,9 +180,9 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
     from embedbench.scores.record_files import find
     from embedbench.studies.memory_budget import over_budget
 
-    for cell, reason in outcome.failed:
-        note(f"failed: {cell.learner} seed {cell.seed}: {reason}")
-    over = over_budget(outcome.places, budget_mb)
+    for spec, reason in outcome.failed:
+        note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
+    over = over_budget(outcome.run_dirs, budget_mb)
     for sentence in over:
         note(sentence)
     if outcome.skipped:
@@ -190,10 +190,10 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
     if outcome.elsewhere:
         note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
-    rows = collect(out, outcome.places)
+    rows = collect(out, outcome.run_dirs)
     show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
-    if not {*outcome.places}.issuperset(learned):
+    if not {*outcome.run_dirs}.issuperset(learned):
         note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

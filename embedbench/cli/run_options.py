@@ -1,4 +1,4 @@
-"""What `embedbench run` asks for: a study file, and the options over it."""
+"""The options of `embedbench run`: a study file, and the options over it."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def save_study(study: Study, path: Path, overwrite: bool) -> None:
 
 
 def _base(config: Path | None, allow_code: bool) -> Study:
-    """What the study file says; an empty study without one."""
+    """The study of the study file; an empty one without a file."""
     from embedbench.studies.study_file import read_study
 
     if config is not None:

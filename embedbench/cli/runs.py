@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from embedbench.sharing.pack import PackResult
 
 
-# `embedbench runs import`.
+# --- runs import ---
 
 
 def import_command(
@@ -39,7 +39,7 @@ def import_command(
     from embedbench.interop.import_answers import import_answers, lacks_references, parse_tool
 
     given = pairs("--set", settings or ())
-    place = import_answers(
+    run_dir = import_answers(
         answers,
         stream,
         out,
@@ -49,8 +49,8 @@ def import_command(
         command=shlex.join(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,
     )
-    note(f"imported {name}: {place}")
-    if lacks_references(place):
+    note(f"imported {name}: {run_dir}")
+    if lacks_references(run_dir):
         note(
             "Ω is open until its reference runs are there: embedbench run, with what show was "
             f"given, --learner chance and {shlex.join(['--out', str(out)])} makes them"

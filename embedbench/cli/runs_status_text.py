@@ -18,7 +18,7 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 def status_parts(
     status: Status, width: int | None = None, rows: int | None = None
 ) -> list[Text | Table]:
-    """One or two lines on all cells, a table of those at work, a line for each that is not.
+    """One or two lines on all runs, a table of those being made, a line for each that is not.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ def status_parts(
         f"abandoned: {a.cell}, checkpoint of {duration(a.seconds)} ago" for a in status.abandoned
     ]
     room = len(others) + len(status.running) if rows is None else max(0, rows - len(parts) - 2)
-    cells = status.running[: max(0, room - min(len(others), room // 2))]
-    others, more = others[: room - len(cells)], len(others) + len(status.running) - room
-    if cells:
-        table = _table(cells)
+    running = status.running[: max(0, room - min(len(others), room // 2))]
+    others, more = others[: room - len(running)], len(others) + len(status.running) - room
+    if running:
+        table = _table(running)
         if width is not None:
             leave_out(table, width)
         parts.append(table)
@@ -52,7 +52,7 @@ def status_parts(
 
 
 def summary(status: Status) -> list[str]:
-    """How many cells are finished, at work and waiting, and how long they may take."""
+    """Count runs that are finished, being made and waiting; estimate how long they may take."""
     kinds = {"running": len(status.running), "abandoned": len(status.abandoned)}
     if status.planned is None:
         counts = [f"{status.finished} finished", *(f"{n} {kind}" for kind, n in kinds.items() if n)]
@@ -80,9 +80,9 @@ def count_in_words(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _table(cells: tuple[Running, ...]) -> Table:
+def _table(running: tuple[Running, ...]) -> Table:
     table = new_table(["running", "session", "for", "process"])
-    for c in cells:
+    for c in running:
         session = "–" if c.session is None else f"{c.session} of {c.sessions}"
         where = f"{c.pid} on {c.host.partition('.')[0]}"
         table.add_row(*map(line, (c.cell, session, duration(c.seconds), where)))

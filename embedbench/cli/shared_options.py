@@ -1,4 +1,4 @@
-"""What the commands share: options and output."""
+"""Options and output that the commands share."""
 
 from __future__ import annotations
 

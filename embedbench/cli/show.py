@@ -54,19 +54,21 @@ def show(
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    cells = resolve(fixed_study(study, (), quiet), out="RUNS")
-    _check_picture(out, len(cells), overwrite)
-    places = [_place(export, cell.seed, len(cells)) for cell in cells] if export else []
-    for place in places:
-        _check_free(place, overwrite)
-    workshop, summaries = StreamCache(), []
-    for i, cell in enumerate(cells):
-        work = workshop.task(cell, Path())
-        summaries.append(_summary(work))
-        if places:
-            _export(work, places[i], features)
+    specs = resolve(fixed_study(study, (), quiet), out="RUNS")
+    _check_picture(out, len(specs), overwrite)
+    directories = (
+        [_export_directory(export, spec.seed, len(specs)) for spec in specs] if export else []
+    )
+    for directory in directories:
+        _check_free(directory, overwrite)
+    streams, summaries = StreamCache(), []
+    for i, spec in enumerate(specs):
+        task = streams.task(spec, Path())
+        summaries.append(_summary(task))
+        if directories:
+            _export(task, directories[i], features)
         if out is not None:
-            _draw(work, out)
+            _draw(task, out)
     lines = [part for summary in summaries for part in stream_parts(summary)]
     show_tables(
         [s.to_json() for s in summaries],
@@ -77,19 +79,19 @@ def show(
     )
 
 
-def _summary(work: Task) -> StreamSummary:
+def _summary(task: Task) -> StreamSummary:
     from embedbench.streams.stream_summary import StreamSummary
 
-    names = _class_names(work)
-    files = ", ".join(file.path.name for file in work.files)
-    title = f"{work.spec.protocol} · {files} · seed {work.spec.seed}"
-    return StreamSummary.of(work.stream, title, names)
+    names = _class_names(task)
+    files = ", ".join(file.path.name for file in task.files)
+    title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
+    return StreamSummary.of(task.stream, title, names)
 
 
-def _class_names(work: Task) -> list[str]:
+def _class_names(task: Task) -> list[str]:
     from embedbench.runs.stream_metadata import described_stream
 
-    return [name for part in described_stream(work)["classes"] for name in part]
+    return [name for part in described_stream(task)["classes"] for name in part]
 
 
 def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
@@ -104,22 +106,22 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
     check_free(path, overwrite)
 
 
-def _draw(work: Task, path: Path) -> None:
+def _draw(task: Task, path: Path) -> None:
     """Draw sessions, classes and samples."""
     from embedbench.reports.figure_files import write
     from embedbench.reports.figure_kinds import WIDTHS
     from embedbench.reports.stream_plot import draw_stream
     from embedbench.streams.stream_summary import class_counts
 
-    train, test = class_counts(work.stream)
-    sets = [s.split for s in work.stream.eval_sets]
-    names, width = _class_names(work), WIDTHS["column"]
+    train, test = class_counts(task.stream)
+    sets = [s.split for s in task.stream.eval_sets]
+    names, width = _class_names(task), WIDTHS["column"]
     write(path, lambda: draw_stream(train, test, names, width, sets=sets))
     note(f"wrote {path}")
 
 
-def _place(directory: Path, seed: int, count: int) -> Path:
-    """Where a stream is exported to: the streams of several seeds lie side by side."""
+def _export_directory(directory: Path, seed: int, count: int) -> Path:
+    """The directory of an exported stream: streams of several seeds lie side by side."""
     return directory if count == 1 else directory / f"seed-{seed}"
 
 
@@ -133,14 +135,14 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         check_free(directory / name, overwrite)
 
 
-def _export(work: Task, place: Path, features: bool) -> None:
+def _export(task: Task, directory: Path, features: bool) -> None:
     from embedbench.interop.export_stream import export
 
-    exported = export(work, place, features=features)
-    note(f"wrote {place}: stream {exported.digest[:12]}")
+    exported = export(task, directory, features=features)
+    note(f"wrote {directory}: stream {exported.digest[:12]}")
 
 
-# A stream for the terminal.
+# --- a stream for the terminal ---
 
 
 NAMED = 3  # classes of a session that are named

@@ -1,4 +1,4 @@
-"""How typer's messages look here: a wrong command line is one sentence, and help is in groups."""
+"""Typer's messages in our form: a wrong command line is one sentence, and help is in groups."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Range:
         return above and below
 
     def wanted(self, value: float) -> str:
-        """What a number outside the range should have been."""
+        """The bound that a number outside the range misses, in words."""
         if not isinstance(value, int) and not math.isfinite(value):
             return f"finite and {self.text}"
         return self.text_high if self.text_high and value > self.high else self.text
@@ -195,7 +195,7 @@ def _check_range(allowed: Range, value: Any, name: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class FieldHint:
-    """What the hint of a field says: its type, its ranges and its choices.
+    """The contents of a field's hint: its type, its ranges and its choices.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class FieldHint:
 
 @functools.cache
 def field_hints(cls: type) -> dict[str, FieldHint]:
-    """What the hints of a dataclass say of its fields, those of its bases included.
+    """The parsed hints of a dataclass's fields, those of its bases included.
 
     They are read when they are first needed: hints may be texts with names that are defined later.
     A field that a subclass declares again keeps the ranges and choices of its base, unless it has

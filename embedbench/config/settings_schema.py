@@ -94,7 +94,7 @@ def format_setting(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-# Our docstrings in parts: prose, **Source**, and what is said of each parameter.
+# --- docstrings in parts ---
 
 
 NOTED = re.compile(r"\s*\*\*(Source|Departs|Differs)\*\*: ?")
@@ -116,7 +116,7 @@ def parts(thing: Any) -> dict[str, str]:
 
 
 def parameters(thing: Any) -> dict[str, tuple[str, str]]:
-    """What a docstring says of its parameters: name → type, description.
+    """The parameters in a docstring: name → type, description.
 
     `a, b : float` gives both the same description.
     """

@@ -177,7 +177,7 @@ class Engine:
 
 
 def at_once(share: float, number: int) -> int:
-    """How many tasks that take a share of a card fit on a number of cards.
+    """Count the tasks that fit on a number of cards, each with a share of a card.
 
     Examples
     --------

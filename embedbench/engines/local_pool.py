@@ -84,7 +84,7 @@ class LocalExecutor(Executor):
             self._threads[0].join(0.01)
 
     def _serve(self, number: int) -> None:
-        """What a thread does: hand tasks to its process."""
+        """Hand tasks to the process of this thread."""
         pool = _pool(number)
         while (task := self._waiting.get()) is not None:
             future, (fn, args, kwargs) = task

@@ -1,4 +1,4 @@
-"""What engines know of a task: what it takes, how its process can end, and how it travels."""
+"""Tasks as engines know them: their resources, how their processes end, and how they travel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ends_soon = Event()  # a task of this process is to save what it has done, and r
 
 @dataclass(frozen=True)
 class Resources:
-    """What one task takes of a machine.
+    """The resources that one task takes of a machine.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def runner() -> Callable[[Packed], bytes]:
 
 
 def unpack(made: bytes) -> Any:
-    """What came of a packed call: its result, or its error is raised."""
+    """Return the result of a packed call, or raise its error."""
     good, value = pickle.loads(made)
     if not good:
         raise value

@@ -1,4 +1,4 @@
-"""How two embedding files differ: their samples, bits, directions, neighbours and scores."""
+"""Differences between two embedding files: samples, bits, directions, neighbours and scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBE = "nearest class mean, test accuracy"
 
 @dataclass(frozen=True)
 class ProbeScores(JsonRecord):
-    """What a quick probe scores on two files.
+    """The scores of a quick probe on two files.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ProbeScores(JsonRecord):
 
 @dataclass(frozen=True)
 class Diff(JsonRecord):
-    """How two embedding files differ.
+    """The differences between two embedding files.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def diff_text(diff: Diff) -> str:
     return align_pairs(lines)
 
 
-# The figures behind `diff`: shared samples, cosines, neighbours, a quick probe.
+# --- figures: shared samples, cosines, neighbours, a quick probe ---
 
 
 QUERIES = 500  # rows whose nearest neighbour is compared
@@ -206,7 +206,7 @@ AMONG = 10_000  # rows among which it is searched
 
 @dataclass(frozen=True)
 class SampleDifferences(JsonRecord):
-    """How the samples of two files differ.
+    """The differences between the samples of two files.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Cosines(JsonRecord):
 
 @dataclass(frozen=True)
 class Neighbours(JsonRecord):
-    """How many of `queries` rows have another nearest neighbour among `among` rows."""
+    """Count the `queries` rows that have another nearest neighbour among `among` rows."""
 
     queries: int
     among: int

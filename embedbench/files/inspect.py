@@ -25,7 +25,7 @@ _RUNS = 4  # read as this many runs of consecutive rows, so that large files are
 
 @dataclass(frozen=True)
 class ClassCounts(JsonRecord):
-    """How many classes a file has.
+    """The numbers of classes of a file.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Intervals(JsonRecord):
 
 @dataclass(frozen=True)
 class Redundancy(JsonRecord):
-    """How many features are not redundant, see `embedbench.files.redundancy`.
+    """The number of features that are not redundant, see `embedbench.files.redundancy`.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Redundancy(JsonRecord):
 
 @dataclass(frozen=True)
 class Card(JsonRecord):
-    """What is in a file.
+    """The contents of a file.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-# The provenance of a file, and its optional columns, as lines of a card.
+# --- provenance and optional columns, as lines of a card ---
 
 
 Line = tuple[str, str]

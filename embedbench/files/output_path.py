@@ -1,4 +1,4 @@
-"""Where an embedding file is to be written, and the directory of unfinished work beside it.
+"""The path that an embedding file is written to, and the directory of unfinished work beside it.
 
 Unfinished work on `NAME` lies in `.NAME.partial`, which appears and goes by one rename:
 
@@ -28,7 +28,7 @@ from .embedding_file import EmbeddingFile
 
 @dataclass(frozen=True)
 class Target:
-    """Where an embedding file is to be written; `check_target` makes it.
+    """The path that an embedding file is written to; `check_target` makes it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What made a file: the JSON object that every embedding file holds."""
+"""Provenance: the JSON object in every embedding file that says what made it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 
 @dataclass(frozen=True)
 class Weights(JsonRecord):
-    """What is known of the weights of a backbone, or was said by a user."""
+    """Facts on the weights of a backbone, measured or stated by a user."""
 
     backbone: str = ""
     licence: str = ""
@@ -21,7 +21,7 @@ class Weights(JsonRecord):
 
 
 @dataclass(frozen=True)
-class _Parts(JsonRecord):
+class _ProvenanceParts(JsonRecord):
     """The parts that are read by name; docs/format.md says what is in them."""
 
     backbone: dict[str, Any] | None = None
@@ -59,5 +59,5 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     if not isinstance(made, dict):
         raise UserError(f"{name} must be a JSON object; make the file again.")
     made = {key: value for key, value in made.items() if value not in ("", None)}
-    _Parts.from_json(made, name)
+    _ProvenanceParts.from_json(made, name)
     return made

@@ -184,7 +184,7 @@ def redundancy(
     return result, codes
 
 
-# Features in intervals: of equally many samples, or by the MDL principle on the class labels.
+# --- features in intervals ---
 
 
 METHODS = ("mdlp", "frequency")

@@ -283,7 +283,7 @@ class Partial:
             )
 
 
-# A block of unfinished work on an embedding file: one file with its own checksum.
+# --- blocks: a file each, with its own checksum ---
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def describe_lopsided(
 
 
 def split_again(path: Path, rule: Mapping[str, Any]) -> str:
-    """How to split an extracted file anew, stratified, without its backbone; ends with a command.
+    """Say how to split an extracted file anew, stratified, without its backbone; end by a command.
 
     Parameters
     ----------

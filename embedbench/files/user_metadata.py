@@ -14,7 +14,7 @@ from .pretraining_overlap import classes_seen
 
 @dataclass(frozen=True)
 class UserMetadata:
-    """What a user says of a file; what is empty leaves the provenance as it is.
+    """Statements of a user on a file; what is empty leaves the provenance as it is.
 
     Parameters
     ----------

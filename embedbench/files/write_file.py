@@ -222,11 +222,6 @@ def _completed(provenance: Mapping[str, Any], samples: Samples) -> dict[str, Any
     return {**filled, **provenance, "source": source}
 
 
-# Writing an embedding file at once; `embedbench.files.resumable_file` writes one block by block.
-#
-# docs/format.md describes the format. A file appears under its name only when it is complete.
-
-
 def write_file(
     path: str | os.PathLike[str],
     samples: Samples,
@@ -239,6 +234,8 @@ def write_file(
     compress: bool = False,
 ) -> EmbeddingFile:
     """Write an embedding file under a temporary name, and rename it when it is complete.
+
+    `embedbench.files.resumable_file` writes one block by block.
 
     Parameters
     ----------

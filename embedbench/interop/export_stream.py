@@ -52,7 +52,7 @@ class EvalList:
 
 
 def describe_stream(task: Task) -> ExportedStream:
-    """What `stream.json` says of a run's stream.
+    """The contents of `stream.json` for a run's stream.
 
     Raises
     ------

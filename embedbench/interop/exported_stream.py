@@ -1,4 +1,4 @@
-"""What `stream.json` says of an exported stream; docs/answers.md describes it."""
+"""An exported stream, as `stream.json` holds it; docs/answers.md describes that."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
-_PLACE = re.compile(r"\w[\w.-]{0,190}-[0-9a-f]{8}", re.ASCII)
+_DIRECTORY = re.compile(r"\w[\w.-]{0,190}-[0-9a-f]{8}", re.ASCII)
 _RUN = re.compile(r"seed-\d{1,19}(-(order|init|batches|memory)\d{1,19})*", re.ASCII)
 
 
@@ -115,7 +115,7 @@ class ExportedStream(JsonRecord):
 
     @property
     def identity(self) -> str:
-        """What `digest` must be."""
+        """The value that `digest` must have."""
         sizes = np.array(self.n_train, dtype=np.int64)
         introduced = (np.array(s.introduces, dtype=np.int64) for s in self.sessions)
         return digest(*vars(self.digests).values(), sizes, *introduced)
@@ -132,7 +132,7 @@ class ExportedStream(JsonRecord):
         return np.logical_or.accumulate(np.stack(new), axis=0)
 
     def _wrong(self) -> str:
-        """What does not agree, in words; empty if nothing."""
+        """The first disagreement, in words; empty if there is none."""
         named = [c for s in self.sessions for c in s.introduces]
         named += [c for e in self.eval_sets for c in (*e.classes, *(e.candidates or ()))]
         if not self.sessions or not self.eval_sets:
@@ -145,7 +145,7 @@ class ExportedStream(JsonRecord):
             )
         if tuple(s.train for s in self.sessions) != self.n_train:
             return "n_train and sessions disagree"
-        if not _PLACE.fullmatch(self.directory) or not _RUN.fullmatch(self.run):
+        if not _DIRECTORY.fullmatch(self.directory) or not _RUN.fullmatch(self.run):
             return f"{short(f'{self.directory}/{self.run}')} is no place of a run"
         if self.digest != self.identity:
             return "its digest is not that of its sessions, so it was changed"

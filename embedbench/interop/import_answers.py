@@ -102,39 +102,39 @@ def import_answers(
         raise UserError(f"{answers}: {e}") from e
     settings = dict(settings or {})
     text = json.dumps(settings, sort_keys=True)
-    place = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
+    run_dir = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
     imported = ImportedAnswers(tool=tool, gave=gave, sha256=cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
-    place.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.take(leases.lease_path(place))
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    lease = leases.take(leases.lease_path(run_dir))
     if lease is None:
-        raise UserError(f"another process writes {place}; import it again when that has ended")
+        raise UserError(f"another process writes {run_dir}; import it again when that has ended")
     with lease:
-        tidy(place, root)
-        _save(predictions, stream, what, place, root, overwrite)
-    return place
+        tidy(run_dir, root)
+        _save(predictions, stream, what, run_dir, root, overwrite)
+    return run_dir
 
 
-def lacks_references(place: Path) -> bool:
+def lacks_references(run_dir: Path) -> bool:
     """Whether the reference runs of an imported run are not there."""
-    return record_files.load(place).reference.source == MISSING
+    return record_files.load(run_dir).reference.source == MISSING
 
 
 def _save(
     predictions: Predictions,
     stream: ExportedStream,
     what: dict[str, Any],
-    place: Path,
+    run_dir: Path,
     root: Path,
     overwrite: bool,
 ) -> None:
-    """Write a run to its place, whose lease is held."""
-    if record_files.is_finished(place) and not overwrite:
+    """Write a run to `run_dir`, whose lease is held."""
+    if record_files.is_finished(run_dir) and not overwrite:
         raise UserError(
-            f"{place} is there already; give another --name or other --set, or add --overwrite"
+            f"{run_dir} is there already; give another --name or other --set, or add --overwrite"
         )
-    with replacing(place, root):
-        save_run(predictions, _unscored(stream, what), place, root)
+    with replacing(run_dir, root):
+        save_run(predictions, _unscored(stream, what), run_dir, root)
 
 
 def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
@@ -156,9 +156,7 @@ def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
     return UnscoredRun.from_json(made.to_json(), "the record of these answers")
 
 
-# Answers of another tool, as docs/answers.md describes them: read, checked, made into predictions.
-#
-# What is chosen among which classes is the runner's rule, see `evaluate`.
+# --- the file of answers ---
 
 
 STREAM, ROWS = "stream", "rows"
@@ -167,7 +165,7 @@ _ANSWERS_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
 
 
 class _AnswerFile:
-    """The arrays of a file of answers, for one stream."""
+    """The arrays of a file of answers, for one stream; docs/answers.md describes them."""
 
     def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
         self.path, self.stream, self.tests = path, stream, tests
@@ -182,7 +180,7 @@ class _AnswerFile:
 
     @property
     def gave(self) -> str:
-        """What the tool gave: "scores" or "answers"."""
+        """The kind of the tool's file: "scores" or "answers"."""
         return "scores" if "scores_after_0" in self.arrays else "answers"
 
     def error(self, sentence: str) -> UserError:
@@ -230,7 +228,7 @@ class _AnswerFile:
             )
 
     def _order(self) -> Ints | None:
-        """Where each test sample lies in the arrays, (n,); None: in the order of test.csv."""
+        """Row of each test sample in the arrays, (n,); None: in the order of test.csv."""
         rows = self.arrays.get(ROWS)
         if rows is None:
             return None

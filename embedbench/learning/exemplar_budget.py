@@ -1,4 +1,4 @@
-"""How many exemplars a learner keeps, and which."""
+"""The budget of exemplars of a learner, and how they are chosen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BY_LEARNER = ("gradients",)  # the learner decides for each sample, and says whe
 
 @dataclass(frozen=True)
 class Capacity:
-    """How many exemplars are kept.
+    """The number of exemplars that are kept.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Memory(Capacity):
-    """How many exemplars are kept, and which.
+    """The number of exemplars that are kept, and the way they are chosen.
 
     **Source**: herding and the shrinking of fixed memories, Rebuffi et al. (2017, iCaRL),
     Algorithms 4 and 5; reservoir sampling, Vitter (1985, algorithm R); "balanced", Prabhu et al.

@@ -24,8 +24,8 @@ from .training_loop import train
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
 
-class _Parts(Learner):
-    """What a learner must have to take steps; in a dataclass these would be settings."""
+class _StepAttributes(Learner):
+    """The attributes that steps need; in a dataclass these would be settings."""
 
     net: nn.Module
     optimiser_: torch.optim.Optimizer
@@ -36,7 +36,7 @@ class _Parts(Learner):
 
 
 @dataclass
-class OnlineLearner(_Parts):
+class OnlineLearner(_StepAttributes):
     """Base of learners that take steps on each batch of an online stream, and then store it.
 
     A step adds up the gradients of the batch, by `loss`, and those of samples from memory, by

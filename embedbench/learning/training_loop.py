@@ -298,7 +298,7 @@ def train(
     return log.to_json()
 
 
-# The result of one training, as a record stores it.
+# --- the log of one training ---
 
 
 @dataclass(frozen=True)

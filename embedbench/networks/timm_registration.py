@@ -125,7 +125,7 @@ def resnet18_small_images(pretrained: bool = False, **settings: Any) -> Any:
     return model
 
 
-# The data sets that timm's published weights were trained on, as the tags of their names say.
+# --- training data of timm's weights, by the tags of their names ---
 
 
 _TAGS = {

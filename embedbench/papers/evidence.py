@@ -204,11 +204,11 @@ def _rivals(
 
 
 def _data(table: ResultTable, row: ResultRow) -> str:
-    """What replaces the paper's data in a row; "" if nothing does."""
+    """The stand-in for the paper's data in a row; "" if there is none."""
     return table.data or " / ".join(label for label in row.labels if table.printed.get(label))
 
 
-# A paper's page of published rows, ours, and verdicts, in Markdown.
+# --- the page of verdicts, in Markdown ---
 
 
 RULES = (
@@ -223,7 +223,7 @@ RULES = (
 )
 
 
-def write_page(paper: Paper[Any], places: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
+def write_page(paper: Paper[Any], paths: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
     """Write the page of a paper from files of results.
 
     Returns
@@ -233,7 +233,7 @@ def write_page(paper: Paper[Any], places: Sequence[Path], out: Path) -> tuple[Pa
     counts : dict
         Number of rows of each verdict.
     """
-    text, of_verdict = page_text(paper, read_results(places, paper.name))
+    text, of_verdict = page_text(paper, read_results(paths, paper.name))
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{paper.name}.md"
     write_safely(path, text)
@@ -264,7 +264,7 @@ def page_text(paper: Paper[Any], sources: Mapping[str, Results]) -> tuple[str, d
 
 
 def _caveats(tables: Sequence[ComparedTable]) -> str:
-    """What the counts do not show."""
+    """Sentences on what the counts do not show."""
     lines = [line for table in tables for line in table.lines]
     corrected = sum(line.reproduced_with("reads") for line in lines)
     fitted = sum(line.reproduced_with("fitted") for line in lines)
@@ -277,7 +277,7 @@ def _caveats(tables: Sequence[ComparedTable]) -> str:
 
 
 def _sources(sources: Mapping[str, Results]) -> list[str]:
-    """Where our values come from."""
+    """The sources of our values."""
     heads = ["source", "command", "date", "seeds", "data: first digits of samples, content"]
     rows = [
         [

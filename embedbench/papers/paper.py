@@ -1,4 +1,4 @@
-"""A paper that can be reproduced: its tables and the runs that they need."""
+"""A paper that can be reproduced: its tables, the runs that they need, and the page of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from embedbench.engines.engine import HERE, Engine
-from embedbench.runs.run_spec import RunSpec
-from embedbench.system.callback_types import Notify, StageProgress
+from rich.table import Table
+from rich.text import Text
 
-from .published import PaperTable
+from embedbench.engines.engine import HERE, Engine
+from embedbench.reports.html_page import page
+from embedbench.runs.run_spec import RunSpec
+from embedbench.storage.atomic_write import write_safely
+from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.text.terminal import line, new_table, render_text
+
+from .published import PARTS, PaperTable
 from .runs import PaperRuns, select_names
 
 KIND = "learner of the paper"  # named in errors
@@ -21,7 +27,7 @@ Measured = Callable[[RunsT], list[PaperTable]]
 
 @dataclass(frozen=True)
 class ReproduceRequest:
-    """What the user requests from a paper.
+    """The request of a user for a paper's tables.
 
     Parameters
     ----------
@@ -164,3 +170,44 @@ class Paper(Generic[RunsT]):
 def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
     """Return a maker of several tables, from makers of one table each."""
     return lambda runs: [make(runs) for make in makers]
+
+
+def table_text(table: PaperTable) -> str:
+    """Return a table as text for the terminal, one line per row."""
+    return render_text(table_parts(table)).rstrip()
+
+
+def table_parts(table: PaperTable) -> list[Text | Table]:
+    """Return the heading, the table and its remarks."""
+    first = table.parts[:1]
+    titles = [c if [k] == first else PARTS[k] for c in table.columns for k in table.parts]
+    grid = new_table([*table.heads, *titles], names=len(table.heads))
+    for cells in table.lines():
+        grid.add_row(*map(line, cells))
+    lines = [f"* {remark}" for remark in table.remarks] + [f"note: {n}" for n in table.notes]
+    below = map(line, lines)
+    return [line(table.heading, "bold"), *([grid] if table.rows else []), *below]
+
+
+def table_rows(table: PaperTable) -> list[dict[str, Any]]:
+    """Return one row for each value: paper's, ours with the half-width of its interval."""
+    return [
+        {
+            "table": table.name,
+            **dict(zip(table.heads, labels, strict=True)),
+            "column": column,
+            "published": value.words[0] if value.words else value.published,
+            "ours": value.words[1] if value.words else value.ours and value.ours.mean,
+            "ours.half_95": value.ours and value.ours.half,
+        }
+        for labels, values in table.rows
+        for column, value in values.items()
+    ]
+
+
+def save_page(tables: Sequence[PaperTable], paper: Paper[Any], out: Path) -> Path:
+    """Write the tables as one HTML page; return its path."""
+    text = page("reproduce.html.j2", paper=paper.citation, tables=tables, parts=PARTS)
+    path = out / f"{paper.stem}.html"
+    write_safely(path, text)
+    return path

@@ -1,4 +1,4 @@
-"""What a team with the data and a GPU needs to reproduce a paper: `embedbench reproduce --plan`.
+"""Plans for teams that have a paper's data and a GPU: `embedbench reproduce --plan`.
 
 A paper's plan is `PLAN` in the `plan.py` of its folder: data, not code that runs. It is printed
 without network, without reading any file of the user, and without torch.
@@ -128,7 +128,7 @@ class PlannedWork:
         Number of runs; of every seed, if `seeded`.
     seeded : bool
         Whether there are so many runs of every seed.
-    cells : bool
+    is_counted : bool
         Whether these are runs that `reproduce` counts; else they prepare, or choose a setting.
     """
 
@@ -138,7 +138,7 @@ class PlannedWork:
     epochs: float
     runs: int = 1
     seeded: bool = True
-    cells: bool = True
+    is_counted: bool = True
 
     def of(self, seeds: int) -> int:
         """Number of runs for so many seeds."""
@@ -190,7 +190,7 @@ class Plan:
 
     def runs(self, seeds: int) -> int:
         """Number of runs that `reproduce` plans for so many seeds."""
-        return sum(w.of(seeds) for w in self.work if w.cells)
+        return sum(w.of(seeds) for w in self.work if w.is_counted)
 
     def steps(self, seeds: str) -> list[tuple[str, list[str]]]:
         """Headings and shell lines, in order."""

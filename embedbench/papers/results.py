@@ -1,4 +1,4 @@
-"""What `reproduce` writes: the tables of a paper with their runs, data and command.
+"""The results that `reproduce` writes: the tables of a paper with their runs, data and command.
 
 The files are read back from other people: `Results.read` checks them.
 """
@@ -187,7 +187,7 @@ class Results(JsonRecord):
 
 
 def _wrong(table: ResultTable, row: ResultRow) -> str:
-    """What is wrong with a row; "" if nothing is."""
+    """The fault of a row; "" if there is none."""
     if len(row.labels) != len(table.heads):
         return f"expected {len(table.heads)} labels, got {len(row.labels)}"
     for column, value in row.values.items():
@@ -216,16 +216,16 @@ def _consistent(stat: Stat) -> bool:
     )
 
 
-def read_results(places: Sequence[Path], paper: str) -> dict[str, Results]:
+def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
     """The results of a paper in files and directories (`*.json`), by name, ordered by name.
 
     Raises
     ------
     UserError
-        A place or a file is not there or is no file of results, or two files have one name.
+        A path is not there or is no file of results, or two files have one name.
     """
     by_name: dict[str, Results] = {}
-    for path in (path for place in places for path in _files(place)):
+    for path in (path for given in paths for path in _files(given)):
         results = Results.read(path)
         if results.paper == paper and path.stem in by_name:
             raise UserError(f"two files of results are named {path.name}; rename {path}")
@@ -234,12 +234,12 @@ def read_results(places: Sequence[Path], paper: str) -> dict[str, Results]:
     return dict(sorted(by_name.items()))
 
 
-def _files(place: Path) -> list[Path]:
-    if not place.is_dir():
-        return [place]
-    files = sorted(place.glob("*.json"))
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.json"))
     if not 0 < len(files) <= MOST:
-        raise UserError(f"{place} must hold 1 to {MOST} files *.json, has {len(files)}")
+        raise UserError(f"{path} must hold 1 to {MOST} files *.json, has {len(files)}")
     return files
 
 

@@ -137,10 +137,10 @@ class PaperRuns:
         checker = Checker(self.out / "runs", self._fail)
         checked = []
         for spec in specs:
-            place = self.streams.run_dir(spec, self.out / "runs")
-            if record_files.is_finished(place):
+            run_dir = self.streams.run_dir(spec, self.out / "runs")
+            if record_files.is_finished(run_dir):
                 try:
-                    checked.append(checker.record(place))
+                    checked.append(checker.record(run_dir))
                 except UserError as e:
                     self._fail(f"left out: {e}")
         return [r for r in checked if not any(f in LEFT_OUT for f in r.flags)]

@@ -65,7 +65,7 @@ def printed_number(value: Value) -> float | None:
 
 
 def scale(unit: str, of: float) -> float:
-    """What 1 of a fraction is in a unit, for a printed value."""
+    """The factor from fractions to a unit, for a printed value."""
     return {"": 1.0, "%": 100.0}.get(unit, abs(of))
 
 

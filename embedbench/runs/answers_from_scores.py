@@ -1,4 +1,4 @@
-"""What counts as an answer: masks, argmax and thresholds, so that no learner scores itself."""
+"""Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a learner is evaluated: the current session, samples so far, and classes seen, (C,)."""
+    """A moment of evaluation: the current session, samples so far, and classes seen, (C,)."""
 
     session: int
     samples: int
@@ -57,7 +57,7 @@ def moments(stream: Stream, *, online: bool) -> list[tuple[int, int]]:
 
 
 def stream_truth(stream: Stream) -> dict[str, Any]:
-    """What predictions on a stream hold beside moments and answers: ids, true labels, classes."""
+    """The parts of predictions beside moments and answers: ids, true labels, classes."""
     sets = stream.eval_sets
     sizes, ids = [len(e.y) for e in sets], np.concatenate([e.ids for e in sets])
     if not stream.spec.multilabel:

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run needs to go on where it was cut off, in a directory beside its place.
+"""Checkpoints: what a run needs to go on where it was cut off, in a directory beside its own.
 
 ============  ======================  =================================  ========================
 File          Written after           Holds                              Without it
@@ -281,7 +281,7 @@ class CheckpointDirectory:
         self.seconds = math.inf
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """What a file holds; None if there is none."""
+        """The contents of a file; None if there is none."""
         data = _bytes(self.directory / name)
         try:
             return (
@@ -294,7 +294,7 @@ class CheckpointDirectory:
 
 
 def saves_at(directory: Path) -> int:
-    """How often a run was saved in a directory; 0 if that cannot be read."""
+    """Number of times that a run was saved in a directory; 0 if that cannot be read."""
     try:
         begun = _begun(directory)
     except UnusableError:
@@ -303,7 +303,7 @@ def saves_at(directory: Path) -> int:
 
 
 def _begun(directory: Path) -> _Begun | None:
-    """What `begun.json` holds; None if there is none."""
+    """The contents of `begun.json`; None if there is none."""
     if (data := _bytes(directory / BEGUN)) is None:
         return None
     try:

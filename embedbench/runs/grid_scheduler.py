@@ -39,7 +39,7 @@ class Outcome:
 
     Parameters
     ----------
-    places : list of Path
+    run_dirs : list of Path
         Directories of the requested runs that are finished now.
     skipped : int
         Number of runs, references included, that were finished before.
@@ -51,7 +51,7 @@ class Outcome:
         Whether every failure came from wrong input.
     """
 
-    places: list[Path] = field(default_factory=list)
+    run_dirs: list[Path] = field(default_factory=list)
     skipped: int = 0
     elsewhere: int = 0
     failed: list[tuple[RunSpec, str]] = field(default_factory=list)
@@ -278,13 +278,13 @@ class _Grid:
                 continue
             by_threads[run.environment.get("threads")] += 1
             if run_dir in self.requested:
-                self.outcome.places.append(run_dir)
+                self.outcome.run_dirs.append(run_dir)
                 others += not _same(task.reference, run.reference)
         if others:
             self.notify(
                 "finished runs keep their references and their formula of Ω, though others are "
-                f"asked for now ({others} of {len(self.outcome.places)} runs); run them again with "
-                "--overwrite, or take another --out"
+                f"asked for now ({others} of {len(self.outcome.run_dirs)} runs); run them again "
+                "with --overwrite, or take another --out"
             )
         for number, n in by_threads.items():
             if number not in (self.threads, None):

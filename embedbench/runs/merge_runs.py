@@ -18,7 +18,7 @@ from .run_dirs import fill_if_free, publish, tidy_if_free
 
 @dataclass(frozen=True)
 class MergeResult(JsonRecord):
-    """What a merge did.
+    """The result of a merge.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class MergeResult(JsonRecord):
 def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     """Copy the finished runs of several directories, with their references, into one.
 
-    A run is copied if its predictions have the SHA-256 that its record names. Two runs of one place
-    are equal if their predictions are; the first is kept. Everything is compared before anything is
-    written.
+    A run is copied if its predictions have the SHA-256 that its record names. Two runs in
+    directories of one name are equal if their predictions are; the first is kept. Everything is
+    compared before anything is written.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     Raises
     ------
     UserError
-        Two runs of one place differ, a directory is missing or has no run, or `out` cannot be
-        written.
+        Two runs in directories of one name differ, a directory is missing or has no run, or `out`
+        cannot be written.
     """
-    chosen: dict[Path, tuple[Path, str]] = {}  # place in `out` → the run to copy, its SHA-256
+    chosen: dict[Path, tuple[Path, str]] = {}  # directory in `out` → the run to copy, its SHA-256
     seen, left_out = 0, []
     kept = [out] if out.is_dir() else []
     if out.exists() and not kept:
@@ -86,11 +86,11 @@ def merge(roots: Sequence[Path], out: Path) -> MergeResult:
             first, other = chosen.setdefault(out / relative, (run, sha256))
             if other != sha256:
                 raise _differ(first, run)
-    todo = {place: run for place, (run, _) in chosen.items() if run != place}
-    for place in chosen:
-        tidy_if_free(place, out)
-    copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
-    filled = sum(fill_if_free(place, out) for place in chosen)
+    todo = {run_dir: run for run_dir, (run, _) in chosen.items() if run != run_dir}
+    for run_dir in chosen:
+        tidy_if_free(run_dir, out)
+    copied = sum(_copy(run, to, out, chosen[to][1]) for to, run in sorted(todo.items()))
+    filled = sum(fill_if_free(run_dir, out) for run_dir in chosen)
     before = len(chosen) - len(todo)
     return MergeResult(copied, seen - before - copied, filled, tuple(left_out))
 
@@ -114,23 +114,23 @@ def verify_predictions(run: Path) -> str:
     return actual
 
 
-def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
-    """Copy a run to its place; False if another process has put it there meanwhile."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    made = temporary_name(place)
-    with leases.alone(place):  # who clears up beside the place does not meet `made`
+def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:
+    """Copy a run to `run_dir`; False if another process has put it there meanwhile."""
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    made = temporary_name(run_dir)
+    with leases.alone(run_dir):  # who clears up beside it does not meet `made`
         made.mkdir()
         try:
             for name in (record_files.PREDICTIONS, record_files.RECORD):
                 _copy_file(run / name, made / name)
             if verify_predictions(made) != sha256:
                 raise UserError(f"{run} changed while it was copied; run the command again")
-            if publish(made, place, out):
+            if publish(made, run_dir, out):
                 return True
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    if verify_predictions(place) != sha256:
-        raise _differ(place, run)
+    if verify_predictions(run_dir) != sha256:
+        raise _differ(run_dir, run)
     return False
 
 

@@ -72,8 +72,8 @@ def pretrained_head(learner: Learner, stream: Stream) -> NDArray[np.float32] | N
             f"{path.name} was trained on other samples than the base session of this stream has; "
             f"give both the same split and val_fraction, or {MEANS}"
         )
-    place = {name: row for row, name in enumerate(about.classes)}
-    rows: NDArray[np.float32] = weight.numpy()[[place[name] for name in names]]
+    row_of = {name: row for row, name in enumerate(about.classes)}
+    rows: NDArray[np.float32] = weight.numpy()[[row_of[name] for name in names]]
     return rows
 
 

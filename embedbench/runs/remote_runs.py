@@ -32,7 +32,7 @@ SEEN = 60.0  # seconds until a network file system must show what another machin
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker answers.
+    """The answer of a worker.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class RemoteCall:
         return Reply(True, True, tuple(said), files)
 
     def progress(self) -> int:
-        """How often the run was saved, for engines that end what takes too long."""
+        """Number of times that the run was saved, for engines that end what takes too long."""
         return saves_at(self.task.checkpoint)
 
 
@@ -101,7 +101,7 @@ def make_mark(root: Path) -> str:
 
 
 def send(task: Task, threads: int, mark: str) -> RemoteCall:
-    """What is to be called in a worker to make a task."""
+    """The function that a worker calls to make a task."""
     absolute = replace(task, run_dir=task.run_dir.absolute(), root=task.root.absolute())
     return RemoteCall(absolute, threads, mark)
 

@@ -30,76 +30,78 @@ from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the name
 
 
-def checkpoint_path(place: Path) -> Path:
+def checkpoint_path(run_dir: Path) -> Path:
     """The directory of a run's checkpoint, beside its own."""
-    return place.with_name(f".{place.name}.partial")
+    return run_dir.with_name(f".{run_dir.name}.partial")
 
 
-def run_at(place: Path) -> str | None:
-    """What tells the finished run in a place from another one there; None if there is none.
+def run_at(run_dir: Path) -> str | None:
+    """Fingerprint of the finished run in a directory, or None.
 
-    Of its predictions, because a record may gain metrics later; the same on every machine.
+    It is that of the predictions, because a record may gain metrics later; the same on every
+    machine.
     """
     try:
-        return cache.state(place / "predictions.h5") if record_files.is_finished(place) else None
+        is_finished = record_files.is_finished(run_dir)
+        return cache.state(run_dir / record_files.PREDICTIONS) if is_finished else None
     except FileNotFoundError:  # put aside in this moment
         return None
 
 
-def publish(made: Path, place: Path, root: Path) -> bool:
-    """Rename a complete run to its place; a finished one that is there already is kept instead.
+def publish(made: Path, run_dir: Path, root: Path) -> bool:
+    """Rename a complete run to `run_dir`; a finished one that is there already is kept instead.
 
     Parameters
     ----------
     made : Path
-        Directory of the run, beside its place; it is gone afterwards.
-    place : Path
+        Directory of the complete run, beside `run_dir`; it is gone afterwards.
+    run_dir : Path
         Where the run belongs.
     root : Path
-        The directory of all runs. Directories from there to the place are synced.
+        The directory of all runs. Directories from there to the run are synced.
 
     Returns
     -------
     bool
-        Whether it is the run at the place now.
+        Whether it is the run in `run_dir` now.
     """
     sync_path(made)
     while True:
         try:
-            made.rename(place)
+            made.rename(run_dir)
             break
         except OSError as error:
             if error.errno not in TAKEN:
                 raise
-        if record_files.is_finished(place):
+        if record_files.is_finished(run_dir):
             shutil.rmtree(made, ignore_errors=True)
             return False
-        _discard(place, root)
-    for directory in place.parents:
+        _discard(run_dir, root)
+    for directory in run_dir.parents:
         sync_path(directory)
         if directory == root:
             break
     return True
 
 
-def set_aside(place: Path) -> Path:
+def set_aside(run_dir: Path) -> Path:
     """Give a finished run, which is to be replaced, another name; returns the name."""
-    aside = temporary_name(place).with_suffix(".old")
-    place.rename(aside)
+    aside = temporary_name(run_dir).with_suffix(".old")
+    run_dir.rename(aside)
     return aside
 
 
-def save_run(predictions: AnyPredictions, unscored: UnscoredRun, place: Path, root: Path) -> bool:
+def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, root: Path) -> bool:
     """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
-    made = temporary_name(place)
+    made = temporary_name(run_dir)
     made.mkdir(parents=True)
     try:
         predictions.save(made / record_files.PREDICTIONS)
         sha256 = cache.sha256(made / record_files.PREDICTIONS)
         run = replace(unscored, predictions_sha256=sha256)
-        record_files.save(record_files.evaluate(run, made, root, place), made)
-        if is_ours := publish(made, place, root):
-            remember(place, root)
+        record_files.save(record_files.evaluate(run, made, root, run_dir), made)
+        if is_ours := publish(made, run_dir, root):
+            remember(run_dir, root)
         return is_ours
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -107,60 +109,60 @@ def save_run(predictions: AnyPredictions, unscored: UnscoredRun, place: Path, ro
 
 
 @contextlib.contextmanager
-def replacing(place: Path, root: Path) -> Iterator[None]:
+def replacing(run_dir: Path, root: Path) -> Iterator[None]:
     """Put a finished run aside while another is published; it comes back if that fails."""
-    old = None if run_at(place) is None else set_aside(place)
+    old = None if run_at(run_dir) is None else set_aside(run_dir)
     try:
         yield
     except BaseException:
         if old is not None and old.exists():
-            publish(old, place, root)
+            publish(old, run_dir, root)
         raise
     if old is not None:
         remove(old)
 
 
-def tidy(place: Path, root: Path) -> None:
-    """Clear up what processes that have ended left beside a place; its lease must be held.
+def tidy(run_dir: Path, root: Path) -> None:
+    """Clear up what processes that have ended left beside a run; its lease must be held.
 
     A run that was put aside to be replaced comes back if nothing has replaced it.
     """
-    for old in place.parent.glob(f".{glob.escape(place.name)}.*.old"):
+    for old in run_dir.parent.glob(f".{glob.escape(run_dir.name)}.*.old"):
         with contextlib.suppress(FileNotFoundError):  # its process puts it back itself
-            publish(old, place, root)
-    leases.sweep(place)
-    if record_files.is_finished(place):
-        remove(checkpoint_path(place))
+            publish(old, run_dir, root)
+    leases.sweep(run_dir)
+    if record_files.is_finished(run_dir):
+        remove(checkpoint_path(run_dir))
 
 
-def tidy_if_free(place: Path, root: Path) -> None:
-    """`tidy`, unless a living process is at the place or nothing can be written there."""
+def tidy_if_free(run_dir: Path, root: Path) -> None:
+    """`tidy`, unless a living process is at the run or nothing can be written there."""
     with contextlib.suppress(OSError, UserError):
-        beside = place.parent.glob(f".*{glob.escape(place.name)}.*")
-        lease = leases.take(leases.lease_path(place)) if next(beside, None) else None
+        beside = run_dir.parent.glob(f".*{glob.escape(run_dir.name)}.*")
+        lease = leases.take(leases.lease_path(run_dir)) if next(beside, None) else None
         if lease is not None:
             with lease:
-                tidy(place, root)
+                tidy(run_dir, root)
 
 
-def fill_if_free(place: Path, root: Path) -> bool:
+def fill_if_free(run_dir: Path, root: Path) -> bool:
     """Fill in the reference of a finished run, unless another process is at it."""
     with contextlib.suppress(UserError):  # damaged, which is said where it is read
-        lease = leases.take(leases.lease_path(place))
+        lease = leases.take(leases.lease_path(run_dir))
         if lease is not None:
             with lease:
-                return record_files.fill_reference(place, root)
+                return record_files.fill_reference(run_dir, root)
     return False
 
 
-def _discard(place: Path, root: Path) -> None:
-    """Remove what is no finished run from a place, but not one that got there in this moment."""
-    aside = temporary_name(place)
+def _discard(run_dir: Path, root: Path) -> None:
+    """Remove what is no finished run from `run_dir`, but not one that got there in this moment."""
+    aside = temporary_name(run_dir)
     try:
-        place.rename(aside)
+        run_dir.rename(aside)
     except FileNotFoundError:
         return
     if record_files.is_finished(aside):
-        publish(aside, place, root)
+        publish(aside, run_dir, root)
     else:
         remove(aside)

@@ -176,7 +176,7 @@ def train_and_predict(
 def _unscored(
     task: Task, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
 ) -> UnscoredRun:
-    """What was run, and what it cost."""
+    """The parts of a record on what was run and what it cost."""
     spec, tags = task.spec, task.spec.learner.settings.tags
     costs = tuple(SessionCosts(**vars(s)) for s in sessions)
     described = described_stream(task)

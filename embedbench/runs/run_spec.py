@@ -1,6 +1,6 @@
-"""Cells: one learner, one stream, one seed. A cell names what decides a run; it opens no file.
+"""The specification of a run: one learner, one stream, one seed. It opens no file.
 
-`prepared_run` makes the objects of a cell, `run_one` runs it.
+`run_task` makes a task of it, `run_one` runs that.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RunSpec:
     device : str
         "cpu", "cuda", …
     command : str
-        The command that runs this cell alone.
+        The command that makes this run alone.
     part : int
         For an offline run: the index of the stream's reference that it learns.
     tuning : dict or None

@@ -1,4 +1,4 @@
-"""What is finished, being made or abandoned under a directory of runs; nothing is changed there.
+"""The state of a directory of runs: finished, being made, abandoned; nothing is changed there.
 
 It is read from finished runs, leases, checkpoints and the plans of the grids that run, so it is the
 same for every engine that works in this directory.
@@ -133,7 +133,7 @@ class PlannedRun(JsonRecord):
 
 @dataclass(frozen=True)
 class GridPlan(JsonRecord):
-    """What a grid is to make, and what failed.
+    """The runs that a grid is to make, and those that failed.
 
     Parameters
     ----------
@@ -226,18 +226,18 @@ class Watcher:
     def look(self) -> Status:
         """The directory at this moment."""
         grids = plans(self.root)
-        planned = {run: cell for plan in grids for run, cell in plan.cells.items()}
-        left = {run for run, cell in planned.items() if not cell.is_done(self.root / run)}
+        planned = {run: entry for plan in grids for run, entry in plan.cells.items()}
+        left = {run for run, entry in planned.items() if not entry.is_done(self.root / run)}
         finished, running, abandoned = 0, dict[str, Running](), []
-        for place in sorted(set(_places(self.root))):
-            run = str(place.relative_to(self.root))
-            if record_files.is_finished(place) and run not in left:
+        for run_dir in sorted(set(_run_dirs(self.root))):
+            run = str(run_dir.relative_to(self.root))
+            if record_files.is_finished(run_dir) and run not in left:
                 finished += 1
                 continue
             name = planned[run].name if run in planned else run
-            if (at_work := _running(place, run, name)) is not None:
+            if (at_work := _running(run_dir, run, name)) is not None:
                 running[run] = at_work
-            elif (age := _age(checkpoint_path(place))) is not None:
+            elif (age := _age(checkpoint_path(run_dir))) is not None:
                 abandoned.append(AbandonedRun(run=run, cell=name, seconds=age))
         seen = Status(
             finished=finished, running=tuple(running.values()), abandoned=tuple(abandoned)
@@ -263,11 +263,11 @@ class Watcher:
         self, planned: dict[str, PlannedRun], left: set[str], running: dict[str, Running]
     ) -> tuple[float | None, int]:
         """Seconds until the runs that are left are made, and how many it leaves out."""
-        learner = {run: cell.name.rpartition(" seed ")[0] for run, cell in planned.items()}
+        learner = {run: entry.name.rpartition(" seed ")[0] for run, entry in planned.items()}
         took: dict[str, list[float]] = {}
         for directory, name in {Path(run).parent: name for run, name in learner.items()}.items():
-            for place in (self.root / directory).glob("seed-*"):
-                if (seconds := self._seconds(place)) is not None:
+            for run_dir in (self.root / directory).glob("seed-*"):
+                if (seconds := self._seconds(run_dir)) is not None:
                     took.setdefault(name, []).append(seconds)
         known = [run for run in left if learner[run] in took]
         if left and not known:
@@ -276,22 +276,22 @@ class Watcher:
         total = sum(max(0.0, mean(took[learner[run]]) - begun.get(run, 0.0)) for run in known)
         return total / max(1, len(running)), len(left) - len(known)
 
-    def _seconds(self, place: Path) -> float | None:
-        """What a finished run took; None for other directories."""
-        if place not in self._took and record_files.is_finished(place):
+    def _seconds(self, run_dir: Path) -> float | None:
+        """Seconds that a finished run took; None for other directories."""
+        if run_dir not in self._took and record_files.is_finished(run_dir):
             try:
-                spent = record_files.load(place).seconds
+                spent = record_files.load(run_dir).seconds
             except UserError:
                 return None
             seconds = spent.learn + spent.evaluate
-            if not 0 <= seconds < 1e10:  # NaN, or nonsense of other people
+            if not 0 <= seconds < 1e10:  # NaN, or nonsense in a record
                 return None
-            self._took[place] = seconds
-        return self._took.get(place)
+            self._took[run_dir] = seconds
+        return self._took.get(run_dir)
 
 
 def status(root: Path) -> Status:
-    """What is finished, being made or abandoned under a directory of runs.
+    """Look up what is finished, being made or abandoned under a directory of runs.
 
     Raises
     ------
@@ -303,8 +303,8 @@ def status(root: Path) -> Status:
     return Watcher(root).look()
 
 
-def _places(root: Path) -> Iterator[Path]:
-    """The places of runs that are finished or begun."""
+def _run_dirs(root: Path) -> Iterator[Path]:
+    """The directories of runs that are finished or begun."""
     for folder, directories, files in os.walk(root):
         here = Path(folder)
         for name in (*directories, *files):
@@ -314,9 +314,9 @@ def _places(root: Path) -> Iterator[Path]:
         directories[:] = [d for d in directories if not d.startswith((".", "seed-"))]
 
 
-def _running(place: Path, run: str, name: str) -> Running | None:
+def _running(run_dir: Path, run: str, name: str) -> Running | None:
     """The process that makes a run; None if no living one does."""
-    path = lease_path(place)
+    path = lease_path(run_dir)
     holder, silent = leases.holder(path), _age(path)
     if holder is None or silent is None or silent > PATIENCE or holder.has_ended():
         return None

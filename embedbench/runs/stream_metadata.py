@@ -1,4 +1,4 @@
-"""What a record says of a run's stream, whatever learned it."""
+"""The description of a run's stream in its record, whatever learned it."""
 
 from __future__ import annotations
 

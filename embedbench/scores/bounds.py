@@ -1,4 +1,4 @@
-"""What the numbers and names in a record must be, whoever wrote them."""
+"""Bounds on the numbers and names in a record, whoever wrote it."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class ArrayFile:
 
 
 class WrongError(ValueError):
-    """What is wrong with the predictions of a file, in words."""
+    """The fault of the predictions in a file, in words."""
 
 
 def demand(holds: bool | np.bool_, what: str) -> None:
@@ -176,7 +176,7 @@ def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]
 
 
 def _chunks(table: h5py.Dataset) -> list[Any]:
-    """Where the chunks of a table lie."""
+    """The places of the chunks of a table."""
     if table.chunks is None:
         raise WrongError(f"{table.name} is not compressed")
     chunks: list[Any] = []

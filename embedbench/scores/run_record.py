@@ -207,7 +207,7 @@ class RunRecord(UnscoredRun):
         return () if any(v != v for v in values) else tuple(map(float, values))
 
 
-# Parts of a record that are values of their own; docs/record.md describes them.
+# --- parts of a record ---
 
 
 @dataclass(frozen=True)

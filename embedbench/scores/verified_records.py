@@ -68,7 +68,7 @@ class Checker:
         return replace(RunRecord.from_json(more, str(place)), run=kept.run)
 
     def key(self, data: bytes, kept: RunRecord, place: Path, root: Path) -> str:
-        """What the outcome of a check depends on."""
+        """The values that the outcome of a check depends on."""
         parts = [
             _scoring(),
             hashlib.sha256(data).hexdigest(),
@@ -122,7 +122,7 @@ def _scoring() -> str:
 
 
 def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
-    """What differs, in words; or the whole record, if there is more in it than in the kept one."""
+    """The differences, in words; or the whole record, if it holds more than the kept one."""
     again, seen = recompute_record(kept, place, root)
     if seen.differs:
         first, *others = seen.differs
@@ -235,7 +235,7 @@ def rescore(
 def _rescored(
     name: str, kept: RunRecord, place: Path, root: Path, update: bool
 ) -> tuple[RescoredRun, RunRecord]:
-    """How a record compares, and the record with what is new or was open."""
+    """Compare a record; return that, and the record with what is new or was open."""
     pin = record_files.predictions_sha256(place, kept)
     again, seen = recompute_record(kept, place, root)
     pinned = kept.predictions_sha256 is not None

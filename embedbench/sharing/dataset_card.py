@@ -248,7 +248,7 @@ def _citation(card: Card) -> Iterator[str]:
 
 
 def _limits(card: Card) -> Iterator[str]:
-    """What a user should know before a number is believed."""
+    """Remarks that a user should read before believing a number."""
     seen = read_weights_entry(card.provenance)
     for data_set, names in seen.classes_seen.items():
         first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
@@ -284,7 +284,7 @@ def _digests(card: Card, sha256: str) -> Iterator[str]:
     )
 
 
-# How to load a file from where it is shared, as lines of its card.
+# --- lines of the card: how to load the file ---
 
 
 quoted = json.dumps

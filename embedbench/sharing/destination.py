@@ -1,4 +1,4 @@
-"""Where files are pushed to: a data set of the Hugging Face hub, or a folder by its URL."""
+"""Destinations of pushed files: a data set of the Hugging Face hub, or a folder by its URL."""
 
 from __future__ import annotations
 

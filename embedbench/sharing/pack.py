@@ -42,7 +42,7 @@ _REGULAR = 0o100644 << 16
 
 @dataclass(frozen=True)
 class PackInfo(JsonRecord):
-    """What a pack says of itself: who made it and when, None where that is not stated."""
+    """The header of a pack: who made it and when, None where that is not stated."""
 
     schema: str
     by: str | None = field(default=None, metadata=ABSENT)
@@ -70,7 +70,7 @@ class PackInfo(JsonRecord):
 
 @dataclass(frozen=True)
 class PackResult(JsonRecord):
-    """What was packed.
+    """The result of packing.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class _Cards:
 
 
 def _card(info: FileInfo, file: EmbeddingFile) -> dict[str, Any]:
-    """What is said of a file in a pack."""
+    """The description of a file in a pack."""
     leaves = file.samples.n_leaves
     return {
         **info.to_json(),
@@ -259,10 +259,7 @@ def _last(path: str) -> str:
     return command_without_paths(shlex.quote(path)).strip("'")
 
 
-# Records without the paths of the machine that they were made on.
-#
-# A path of a file tells who made a run and where, and nothing that another machine can use: its
-# last part stays. Names of classes are never changed.
+# --- records without paths of the machine ---
 
 
 KEPT = ("classes",)  # keys of a record whose texts may look like paths, such as /m/09x0r
@@ -277,7 +274,8 @@ def without_paths(record: dict[str, Any]) -> dict[str, Any]:
     """The JSON values of a record, or of a card, without directories.
 
     Every file named in `command` keeps its name alone, and so does every absolute path anywhere
-    else. URLs stay.
+    else: the rest tells who made a run and where, and is of no use to another machine. URLs and
+    names of classes stay.
     """
     result: dict[str, Any] = {}
     for key, value in record.items():

@@ -27,7 +27,7 @@ PAGE = "README.md"
 
 @dataclass(frozen=True)
 class PushResult(JsonRecord):
-    """What a push did.
+    """The result of a push.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class PushResult(JsonRecord):
 
 @dataclass(frozen=True)
 class How:
-    """How to push.
+    """Options of a push.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _parcel(
     return {**files, PAGE: page.encode()}
 
 
-# A small picture of a file for its page: points by class, or some of its images.
+# --- the picture on the page ---
 
 
 WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them

@@ -101,7 +101,7 @@ def merge_packs(roots: Sequence[Path], out: Path) -> MergeResult:
 
 
 def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
-    """What a pack says of itself; first of all that it is a pack, and of this version."""
+    """Read the header of a pack; refuse what is no pack, or one of another version."""
     where = f"{path}: {INFO}"
     member = next((one for one in archive.infolist() if one.filename == INFO), None)
     if member is None:

@@ -210,7 +210,7 @@ class _Checks:
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
     def _wrong(self, spec: RunSpec, place: Path) -> str:
-        """What is wrong with a reference run; empty if nothing is."""
+        """The fault of a reference run; empty if there is none."""
         if place not in self._references:
             try:
                 made = self._reference(self._name(place))

@@ -77,7 +77,7 @@ def save(kind: str, key: str, value: Any) -> None:
 
 
 def recall(kind: str, path: Path, version: str = "") -> Any | None:
-    """What `remember` kept of a file that has not changed since; None if nothing."""
+    """The value that `remember` kept of a file that is unchanged since; None if there is none."""
     return load(kind, f"{version} {identity(path)}")
 
 

@@ -73,7 +73,7 @@ class Holder(JsonRecord):
 
     @property
     def moves(self) -> int:
-        """How often the counter has moved."""
+        """Number of moves of the counter."""
         return int(self.counter) if COUNTER.fullmatch(self.counter) else 0
 
     def has_ended(self) -> bool:
@@ -267,7 +267,7 @@ def waiting(what: str, path: Path) -> str:
 
 
 def read_lease(path: Path) -> bytes | None:
-    """What a lease file holds: nothing if it cannot be read, None if there is none."""
+    """The contents of a lease file: nothing if it cannot be read, None if there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | OPEN)
         try:

@@ -291,9 +291,7 @@ def order_text(made: dict[str, Any]) -> str:
     return "\n".join([*head, *made["order"]])
 
 
-# The confusion matrix of a linear probe, from which class orders are made.
-#
-# **Source**: Masana et al. (2020), §3. **Departs**: see `embedbench.streams.class_order_kinds`.
+# --- the confusion matrix of a linear probe ---
 
 
 HOW = ("cross-fitted", "train")

@@ -1,4 +1,4 @@
-"""What the digests of a stream cover."""
+"""The digests of a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedbench.arrays import Bools, Ints, Labels, digest
 
 
 class CoveredSet(NamedTuple):
-    """What the digest `eval` covers of an eval set; `columns` is empty without a permutation."""
+    """The parts of an eval set in the digest `eval`; `columns` is empty without a permutation."""
 
     split: str
     ids: Ints

@@ -225,7 +225,7 @@ class Stream:
 
     @cached_property
     def scale(self) -> str:
-        """How the features were scaled, see `Protocol`; empty for tables made in memory."""
+        """The scaling of the features, see `Protocol`; empty for tables made in memory."""
         return ", ".join(dict.fromkeys(table_of(s.x).scale for s in self.sessions))
 
     @cached_property

@@ -58,7 +58,7 @@ class StreamSummary(JsonRecord):
         return cls(title, sessions, tests, stream.digests, stream.notes)
 
 
-# How many samples of each class a stream has, session by session.
+# --- samples of each class, session by session ---
 
 
 def class_counts(stream: Stream) -> tuple[Ints, Ints]:

@@ -25,7 +25,7 @@ PROBE = 4  # training samples per class in the probe; a smaller class repeats it
 
 
 def exemplars_within(
-    cell: RunSpec, megabytes: float, workshop: StreamCache | None = None
+    spec: RunSpec, megabytes: float, streams: StreamCache | None = None
 ) -> int | None:
     """The largest `memory.total` with which a learner's footprint stays within the budget.
 
@@ -37,11 +37,11 @@ def exemplars_within(
 
     Parameters
     ----------
-    cell : Cell
+    spec : RunSpec
         Learner, stream and seed.
     megabytes : float
         The budget, 10⁶ bytes.
-    workshop : Workshop or None
+    streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
 
     Returns
@@ -55,23 +55,23 @@ def exemplars_within(
     UserError
         Even with one exemplar per class the learner is over the budget.
     """
-    memory = getattr(cell.learner.settings, MEMORY, None)
+    memory = getattr(spec.learner.settings, MEMORY, None)
     if not isinstance(memory, Capacity):
         return None
     if isinstance(memory, Memory) and memory.select == "all":
         raise UserError(
-            f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
+            f"{spec.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
         )
-    stream = few((workshop or StreamCache()).stream(cell))
+    stream = few((streams or StreamCache()).stream(spec))
     n = stream.spec.n_classes
-    one, two = (_held(cell, stream, k * n) for k in (1, 2))
+    one, two = (_held(spec, stream, k * n) for k in (1, 2))
     each = (two["samples"] - one["samples"]) / n
     fixed = one.total - one["samples"]
     total = int((megabytes * 1e6 - fixed) // each)
     if total < n:
         raise UserError(
-            f"{cell.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
+            f"{spec.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
             f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes; raise "
             f"--budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network smaller"
         )
@@ -102,30 +102,30 @@ def few(stream: Stream) -> Stream:
     )
 
 
-def _held(cell: RunSpec, stream: Stream, total: int) -> Footprint:
+def _held(spec: RunSpec, stream: Stream, total: int) -> Footprint:
     """The footprint after the whole stream with `total` exemplars."""
     from embedbench.runs.stream_runner import run_stream
 
     changes: dict[str, Any] = {TOTAL: total}
-    names = {f.name for f in dataclasses.fields(cell.learner.settings)}
+    names = {f.name for f in dataclasses.fields(spec.learner.settings)}
     if "stop" in names:
         changes |= {"stop.rule": "epochs", "stop.epochs": 1}
     if "base_samples" in names:  # exemplars are smaller after the base than in it
         changes["base_samples"] = 1
-    learner = cell.with_settings(**changes).learner.settings
-    _, logs = run_stream(stream, learner, cell.seeds, cell.device)
+    learner = spec.with_settings(**changes).learner.settings
+    _, logs = run_stream(stream, learner, spec.seeds, spec.device)
     return Footprint(logs[-1].footprint)
 
 
 def fit_budget(
-    runs: Sequence[RunSpec], megabytes: float | None, workshop: StreamCache | None = None
+    runs: Sequence[RunSpec], megabytes: float | None, streams: StreamCache | None = None
 ) -> list[RunSpec]:
     """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
     if megabytes is None:
         return list(runs)
     first = {run.learner.name: run for run in reversed(runs)}
     totals = {
-        name: exemplars_within(run, megabytes, workshop) for name, run in sorted(first.items())
+        name: exemplars_within(run, megabytes, streams) for name, run in sorted(first.items())
     }
     return [
         run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
@@ -133,11 +133,11 @@ def fit_budget(
     ]
 
 
-def over_budget(places: Sequence[Path], megabytes: float | None) -> list[str]:
+def over_budget(run_dirs: Sequence[Path], megabytes: float | None) -> list[str]:
     """A sentence on each learner that held more than the budget after the last session."""
     most: dict[str, float] = {}
-    for place in places if megabytes is not None else []:
-        run = record_files.load(place)
+    for run_dir in run_dirs if megabytes is not None else []:
+        run = record_files.load(run_dir)
         held = run.footprint["total"] / 1e6
         most[run.learner] = max(held, most.get(run.learner, 0.0))
     return [

@@ -31,7 +31,7 @@ def summary(name: str) -> str:
 
 
 def about(name: str) -> tuple[str, str]:
-    """What the comments at the top of a preset say: the first line, and the rest on one line."""
+    """The comments at the top of a preset: the first line, and the rest on one line."""
     lines = []
     for text in _files(name)[0].read_text(encoding="utf-8").splitlines():
         if not text.startswith("#"):

@@ -207,7 +207,7 @@ def resolve(
         for point in _points(_protocol_grid(study, protocol)):
             settings = _stream_settings(study, protocol, order, point)
             settings |= _trunk_settings(study, classes)
-            stream = _Stream(study, files, protocol, settings, classes)
+            stream = _StreamStudy(study, files, protocol, settings, classes)
             runs += stream.runs(str(out), device, checkpoint)
     return list(dict.fromkeys(runs))
 
@@ -310,7 +310,7 @@ def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
 
 
 @dataclass(frozen=True)
-class _Stream:
+class _StreamStudy:
     """A stream of a study, with the settings of all that runs on it."""
 
     study: Study
@@ -371,7 +371,7 @@ class _Stream:
             raise unknown("setting", str(key), known, meant)
 
     def _command(self, out: str, name: str, point: dict[str, str]) -> tuple[list[str], list[str]]:
-        """The words of the command that runs one cell alone, before learner and seed and after.
+        """The words of the command that makes one run alone, before learner and seed and after.
 
         First come settings of the stream, then those of this learner.
         """

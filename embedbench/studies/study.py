@@ -12,7 +12,7 @@ from .set_options import Key, Lists, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a command line or a study file asks for. None and empty: not given.
+    """The request of a command line or a study file. None and empty: not given.
 
     Parameters
     ----------

@@ -73,27 +73,27 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     )
 
 
-def trial_score(cell: RunSpec, sessions: int, threads: int, workshop: StreamCache) -> float:
+def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions.
 
     Parameters
     ----------
-    cell : Cell
+    spec : RunSpec
         Learner, stream and seed.
     sessions : int
         How many sessions of the stream are learned.
     threads : int
         Threads of its arithmetic; see `limit_threads`.
-    workshop : Workshop
+    streams : StreamCache
         Builds the stream.
     """
     from embedbench.runs.stream_runner import run_stream
     from embedbench.scores.scoring import main_matrix
 
-    use_card(cell.device)
-    stream = trial_stream(workshop.stream(cell), sessions)
+    use_card(spec.device)
+    stream = trial_stream(streams.stream(spec), sessions)
     with limit_threads(threads):
-        predictions, _ = run_stream(stream, cell.learner.fresh(), cell.seeds, cell.device)
+        predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
     return float(np.mean(main_matrix(predictions).pooled))
 
 
@@ -110,7 +110,7 @@ class _Log(JsonRecord):
 
 
 def tune(
-    cell: RunSpec,
+    spec: RunSpec,
     grid: Grid,
     root: Path,
     *,
@@ -119,16 +119,16 @@ def tune(
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-    workshop: StreamCache | None = None,
+    streams: StreamCache | None = None,
 ) -> dict[str, Any]:
-    """Try every combination of a grid on a cell's stream, and choose the best on validation data.
+    """Try every combination of a grid on a run's stream, and choose the best on validation data.
 
     The log is saved under `root/tuning`; a search that has finished there is not repeated. If
     several combinations are equally good, the first in the grid is chosen.
 
     Parameters
     ----------
-    cell : Cell
+    spec : RunSpec
         Learner, stream and seed.
     grid : Grid
         The values to try, by setting.
@@ -145,7 +145,7 @@ def tune(
         number of all trials.
     notify : callable
         Takes a sentence if another process is at this search, which is waited for.
-    workshop : Workshop or None
+    streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
 
     Returns
@@ -155,13 +155,13 @@ def tune(
         accuracy of each trial) and "chosen" (settings).
     """
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
-    cells = [cell.with_settings(**settings) for settings in candidates]
-    place = (workshop or StreamCache()).run_dir(cell, root).relative_to(root)
-    key = digest(str(place), json.dumps(dict(grid)), sessions)
-    path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
+    specs = [spec.with_settings(**settings) for settings in candidates]
+    run_dir = (streams or StreamCache()).run_dir(spec, root).relative_to(root)
+    key = digest(str(run_dir), json.dumps(dict(grid)), sessions)
+    path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.wait(
-        leases.lease_path(path), path.is_file, f"the search for {cell.learner}", notify
+        leases.lease_path(path), path.is_file, f"the search for {spec.learner}", notify
     )
     if lease is None:
         kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
@@ -172,15 +172,15 @@ def tune(
     with lease:
         values = []
         trial = partial(trial_score, sessions=sessions, threads=threads)
-        for value in _scores(cells, trial, engine, workshop or StreamCache()):
+        for value in _scores(specs, trial, engine, streams or StreamCache()):
             values.append(value)
-            progress(f"tuning {cell.learner}", len(values), len(cells))
+            progress(f"tuning {spec.learner}", len(values), len(specs))
         best = max(range(len(values)), key=lambda i: -inf if isnan(values[i]) else values[i])
         log = _Log(
-            learner=cell.learner.name,
+            learner=spec.learner.name,
             grid={k: tuple(v) for k, v in grid.items()},
             sessions=sessions,
-            seed=cell.seed,
+            seed=spec.seed,
             tried=tuple(
                 {"settings": c, "average_incremental_accuracy": v}
                 for c, v in zip(candidates, values, strict=True)
@@ -192,14 +192,14 @@ def tune(
 
 
 def _scores(
-    cells: Sequence[RunSpec], trial: Callable[..., float], engine: Engine, workshop: StreamCache
+    specs: Sequence[RunSpec], trial: Callable[..., float], engine: Engine, streams: StreamCache
 ) -> Iterator[float]:
     """The score of each trial, as the engine runs them."""
-    with engine.executor(len(cells)) as pool:
+    with engine.executor(len(specs)) as pool:
         if pool is None:
-            yield from (trial(cell, workshop=workshop) for cell in cells)
+            yield from (trial(spec, streams=streams) for spec in specs)
             return
-        trials = [pool.submit(trial, cell, workshop=workshop) for cell in cells]
+        trials = [pool.submit(trial, spec, streams=streams) for spec in specs]
         yield from (each.result() for each in trials)
 
 
@@ -213,7 +213,7 @@ def search(
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-    workshop: StreamCache | None = None,
+    streams: StreamCache | None = None,
 ) -> list[RunSpec]:
     """Run `tune` for each learner, on its first run; the runs with what was chosen, and its log.
 
@@ -227,16 +227,17 @@ def search(
         The directory of all runs.
     sessions, engine, threads : int, Engine, int
         The same as in `tune`.
-    progress, notify, workshop : callable, callable, StreamCache or None
+    progress, notify, streams : callable, callable, StreamCache or None
         The same as in `tune`.
     """
     first = {run.learner.name: run for run in reversed(runs)}
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
-    shop = workshop or StreamCache()
-    how |= {"progress": progress, "notify": notify, "workshop": shop}
+    streams = streams or StreamCache()
+    how |= {"progress": progress, "notify": notify, "streams": streams}
     logs: dict[str, dict[str, Any]] = {}
     for name, grid in grids.items():
-        trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made
+        # refused before anything is made
+        trial = trial_stream(streams.stream(first[name]), sessions)
         logs[name] = tune(first[name], grid, root, **how)
         notify(outcome(logs[name], trial))
     return [_with_chosen(run, logs) for run in runs]
@@ -250,7 +251,7 @@ def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec
     return replace(run.with_settings(**log["chosen"]), tuning=dict(log)) if log else run
 
 
-# What is said of a search.
+# --- the text on a search ---
 
 
 class _Trial(NamedTuple):
@@ -278,7 +279,7 @@ class _Trial(NamedTuple):
 
 
 def outcome(log: Mapping[str, Any], trial: Stream) -> str:
-    """What a search chose, by which score; what every trial scored; and what that leaves open.
+    """Text on a search: its choice and score, the scores of all trials, and what is left open.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def _short(value: Any) -> str:
     return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else _field(value)
 
 
-# LaTeX of tables, to paste into a paper: booktabs rules, numbers below each other.
+# --- LaTeX ---
 
 
 LONG = 36  # letters from which on a column of texts has lines: `p` in place of `l`

@@ -96,7 +96,7 @@ class Running:
         """The same bytes are there, by runs that went on so often, and nothing beside them."""
         outcome = self._outcome.result(timeout=400)
         check_same(outcome, self.cells, self.out, good)
-        assert min(record_files.load(place).resumed for place in outcome.places) >= resumed
+        assert min(record_files.load(place).resumed for place in outcome.run_dirs) >= resumed
         assert not list((cache.directory() / "slurm").iterdir())
         self._pool.shutdown()
 
@@ -196,7 +196,7 @@ def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
     assert len(first) == 2
     outcome = run_grid(cells, out, engine=Engine.parse("slurm"))
     check_same(outcome, cells, out, good)
-    assert {record_files.load(place).resumed for place in outcome.places} == {0}
+    assert {record_files.load(place).resumed for place in outcome.run_dirs} == {0}
     assert kept <= {path.name for path in folder.iterdir()}  # while its jobs were at work
     wait(lambda: not jobs())
     slurm.clean(folder)

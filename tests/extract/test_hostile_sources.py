@@ -21,7 +21,7 @@ from PIL import EpsImagePlugin, Image
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.extract import decode_batches, pipeline, sound_files, source  # noqa: F401  slow to import
-from embedbench.extract.pixel_backbone import Images, Pixels
+from embedbench.extract.backbones import Images, Pixels
 from embedbench.extract.source import Content
 from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile

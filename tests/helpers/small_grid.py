@@ -52,6 +52,6 @@ def check_same(
 ) -> None:
     """Every cell and reference is there with the same bytes, and nothing lies beside them."""
     assert not outcome.failed
-    assert len(outcome.places) == len(cells)
+    assert len(outcome.run_dirs) == len(cells)
     assert answers(root) == good
     assert {path.name for path in root.rglob(".*")} <= {".directory"}

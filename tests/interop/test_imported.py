@@ -94,11 +94,11 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     stream = exported(tmp_path, protocol)
     answers = write(tmp_path / "answers.npz", stream, **arrays)
     place = import_answers(answers, stream, root, name="theirs", tool=TOOL)
-    mine, theirs = record_files.load(outcome.places[0]), record_files.load(place)
-    assert place.parent.parent == outcome.places[0].parent.parent
-    assert place.name == outcome.places[0].name
+    mine, theirs = record_files.load(outcome.run_dirs[0]), record_files.load(place)
+    assert place.parent.parent == outcome.run_dirs[0].parent.parent
+    assert place.name == outcome.run_dirs[0].name
     assert same(
-        record_files.read_predictions(outcome.places[0]), record_files.read_predictions(place)
+        record_files.read_predictions(outcome.run_dirs[0]), record_files.read_predictions(place)
     )
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)

@@ -291,7 +291,7 @@ def test_records_hold_the_setting(tmp_path: Path) -> None:
         cells = plan([file], "incremental-class", ["ncm"], [0], parsed)
         outcome = run_grid(cells, tmp_path / "runs")
         assert not outcome.failed
-        assert record_files.load(outcome.places[0]).protocol_params["loss"] == expected
+        assert record_files.load(outcome.run_dirs[0]).protocol_params["loss"] == expected
     assert len({p.parent.parent for p in (tmp_path / "runs").glob("*/ncm-*/seed-0")}) == 2
 
 

@@ -26,8 +26,7 @@ from embedbench.papers.fscil.tsne import (
     with_samples,
 )
 from embedbench.papers.fscil.weights import of_losses
-from embedbench.papers.page import save, table_text
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper import ReproduceRequest, save_page, table_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.result_tables import collect
 from embedbench.runs.stream_runner import run_stream
@@ -291,7 +290,7 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     notes = [n for g in groups.values() for n in g.notes if "in the place" in n]
     assert len(groups) == 1 + len(NAMES) == 1 + len(set(notes))
     assert all(table_text(t) for t in tables)
-    assert save(tables, PAPER, tmp_path).is_file()
+    assert save_page(tables, PAPER, tmp_path).is_file()
 
 
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:

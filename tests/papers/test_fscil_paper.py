@@ -30,8 +30,7 @@ from embedbench.papers.fscil.runs import (
 )
 from embedbench.papers.fscil.weights import ROWS as STEPS
 from embedbench.papers.fscil.weights import of_losses, weights
-from embedbench.papers.page import table_text
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper import ReproduceRequest, table_text
 from embedbench.papers.published import PaperTable, load_published
 from embedbench.reports.learner_colours import assign_styles
 from embedbench.reports.svg_charts import Curve, curve_plot

@@ -26,7 +26,7 @@ from embedbench.papers.iirc.runs import (
     find_data,
 )
 from embedbench.papers.iirc.tables import statements, table5, table6
-from embedbench.papers.page import save, table_text
+from embedbench.papers.paper import save_page, table_text
 from embedbench.papers.published import PaperTable, load_published
 from embedbench.reports.svg_charts import Curve, curve_plot, draw_curve
 from embedbench.scores.label_set_predictions import LabelSets, pack
@@ -304,7 +304,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
         # truth and nine learners, after sessions 0, 1 and the last
         "confusion": 3 * (1 + len(LEARNERS)),
     }
-    page = save(tables, PAPER, tmp_path).read_text(encoding="utf-8")
+    page = save_page(tables, PAPER, tmp_path).read_text(encoding="utf-8")
     for name in NAMES:
         assert f">{name}<" in page
     assert "Figures A.10, A.11" in page

@@ -23,8 +23,7 @@ from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, KemkerRuns
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, PaperCapacity, megabytes, summary
 from embedbench.papers.kemker2018.supplement import CHOICES, Digits, drifting, s1_specs, table_s1
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5, table_s6
-from embedbench.papers.page import save, table_text
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper import ReproduceRequest, save_page, table_text
 from embedbench.papers.published import Value, load_published
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
@@ -190,7 +189,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert mine.published == 0.635
     assert mine.difference is None
     assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
-    page = save(tables, PAPER, out).read_text(encoding="utf-8")
+    page = save_page(tables, PAPER, out).read_text(encoding="utf-8")
     assert "birds for CUB-200" in page
     assert page.count("<svg") == 4  # two of each protocol
     assert [t.name for t in tables] == ["2", "2 MB", "4", "5", "Figures 2, S2, S3"]

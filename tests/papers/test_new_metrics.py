@@ -16,9 +16,9 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.config.seeds import Seeds
 from embedbench.models.er import ER
-from embedbench.papers.new_metrics.paper import PAPER
-from embedbench.papers.new_metrics.tables import (
+from embedbench.papers.new_metrics.paper import (
     LEARNERS,
+    PAPER,
     MetricRuns,
     equal_sessions,
     figure2,

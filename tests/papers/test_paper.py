@@ -17,7 +17,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.papers.catalogue import names, paper
 from embedbench.papers.data import find_files
-from embedbench.papers.page import save, table_text
+from embedbench.papers.paper import save_page, table_text
 from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.papers.results import ResultTable
 from embedbench.papers.runs import PaperRuns, select_names
@@ -162,7 +162,7 @@ def test_names_that_are_words_stand_alone() -> None:
 
 def test_a_page_places_figures_as_asked(tmp_path: Path) -> None:
     table = PaperTable("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
-    page = save([table], paper("michel2023"), tmp_path).read_text(encoding="utf-8")
+    page = save_page([table], paper("michel2023"), tmp_path).read_text(encoding="utf-8")
     assert "repeat(2, 1fr)" in page
 
 

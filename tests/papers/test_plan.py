@@ -221,7 +221,9 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
     rate = "ResNet-50, 224 px, training"
     work = PlannedWork("x", rate, samples=RATES[rate] * 3600, epochs=2, runs=4)
     assert work.hours(3) == pytest.approx(24)
-    once = PlannedWork("x", rate, samples=RATES[rate] * 3600, epochs=0.5, seeded=False, cells=False)
+    once = PlannedWork(
+        "x", rate, samples=RATES[rate] * 3600, epochs=0.5, seeded=False, is_counted=False
+    )
     data = DataSet(
         name="d",
         home="h",

@@ -381,7 +381,7 @@ def test_the_offline_learner_asked_for_runs_on_every_file(
     cells = plan(files, "multi-modal", ["offline"], [0], settings)
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
-    shown = [[f.name for f in record_files.load(p).files] for p in outcome.places]
+    shown = [[f.name for f in record_files.load(p).files] for p in outcome.run_dirs]
     assert shown == [[Path(f).name] for f in files]
 
 

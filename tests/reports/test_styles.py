@@ -16,7 +16,7 @@ from embedbench.arrays import Floats
 from embedbench.papers.fscil import figures as fscil
 from embedbench.papers.iirc import figures as iirc
 from embedbench.papers.kemker2018 import tables as kemker
-from embedbench.papers.new_metrics import tables as michel
+from embedbench.papers.new_metrics import paper as michel
 from embedbench.reports.html_report import render
 from embedbench.reports.inline_svg import COLOURS, DARK_COLOURS
 from embedbench.reports.learner_colours import (

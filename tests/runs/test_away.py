@@ -90,12 +90,12 @@ def test_workers_give_the_same_bytes(
     outcome = run_grid(cells, root, engine=Engine(f"tests:{engine}"))
     check_same(outcome, cells, root, good)
     assert sent == ([] if engine == "far" else ["predictions.h5", "record.json"] * len(good))
-    for place in outcome.places:  # references lie with the driver
+    for place in outcome.run_dirs:  # references lie with the driver
         there = record_files.load(place)
         assert there.reference.source != "missing"
         twin = record_files.load(tmp_path / "good" / place.relative_to(root))
         assert there.metrics == pytest.approx(twin.metrics, nan_ok=True)
-    marks = {place: (place / "predictions.h5").stat().st_mtime_ns for place in outcome.places}
+    marks = {place: (place / "predictions.h5").stat().st_mtime_ns for place in outcome.run_dirs}
     again = run_grid(cells, root, engine=Engine(f"tests:{engine}"), overwrite=True)
     check_same(again, cells, root, good)
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
@@ -109,9 +109,9 @@ def test_overwrite_on_another_machine_makes_the_runs_again(
     monkeypatch.setattr(Engine, "is_local", False)
     cells = small_grid(tmp_path, [0])
     before = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"))
-    runs = {place: run_at(place) for place in before.places}
+    runs = {place: run_at(place) for place in before.run_dirs}
     after = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"), overwrite=True)
-    assert after.places == before.places
+    assert after.run_dirs == before.run_dirs
     assert all(run_at(place) not in (None, run) for place, run in runs.items())
 
 

@@ -538,7 +538,7 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
 def test_overwrite_begins_anew(tmp_path: Path) -> None:
     cell, told = vector_cell(tmp_path), []
     partial = cut_off(cell, tmp_path / "a")
-    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).places
+    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).run_dirs
     assert told == []
     assert record_files.load(place).resumed == 0
     assert not partial.exists()
@@ -582,7 +582,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
         in told.read_text()
     )
     assert not partial.exists()
-    (whole,) = run_grid(image_cells(file), tmp_path / "b").places
+    (whole,) = run_grid(image_cells(file), tmp_path / "b").run_dirs
     assert same(stored(place), stored(whole))
     ours, theirs = record_files.load(place), record_files.load(whole)
     assert (ours.resumed, theirs.resumed) == (2, 0)

@@ -74,8 +74,8 @@ def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
     assert total > 4  # before each cell here, after each cell elsewhere, and at the end
     assert counts["one"] == [(True, n, total) for n in range(total)] + [(False, total, total)]
     assert counts["two"] == [(True, n + 1, total) for n in range(total)] + [(False, total, total)]
-    assert len(here.places) == len(there.places) == 4
-    for a, b in zip(here.places, there.places, strict=True):
+    assert len(here.run_dirs) == len(there.run_dirs) == 4
+    for a, b in zip(here.run_dirs, there.run_dirs, strict=True):
         assert a.relative_to(tmp_path / "one") == b.relative_to(tmp_path / "two")
         for name, values in stored(a).items():
             np.testing.assert_array_equal(values, stored(b)[name])
@@ -84,10 +84,10 @@ def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
 
 def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
     first = run_grid(cells(blobs), tmp_path)
-    marks = {p: (p / "predictions.h5").stat().st_mtime_ns for p in first.places}
+    marks = {p: (p / "predictions.h5").stat().st_mtime_ns for p in first.run_dirs}
     second = run_grid(cells(blobs), tmp_path)
     assert second.skipped == 4  # mlp, ncm, chance, offline
-    assert {p: (p / "predictions.h5").stat().st_mtime_ns for p in second.places} == marks
+    assert {p: (p / "predictions.h5").stat().st_mtime_ns for p in second.run_dirs} == marks
     third = run_grid(cells(blobs), tmp_path, overwrite=True)
     assert third.skipped == 2  # the references stay
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
@@ -95,7 +95,7 @@ def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
 
 def test_runs_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, tmp_path):
     def threads(outcome):
-        return [record_files.load(place).environment["threads"] for place in outcome.places]
+        return [record_files.load(place).environment["threads"] for place in outcome.run_dirs]
 
     told = []
     chosen = cells(blobs, "ncm", items=["references=0"])
@@ -126,7 +126,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
         ("broken:Broken", "ZeroDivisionError: on purpose")
     ]
     assert not outcome.bad_input
-    assert [record_files.load(p).learner for p in outcome.places] == ["ncm"]
+    assert [record_files.load(p).learner for p in outcome.run_dirs] == ["ncm"]
 
 
 def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
@@ -134,7 +134,7 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     found = {}
     learners = "honest_learners:NeedsId,ncm"
     outcome = run_grid(cells(blobs, learners, protocol="permutation"), tmp_path)
-    for place in outcome.places:
+    for place in outcome.run_dirs:
         kept = record_files.load(place)
         found[kept.learner] = kept
     told, other = found["honest_learners:NeedsId"], found["ncm"]
@@ -150,8 +150,8 @@ def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
     items = ["protocol.order=random", "protocol.scale=none"]
     outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
     assert len(list((tmp_path / "references").glob("*/seed-*"))) == 1
-    trains = {record_files.load(p).digests.train for p in outcome.places}
-    ideals = {record_files.load(p).reference.ideal["accuracy"] for p in outcome.places}
+    trains = {record_files.load(p).digests.train for p in outcome.run_dirs}
+    ideals = {record_files.load(p).reference.ideal["accuracy"] for p in outcome.run_dirs}
     assert (len(trains), len(ideals)) == (3, 1)
 
 
@@ -162,7 +162,7 @@ def test_a_scaling_fitted_to_the_base_session_gets_a_reference_per_order(blobs, 
 
 
 def test_finished_cells_keep_their_references_and_a_sentence_says_so(blobs, tmp_path):
-    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).places
+    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).run_dirs
     text = (place / "record.json").read_text()
     said: list[str] = []
     for items in ([], ["references=3"], ["omega=kemker_eq"]):
@@ -176,7 +176,7 @@ def test_finished_cells_keep_their_references_and_a_sentence_says_so(blobs, tmp_
 
 def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     """The run ended before its references, which another process makes."""
-    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).places
+    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).run_dirs
     whole = (place / "record.json").read_text()
     shutil.move(tmp_path / "references", tmp_path / "away")
     shutil.rmtree(place)
@@ -211,8 +211,8 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     outcome = run_grid(given, tmp_path, learned=lambda places: learned.append((places, ideals())))
     assert [entry[0] for entry in log] == ["chance", "chance", "ncm", "ncm", "offline", "offline"]
     assert log[-1][2].count(True) == 1  # the first offline run has filled in the run of its order
-    assert learned == [(outcome.places, [False] * 4)]  # once, before the offline references
-    assert all(record_files.load(p).reference.source == "runs" for p in outcome.places)
+    assert learned == [(outcome.run_dirs, [False] * 4)]  # once, before the offline references
+    assert all(record_files.load(p).reference.source == "runs" for p in outcome.run_dirs)
 
 
 def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
@@ -228,7 +228,7 @@ def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     monkeypatch.setattr(run_one, "execute", fails)
     outcome = run_grid(cells(blobs, "ncm"), tmp_path, learned=learned.append)
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
-    assert learned == [outcome.places]
+    assert learned == [outcome.run_dirs]
     (row, _) = collect(tmp_path)
     assert re.search(r"ncm +1 +[1-9]\S* +open +\S+ +open", table_text([row]))
     (table,) = to_json([row])["tables"]
@@ -263,18 +263,18 @@ def test_finished_cells_ask_for_no_other_reference(blobs, tmp_path):
 
 
 def test_a_run_without_its_predictions_is_made_again(blobs, tmp_path):
-    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).places
+    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).run_dirs
     answers = stored(place)
     (place / "predictions.h5").unlink()
     again = run_grid(cells(blobs, "ncm"), tmp_path)
-    assert (again.places, again.skipped) == ([place], 2)
+    assert (again.run_dirs, again.skipped) == ([place], 2)
     assert (stored(place)["answer"] == answers["answer"]).all()
     assert sorted(p.name for p in place.parent.iterdir()) == ["seed-0"]
 
 
 def test_scoring_again_changes_nothing_and_mends_what_was_changed(blobs, tmp_path):
     for protocol in ("incremental-class", "permutation"):
-        for place in run_grid(cells(blobs, protocol=protocol), tmp_path).places:
+        for place in run_grid(cells(blobs, protocol=protocol), tmp_path).run_dirs:
             assert not rescore(place, tmp_path).differs
             text = (place / "record.json").read_text()
             kept = json.loads(text)
@@ -315,8 +315,8 @@ def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
     assert process.exitcode == 0, (tmp_path / "told").read_text()
     few = ["protocol.sessions=3"]
     whole = run_grid(cells(blobs, seeds="0-2", items=few, protocol="permutation"), tmp_path / "b")
-    assert len(whole.places) == 6
-    for place in whole.places:
+    assert len(whole.run_dirs) == 6
+    for place in whole.run_dirs:
         twin = tmp_path / "a" / place.relative_to(tmp_path / "b")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
         assert plain(record_files.load(place).metrics) == plain(record_files.load(twin).metrics)

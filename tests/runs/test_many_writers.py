@@ -220,7 +220,7 @@ def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
         "making"
     ]
     assert len(waits) == 3
-    assert (len(outcome.places), outcome.skipped, outcome.elsewhere) == (3, 0, 0)
+    assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 0)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -232,7 +232,7 @@ def test_what_another_process_finishes_is_not_made_here(
     overwrite: bool,
 ) -> None:
     """With `--overwrite` it is the run that the other one makes anew, and not the one before."""
-    (first, *_) = run_grid(cells, tmp_path).places
+    (first, *_) = run_grid(cells, tmp_path).run_dirs
     ready = first.rename(tmp_path / "ready")
     if overwrite:
         shutil.copytree(ready, first)
@@ -247,7 +247,7 @@ def test_what_another_process_finishes_is_not_made_here(
     outcome = run_grid(cells, tmp_path, overwrite=overwrite)
     lease.release()
     assert made == (["ncm 1", "ncm 2"] if overwrite else [])
-    assert (len(outcome.places), outcome.elsewhere) == (3, 1)
+    assert (len(outcome.run_dirs), outcome.elsewhere) == (3, 1)
     assert outcome.skipped == (3 if overwrite else 5)
 
 
@@ -265,7 +265,7 @@ def test_one_that_was_finished_between_two_looks_is_kept(
     monkeypatch.setattr(leases, "take", late)
     outcome = run_grid(cells, tmp_path)
     assert made == ALL
-    assert (len(outcome.places), outcome.skipped, outcome.elsewhere) == (3, 0, 6)
+    assert (len(outcome.run_dirs), outcome.skipped, outcome.elsewhere) == (3, 0, 6)
 
 
 def test_a_failure_after_the_lease_was_lost_is_none(
@@ -293,7 +293,7 @@ def test_a_failure_after_the_lease_was_lost_is_none(
 def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).places
+    (place,) = run_grid(cells[:1], tmp_path).run_dirs
     text = (place / "record.json").read_text()
     checkpoint_path(place).mkdir()
     execute, there = run_one.execute, []
@@ -317,7 +317,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     monkeypatch: pytest.MonkeyPatch,
     error: type[BaseException],
 ) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).places
+    (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = {p.name: p.read_bytes() for p in place.iterdir()}
 
     def fails(*_: Any) -> Path:
@@ -330,7 +330,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
     else:
         outcome = run_grid(cells[:1], tmp_path, overwrite=True)
         assert len(outcome.failed) == 1
-        assert outcome.places == [place]
+        assert outcome.run_dirs == [place]
     assert names(place.parent) == ["seed-0"]
     assert {p.name: p.read_bytes() for p in place.iterdir()} == before
 
@@ -339,7 +339,7 @@ def test_what_stopped_workers_put_aside_comes_back(
     cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C stops the workers at once; they release nothing."""
-    (place,) = run_grid(cells[:1], tmp_path).places
+    (place,) = run_grid(cells[:1], tmp_path).run_dirs
 
     def stopped(*_: Any) -> None:
         run_dirs.set_aside(place)
@@ -356,11 +356,11 @@ def test_what_stopped_workers_put_aside_comes_back(
 def test_what_a_killed_process_put_aside_is_kept_by_the_next(
     cells: list[RunSpec], made: list[str], tmp_path: Path
 ) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).places
+    (place,) = run_grid(cells[:1], tmp_path).run_dirs
     run_dirs.set_aside(place)
     made.clear()
     outcome = run_grid(cells[:1], tmp_path)
-    assert (outcome.places, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)
+    assert (outcome.run_dirs, outcome.skipped, outcome.elsewhere) == ([place], 2, 0)
     assert not made
     assert names(place.parent) == ["seed-0"]
 
@@ -371,7 +371,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (place,) = run_grid(cells[:1], tmp_path).places
+    (place,) = run_grid(cells[:1], tmp_path).run_dirs
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(run_one, "execute", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     words = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", "ncm"]
@@ -409,7 +409,7 @@ def test_two_processes_share_one_directory(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").rglob(".*"))
     settings, seeds = items, [0, 1, 2]
     alone = plan([str(file)], "incremental-class", learners, seeds, settings)
-    for place in run_grid(alone, tmp_path / "one").places:
+    for place in run_grid(alone, tmp_path / "one").run_dirs:
         twin = tmp_path / "runs" / place.relative_to(tmp_path / "one")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
         assert record_files.load(place).metrics == pytest.approx(

@@ -35,7 +35,7 @@ def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
     outcome = run_grid(cells, runs)
     assert not outcome.failed
     firsts = set()
-    for place in outcome.places:
+    for place in outcome.run_dirs:
         made = record_files.load(place)
         assert made.reference.so_far
         assert len(made.reference.offline_runs) == 3

@@ -141,7 +141,7 @@ def took(_: Watcher, place: Path) -> float | None:
 
 
 def test_what_cells_took_is_read_from_their_records(cells: list[RunSpec], tmp_path: Path) -> None:
-    (place, *_) = run_grid(cells, tmp_path / "runs").places
+    (place, *_) = run_grid(cells, tmp_path / "runs").run_dirs
     taken = json.loads((place / "record.json").read_text())["seconds"]
     watcher = Watcher(tmp_path / "runs")
     assert watcher._seconds(place) == taken["learn"] + taken["evaluate"]

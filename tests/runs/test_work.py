@@ -104,7 +104,7 @@ def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
     )
     outcome = run_grid(planned, tmp_path / "runs")
     assert not outcome.failed
-    assert len(outcome.places) == 2
+    assert len(outcome.run_dirs) == 2
     assert len(list((tmp_path / "runs" / "references").glob("*/seed-*"))) == 2
     assert (len(opened), len(built)) == (1, 1)
 
@@ -238,9 +238,9 @@ def test_a_later_field_at_another_value_is_another_run(
 
 def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path)
-    (place,) = run_grid([cell], tmp_path / "a").places
+    (place,) = run_grid([cell], tmp_path / "a").run_dirs
     assert run_grid([toy(cell)], tmp_path / "a").skipped == 2  # it, and the chance run
-    (again,) = run_grid([toy(cell)], tmp_path / "b").places
+    (again,) = run_grid([toy(cell)], tmp_path / "b").run_dirs
     assert again.relative_to(tmp_path / "b") == place.relative_to(tmp_path / "a")
     kept = record_files.load(again)
     assert kept.learner_params == {**record_files.load(place).learner_params, "shrink": 0.0}

@@ -61,16 +61,16 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
     settings = ["protocol.base=4", "protocol.way=1"]
     (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings)
-    workshop = StreamCache()
+    streams = StreamCache()
     with pytest.raises(UserError) as error:
-        trial_stream(workshop.stream(cell), 3)
+        trial_stream(streams.stream(cell), 3)
     assert str(error.value) == (
         "session 1 has no validation data to tune on; few-shot sessions never have any: tune on "
         "the sessions before it with --tune-sessions 1"
     )
-    trial = trial_stream(workshop.stream(cell), 1)
+    trial = trial_stream(streams.stream(cell), 1)
     assert trial.eval_sets[0].y.tolist() == np.repeat(range(4), 2).tolist()
-    assert trial_score(cell, 1, 1, workshop) > 0.8
+    assert trial_score(cell, 1, 1, streams) > 0.8
 
 
 def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(

@@ -14,7 +14,7 @@ from report_records import keep, make
 from embedbench.cli.table_options import show_tables
 from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
-from embedbench.papers.page import table_text as paper_text
+from embedbench.papers.paper import table_text as paper_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_results import by_order, compare

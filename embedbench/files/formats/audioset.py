@@ -266,20 +266,7 @@ def selection_text(selection: dict[str, Any]) -> str:
     return "\n".join([f"{len(lines)} classes of AudioSet, those with most clips first:", *lines])
 
 
-# The rule that selects AudioSet's classes, from three metadata files of the user.
-#
-# **Source** Kemker et al. (2018), "Datasets": 100 classes, none a super- or subclass of another,
-# none with a restriction in the ontology, all with an estimated quality above 70 %; clips with one
-# of the 100 labels only. Table 1: 250 to 300 training and 43 to 62 test clips a class.
-#
-# **Departs** The paper's list of classes is not published, so this is a rule and not that list:
-#
-# - A clip *counts for* a class if no other class of its labels could be taken together with that
-#   class: each of them fails the conditions, or is an ancestor or a descendant of that class.
-# - A class needs 293 such clips (the 250 and 43 of Table 1) of at least 10 frames; at most 43 clips
-#   of the eval partition count.
-# - Classes are taken by decreasing number of clips (ties: by ontology id). A class that is related
-# to one already taken is skipped.
+# --- the selection of classes ---
 
 
 LABELS, ONTOLOGY, QUALITY = "class_labels_indices.csv", "ontology.json", "qa_true_counts.csv"
@@ -421,6 +408,19 @@ def choose_classes(
     ontology: Ontology, counts: Mapping[str, tuple[int, int]], n_classes: int
 ) -> list[str]:
     """Return the ids of the classes that the rule selects, those with most clips first.
+
+    **Source** Kemker et al. (2018), "Datasets": 100 classes, none a super- or subclass of another,
+    none with a restriction in the ontology, all with an estimated quality above 70 %; clips with
+    one of the 100 labels only. Table 1: 250 to 300 training and 43 to 62 test clips a class.
+
+    **Departs** The paper's list of classes is not published, so this is a rule and not that list:
+
+    - A clip *counts for* a class if no other class of its labels could be taken together with that
+      class: each of them fails the conditions, or is an ancestor or a descendant of that class.
+    - A class needs 293 such clips (the 250 and 43 of Table 1) of at least 10 frames; at most 43
+      clips of the eval partition count.
+    - Classes are taken by decreasing number of clips (ties: by ontology id). A class that is
+      related to one already taken is skipped.
 
     Raises
     ------

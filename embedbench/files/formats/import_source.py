@@ -65,7 +65,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What a user asks for of a source; None: what is usual.
+    """The request of a user on a source; None: the default.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _values(column: Any) -> Any:
 
 
 def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:
-    """What is read has one value a row, but for features and layers."""
+    """Check that all but features and layers have one value a row."""
     for key, values in taken.items():
         table = key in tables or key.startswith(_LAYER)
         axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")

@@ -88,7 +88,7 @@ def directory() -> Path:
 
 
 def cache_path(sha256: str, name: Name) -> Path:
-    """Where a file lies that was fetched under a name."""
+    """The path of a file that was fetched under a name."""
     return directory() / sha256 / name.basename
 
 
@@ -174,7 +174,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _about(place: Path) -> FetchedFile | None:
-    """What is known of the file in a directory; None where something is missing or not ours."""
+    """The facts of the file in a directory; None where something is missing or not ours."""
     about = place / ABOUT
     try:
         files = _files(place)

@@ -130,7 +130,7 @@ def fetch(
 
 
 def parse_name(text: str) -> Name:
-    """What a name means; a known file that the package ships has no `Name`.
+    """Parse a name; a known file that the package ships has no `Name`.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def parse_name(text: str) -> Name:
 
 
 def ask(name: Name) -> Remote:
-    """What a server or store says of a file."""
+    """Ask a server or store for the facts of a file."""
     if name.scheme == HUB:
         from . import hub_files
 
@@ -159,7 +159,7 @@ def ask(name: Name) -> Remote:
 
 
 def origin(name: str) -> FetchedFile | None:
-    """What is known of a file that was fetched by a fixed name; None for paths."""
+    """The origin of a file that was fetched by a fixed name; None for paths."""
     if not is_name(name) or find_here(name):
         return None
     return _without_asking(parse_name(name), None)

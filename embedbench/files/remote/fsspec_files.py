@@ -18,7 +18,7 @@ PACKAGES |= dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs")
 
 
 def ask(name: Name) -> Remote:
-    """What a store says of a file.
+    """Ask a store for the facts of a file.
 
     Raises
     ------

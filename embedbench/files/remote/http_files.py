@@ -25,7 +25,7 @@ _RANGE = re.compile(rf"bytes ({_SIZE.pattern})-({_SIZE.pattern})/({_SIZE.pattern
 
 @dataclass(frozen=True)
 class Address:
-    """Where requests go, and the name that sentences give it.
+    """The address of requests, and the name that sentences give it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Address:
 
 
 def ask(address: Address) -> Remote:
-    """What a server says of a file: one request for its first byte.
+    """Ask a server for the facts of a file: one request for its first byte.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from .uri import Name
 
 
 def ask(name: Name) -> Remote:
-    """What the hub says of a file; of a branch or a tag, what it means now.
+    """Ask the hub for the facts of a file; of a branch or a tag, for its commit now.
 
     Raises
     ------

@@ -1,27 +1,31 @@
 """The card of a file elsewhere, read by ranges; the file is not fetched.
 
-The bytes are of other people and were never verified. HDF5 reads them in a process of its own with
-bounded memory and time, as in `embedbench.storage.hdf5_check`; it asks this process for every
-range.
+The bytes were never verified. HDF5 reads them in a process of its own, this module run as a script,
+with bounded memory and time as in `embedbench.storage.hdf5_check`. It writes lines of JSON: `read`,
+a range whose bytes it then takes from stdin; at last `card`, or `error` and whether the file is
+`damaged`.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 from embedbench.config.json_types import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card, card
+from embedbench.storage import hdf5, hdf5_check
 from embedbench.storage.atomic_write import continuing
 
-from . import card_process
 from .download import find_cached
 from .fetch import ask, find_here, local, origin, parse_name
 from .remote_file import LostError, Remote
@@ -90,7 +94,7 @@ def _process(path: Path) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join([home, *([before] if before else [])])
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", card_process.__name__, str(path)],
+        [sys.executable, "-P", "-m", __name__, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -103,3 +107,125 @@ def _said(source: IO[bytes]) -> dict[str, Any]:
     line = source.readline(LONGEST)
     data = parse_json(line, "the answer") if line.endswith(b"\n") else {}
     return data if isinstance(data, dict) else {}
+
+
+# --- the process that reads ---
+
+
+BLOCK = 2**15  # bytes; a request takes whole blocks
+AHEAD = 32  # blocks of a request, at most, where one part is read after the other
+ROWS = 64  # whose norms are in the card
+SECONDS = 30.0, 15.0  # without a request: by the clock, and of work; less for the gate
+
+
+class Ranges(io.RawIOBase):
+    """A file that is read by ranges, each block once.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the file.
+    fetch : callable
+        (start, end) → the bytes.
+    """
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._size, self._fetch, self._at = size, fetch, 0
+        self._blocks: dict[int, bytes] = {}
+        self._next, self._ahead = 0, 1  # the block after the last request, and how many it took
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at}.get(whence, self._size)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer from here on; the blocks that are missing come by one request."""
+        view = memoryview(buffer).cast("B")
+        end = min(self._at + len(view), self._size)
+        blocks = range(self._at // BLOCK, -(-end // BLOCK))
+        missing = [k for k in blocks if k not in self._blocks]
+        if missing:
+            first, last = missing[0], missing[-1] + 1
+            self._ahead = min(2 * self._ahead, AHEAD) if first == self._next else 1
+            last = max(last, min(first + self._ahead, -(-self._size // BLOCK)))
+            self._next = last
+            data = self._fetch(first * BLOCK, min(last * BLOCK, self._size))
+            for k in range(first, last):
+                self._blocks[k] = data[(k - first) * BLOCK : (k - first + 1) * BLOCK]
+        data = b"".join(self._blocks[k] for k in blocks)
+        offset = self._at - blocks.start * BLOCK
+        count = max(0, end - self._at)
+        view[:count] = data[offset : offset + count]
+        self._at += count
+        return count
+
+
+class _Unread(io.RawIOBase):
+    """The same file for the gate, which then leaves compressed values unread; some are never used.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the file.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._size if whence == io.SEEK_END else offset
+
+    def read(self, size: int = -1) -> bytes:
+        return b""
+
+
+_limits: tuple[float, float] = hdf5_check.SECONDS
+
+
+def _ask(start: int, end: int) -> bytes:
+    """Take the bytes of a range from the other process; while they come, no time passes."""
+    hdf5_check.alive((0, 0))
+    print(json.dumps({"read": [start, end]}), flush=True)
+    data = sys.stdin.buffer.read(end - start)
+    hdf5_check.alive(_limits)
+    if len(data) != end - start:
+        sys.exit(1)
+    return data
+
+
+def _answer(path: Path) -> dict[str, Any]:
+    """The card of the file, whose bytes `_ask` gives, or what is wrong with it."""
+    global _limits
+    size = path.stat().st_size
+    source = cast(BinaryIO, Ranges(size, _ask))
+    try:
+        if source.read(len(hdf5.SIGNATURE)) != hdf5.SIGNATURE:
+            raise UserError(f"{path} is not an HDF5 file; give an embedding file.")
+        with hdf5.lend(path, source, cast(BinaryIO, _Unread(size))):
+            _limits = SECONDS
+            hdf5_check.alive(_limits)
+            return {"card": card(EmbeddingFile.open(path), ROWS).to_json()}
+    except hdf5_check.RefusedError as error:
+        return {
+            "error": f"{path} cannot be opened as an embedding file: {error}.",
+            "damaged": False,
+        }
+    except UserError as error:
+        return {"error": str(error), "damaged": isinstance(error, DamagedFileError)}
+    except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
+        return {"error": f"{path} is damaged or incomplete ({hdf5_check.reason(error)})."}
+
+
+if __name__ == "__main__":
+    hdf5_check.bound_memory()
+    hdf5_check.alive()
+    print(json.dumps(_answer(Path(sys.argv[1]))), flush=True)

@@ -1,4 +1,4 @@
-"""What a server or a store says of one file, and how its bytes are read."""
+"""One file of a server or a store: its facts, and how its bytes are read."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Name:
 
     @property
     def scheme(self) -> str:
-        """What is before `://`."""
+        """The part before `://`."""
         return self.url.partition("://")[0]
 
     @property

@@ -37,9 +37,9 @@ def figure1(runs: OrderingRuns) -> list[PaperTable]:
             f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ()
         )
         table.across = 1
-        places = [runs.streams.run_dir(spec, runs.out / "runs") for spec in runs.joint(name)]
-        if all(map(record_files.is_finished, places)):
-            predictions = record_files.read_predictions(places[0])
+        run_dirs = [runs.streams.run_dir(spec, runs.out / "runs") for spec in runs.joint(name)]
+        if all(map(record_files.is_finished, run_dirs)):
+            predictions = record_files.read_predictions(run_dirs[0])
             assert isinstance(predictions, Predictions)
             recall = _recall(predictions)
             file = EmbeddingFile.open(path)

@@ -108,15 +108,15 @@ class OrderingRuns(runs.PaperRuns):
         file without a class hierarchy has no coarse order. Random orders are drawn by the runs.
         CIFAR-100's are the published ones.
         """
-        place = self.out / "orders"
-        place.mkdir(parents=True, exist_ok=True)
+        directory = self.out / "orders"
+        directory.mkdir(parents=True, exist_ok=True)
         for name, path in self.files.items():
             file = EmbeddingFile.open(path)
             stem = f"{name}-{file.digests['content'][:8]}-{self.sessions}"
             self.orders[name, "random"] = "random"
             for kind in (k for k in ORDERS if k != "random"):
                 prefix = "cifar100-" if name == OFFICIAL and kind in CONFUSION else ""
-                made = place / f"{stem}-{kind}.json"
+                made = directory / f"{stem}-{kind}.json"
                 if not made.is_file():
                     try:
                         order = make_order(file, prefix + kind, sessions=self.sessions)

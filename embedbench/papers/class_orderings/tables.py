@@ -122,7 +122,7 @@ def _table1(
 
 
 def statements(runs: OrderingRuns) -> list[PaperTable]:
-    """Which orders are easy and hard, and whether they change the ranking of the learners."""
+    """The easy and hard orders, and whether they change the ranking of the learners."""
     return [t for name in runs.files for t in (_extremes(runs, name), _rankings(runs, name))]
 
 
@@ -176,7 +176,7 @@ def _gap(of: Means, learner: str) -> float | None:
 
 
 def _count(of: Means) -> tuple[int, int, int]:
-    """How many learners have `EASY` as best order, how many `HARD` as worst, and all learners."""
+    """Count learners with `EASY` as best order, those with `HARD` as worst, and all."""
     ranked = [r for r in (_ranked(of, learner) for learner in LEARNERS) if len(r) > 1]
     return sum(r[0] == EASY for r in ranked), sum(r[-1] == HARD for r in ranked), len(ranked)
 

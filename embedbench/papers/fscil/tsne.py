@@ -191,7 +191,7 @@ def plane(x: Features, seed: int) -> Features:
     return points
 
 
-# Points in the plane as inline SVG: several panels with one legend.
+# --- panels of points, as inline SVG ---
 
 
 SIDE = 1.9  # width and height of a panel, inches

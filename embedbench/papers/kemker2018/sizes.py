@@ -29,7 +29,7 @@ GROWING = ("pathnet", "geppnet", "geppnet-stm")  # one head per session, or all 
 
 @dataclass(frozen=True)
 class PaperCapacity:
-    """What a learner's size depends on besides the data; the defaults are the values of Table 2.
+    """Settings that decide a learner's size besides the data; the defaults are those of Table 2.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ def _view(features: Features, rows: Ints) -> View:
     return View(features, rows, features.values.shape[1])
 
 
-# Figure S1: EWC on permuted MNIST, with and without the validation data of past sessions.
+# --- Figure S1: EWC with and without the validation data of past sessions ---
 
 
 # Without a cap, λ = 10,000 runs for 85 or more epochs a session; five learn the first to 96 %.
@@ -192,7 +192,7 @@ def _last_lam(record: RunRecord) -> float:
     return float(record.sessions[-1].log["lam"])
 
 
-# Table S10: every learner with the best capacity for the data.
+# --- Table S10: every learner with the best capacity for the data ---
 
 
 # PathNet's rows in the paper are the same as in Table 2.
@@ -213,7 +213,7 @@ def capacity(runs: KemkerRuns, learner: str, name: str) -> dict[str, Any]:
     how: dict[str, Any] = {
         "engine": runs.engine,
         "threads": runs.threads,
-        "workshop": runs.streams,
+        "streams": runs.streams,
     }
     return tune(spec, grid, runs.out / "runs", sessions=1, **how)
 

@@ -294,7 +294,7 @@ def _entry(i: int, j: int) -> Callable[[RunRecord], float]:
     return lambda r: 100 * r.R[i][j]
 
 
-# Figures and Table S9 of Kemker et al. (2018).
+# --- figures and Table S9 ---
 
 
 def table_s9(runs: KemkerRuns) -> PaperTable:

@@ -15,10 +15,9 @@ from hostile_hdf5 import mutate
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
-from embedbench.files.remote import card_process
-from embedbench.files.remote.card_process import BLOCK, Ranges
+from embedbench.files.remote import remote_card
 from embedbench.files.remote.fetch import local
-from embedbench.files.remote.remote_card import peek
+from embedbench.files.remote.remote_card import BLOCK, Ranges, peek
 from embedbench.files.write_file import write_file
 from embedbench.storage import cache
 
@@ -44,7 +43,7 @@ def web(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_the_same_card_by_few_bytes(web: Served, large: Path) -> None:
     url = web.address + PATH
     result = peek(url)
-    local_card = card(EmbeddingFile.open(large), card_process.ROWS)
+    local_card = card(EmbeddingFile.open(large), remote_card.ROWS)
     assert replace(result, path=str(large), transfer=None) == local_card
     assert result.path == url
     assert result.transfer is not None
@@ -108,7 +107,7 @@ def test_hostile_files(web: Served, tmp_path: Path, seed: int) -> None:
 
 
 def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card_process, "__name__", "embedbench.no_such_module")
+    monkeypatch.setattr(remote_card, "__name__", "embedbench.no_such_module")
     with pytest.raises(DamagedFileError, match="HDF5 crashes or does not come to its end"):
         peek(web.address + PATH)
 
