@@ -72,7 +72,7 @@ class DERpp(OnlineLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_trunk(self)
-        check_memory(self, self.selects)
+        check_memory(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.steps = seeds, device, 0

@@ -72,11 +72,12 @@ class GDumb(Learner):
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
+    selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_trunk(self)
-        check_memory(self, BY_SAMPLE)
+        check_memory(self)
         require(self, self.name, lr_min=within(f"(0, {self.lr}]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

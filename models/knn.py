@@ -48,10 +48,11 @@ class KNN(Learner):
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
     state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
+    selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_memory(self, BY_SAMPLE)
+        check_memory(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.n_classes = spec.n_classes

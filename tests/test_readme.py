@@ -166,12 +166,14 @@ def test_the_catalogue_names_all_there_is() -> None:
         for name in re.findall(r"`([\w-]+)`", row)
     }
     there = {*class_registry.protocol_names(), *class_registry.learner_names(), *all_metrics()}
-    assert named == there
+    assert not there - named, f"add a row for {sorted(there - named)} to docs/catalogue.md"
+    assert not named - there, f"remove {sorted(named - there)} from docs/catalogue.md"
     online = re.search(r"^Online, (.*?)\. ", catalogue, re.MULTILINE)
     assert online is not None
     names = {*class_registry.our_learners()} - {*class_registry.ALIASES}
-    assert re.findall(r"`([\w-]+)`", online[1]) == sorted(
-        name for name in names if make_learner(name).tags.online
+    tagged = sorted(name for name in names if make_learner(name).tags.online)
+    assert re.findall(r"`([\w-]+)`", online[1]) == tagged, (
+        'the line "Online, …" of docs/catalogue.md names the learners with the tag `online`, sorted'
     )
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
 from embedbench.config.declared_settings import make
-from embedbench.config.settings_schema import flatten_settings, format_setting, parts, source
+from embedbench.config.settings_schema import (
+    Setting,
+    flatten_settings,
+    format_setting,
+    parts,
+    source,
+)
 from embedbench.errors import UserError, unknown
 from embedbench.runs import class_registry
 from embedbench.streams.protocol import Protocol
@@ -106,7 +112,7 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
         {
             "setting": f"{key}.{setting.name}",
             "default": format_setting(setting.default),
-            "values": ", ".join(filter(None, (setting.type, setting.range))),
+            "values": ", ".join(filter(None, (setting.type, _range(cls, setting)))),
             "meaning": setting.meaning,
         }
         for setting in flatten_settings(cls, made)
@@ -117,6 +123,12 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
         summary = f"another name of {class_registry.ALIASES[name]}{_with(given)}. {summary}"
     about = f"Source: {text}" if (text := source(cls)) else ""
     return _data(kind, name, summary, about, how, rows)
+
+
+def _range(cls: type, setting: Setting) -> str:
+    """What a setting may be; of `memory.select`, what the learner does not refuse."""
+    selects = getattr(cls, "selects", ()) if setting.name == "memory.select" else ()
+    return f"one of {', '.join(selects)}" if selects else setting.range
 
 
 def _with(given: dict[str, Any]) -> str:

@@ -87,7 +87,6 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
-    # CODEMOD
     from embedbench.scores import record_files
     from embedbench.scores.plugin_metrics import outside_metrics
     from embedbench.scores.verified_records import rescore
@@ -112,7 +111,6 @@ def score(
 
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    # CODEMOD
     from embedbench.config.json_types import plain
     from embedbench.scores import record_files
     from embedbench.scores.other_libraries import audit
@@ -234,8 +232,6 @@ def _site(
     as_json: bool,
 ) -> None:
     """Write a board; `others` are the options that make something else."""
-    # CODEMOD
-
     if site is None:
         raise UserError("--data is for the streams of a board; add --site DIR")
     if any(others):

@@ -81,10 +81,10 @@ class Memory(Capacity):
         return None if self.select == "all" else self.share(n_classes)
 
 
-def check_memory(learner: Any, known: tuple[str, ...]) -> None:
-    """Refuse a `memory.select` that this kind of learner cannot use."""
-    if learner.memory.select not in known:
-        raise unknown(f"{learner.name}.memory.select", learner.memory.select, known)
+def check_memory(learner: Any) -> None:
+    """Refuse a `memory.select` that is not among the learner's `selects`."""
+    if learner.memory.select not in learner.selects:
+        raise unknown(f"{learner.name}.memory.select", learner.memory.select, learner.selects)
 
 
 def require_exemplars(learner: Any, use: str) -> None:

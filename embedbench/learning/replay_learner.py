@@ -35,7 +35,7 @@ class ReplayLearner(NetLearner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_memory(self, self.selects)
+        check_memory(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

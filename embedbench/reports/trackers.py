@@ -97,12 +97,8 @@ def make_tracker(text: str) -> Tracker:
 def _maker(name: str) -> Callable[[str], Tracker]:
     """The class or function that makes a tracker from its target."""
     if name == "tensorboard":
-        # CODEMOD
-
         return TensorBoard
     if name == "wandb":
-        # CODEMOD
-
         return WeightsAndBiases
     try:
         return cast(Callable[[str], Tracker], plugins.load("trackers", name, TRACKERS))

@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args, get_type_hints
 
 import pytest
 from commands import caller
@@ -17,6 +17,8 @@ from embedbench.cli import completion
 from embedbench.cli.list_settings import listed_settings
 from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.settings_schema import REQUIRED, flatten_settings, list_settings
+from embedbench.errors import UserError
+from embedbench.learning.exemplar_budget import Memory
 from embedbench.runs import class_registry
 
 Call = Callable[..., tuple[int, str, str]]
@@ -48,6 +50,20 @@ def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
     assert row["meaning"].startswith("Number of sessions;")
     outputs = {call("list", *w, "incremental-class")[1] for w in ([], ["protocols"])}
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("name", class_registry.our_learners())
+def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
+    row = by_name("learners", name).get(f"{name}.memory.select")
+    for choice in get_args(get_type_hints(Memory)["select"]) if row else ():
+        assert row is not None
+        memory = Memory(total=5, select=choice)
+        try:
+            make(class_registry.learner_class(name), {"memory": memory}, name=name)
+            accepted = True
+        except UserError as e:
+            accepted = "memory.select" not in str(e)
+        assert (choice in row["values"].partition("one of ")[2].split(", ")) == accepted
 
 
 def test_a_preset_with_what_it_sets(call: Call) -> None:

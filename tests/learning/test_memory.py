@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,10 +13,16 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, session
 
+from embedbench.checks.learner_contract import (
+    footprint_counts_the_state,
+    no_sample_is_kept_in_secret,
+)
 from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory, exemplar_bytes, herding
 from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.learner import Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
 SPEC = StreamSpec((3,), 5)
@@ -366,3 +372,45 @@ def test_a_learners_own_default_stays_where_one_setting_is_given() -> None:
     )
     given = {"memory": {"select": "all"}}
     assert make(Outer, given, name="outer").memory == Memory(total=200, select="all")
+
+
+# --- room ---
+
+
+@pytest.mark.parametrize("memory", [Memory(per_class=50, select="balanced"), Memory(select="all")])
+def test_a_small_learner_with_exemplars_holds_what_it_counts(memory: Memory) -> None:
+    @dataclass
+    class Kept(Learner):
+        tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+        state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
+
+        def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+            self.exemplars = Exemplars(memory, spec, seeds.memory, device)
+
+        def observe(self, x: Tensor, y: Tensor) -> None:
+            self.exemplars.add(x, y)
+
+        def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+            return x.new_zeros(len(x), 4)
+
+    no_sample_is_kept_in_secret(Kept)
+    footprint_counts_the_state(Kept)
+
+
+def test_counting_changes_no_later_choice() -> None:
+    counted, other = (exemplars(per_class=4, select="balanced") for _ in range(2))
+    for i in range(40):
+        for held in (counted, other):
+            held.add(torch.full((1, 3), float(i)), torch.tensor([i * 7 % 5]))
+        counted.footprint()
+        assert numbers(counted) == numbers(other)
+    assert counted.seen == other.seen == 40
+
+
+def test_one_sample_at_a_time_seldom_moves_the_others() -> None:
+    held, rooms = exemplars(select="all"), set()
+    for i in range(1000):
+        held.add(torch.full((1, 3), float(i)), torch.tensor([0]))
+        rooms.add(len(held._x))
+    assert len(rooms) <= 11  # 1, 2, 4, …, 1024
+    assert numbers(held) == list(range(1000))

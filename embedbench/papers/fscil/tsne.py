@@ -172,8 +172,6 @@ def _picture(
     seed: int,
 ) -> tuple[str, str]:
     """One panel for each kind of features: the samples in `rows`, by class."""
-    # CODEMOD
-
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(r) for r in rows.values()])
     places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
