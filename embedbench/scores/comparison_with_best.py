@@ -33,7 +33,7 @@ from embedbench.config.json_types import JsonRecord
 
 from .learner_ranking import LEVEL, holm
 
-ROUNDING = 1e-12  # differences below it are 0
+ROUNDING = 1e-12  # a mean difference below it is 0
 SEEDS, SAMPLE = "seeds", "test sample"
 Over = Literal["seeds and samples", "seeds"]
 
@@ -168,7 +168,6 @@ def subtract_rows(values: Floats, variances: Floats | None = None, groups: int =
         rest = np.where(both, apart - mean[..., None], 0)
         seeds = np.where(n > 1, (rest**2).sum(axis=-1) / (n * (n - 1)), np.nan)
     mean[np.abs(mean) < ROUNDING] = 0
-    seeds[seeds < ROUNDING**2] = 0
     if variances is None or groups < 2:
         variances, groups = np.full(mean.shape, np.nan), 0
     return Differences(mean, n, seeds, variances, groups)

@@ -41,7 +41,10 @@ def leave_out_accuracy(
         A base score of `accuracy.SCORES`.
     """
     ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
-    answers = (p.within if score.startswith("within_") else p.answer)[ends]
+    within = score.startswith("within_")
+    if within and p.lacks_within:
+        return np.full((len(ends), n_groups), np.nan)
+    answers = (p.within if within else p.answer)[ends]
     counts = p.eval_set <= p.session[ends, None]
     classes = p.y if score.endswith("class_accuracy") else np.zeros_like(p.y)
     right = (answers == p.y).astype(np.float64)
