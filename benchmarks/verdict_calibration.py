@@ -176,12 +176,12 @@ def judge_cell(cell: Cell, tables: int, seed: int) -> Outcome:
     return Outcome(cell, float(tied[:, 0].mean()), float(tied.any(axis=1).mean()), power)
 
 
-def limit(tables: int) -> float:
+def largest_rate(tables: int) -> float:
     """5 % and three Monte-Carlo errors."""
     return float(LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / tables))
 
 
-def percent(values: list[float]) -> str:
+def format_range(values: list[float]) -> str:
     """The least and the largest of some shares."""
     low, high = (round(100 * f(values)) for f in (min, max))
     return f"{low}" if low == high else f"{low}–{high}"
@@ -195,11 +195,13 @@ def print_levels(tables: int) -> bool:
 
 def report_levels(outcomes: list[Outcome], tables: int) -> bool:
     """A line for each k and n, its worst cells, and what fails."""
-    bad = [o for o in outcomes if o.best > limit(tables)]
+    bad = [o for o in outcomes if o.best > largest_rate(tables)]
     blind = [
         o for o in outcomes if o.cell.ratio == 1 and o.cell.n >= 5 and o.power.get(20.0, 1) < SEEN
     ]
-    print(f"\n{len(outcomes)} cells of {tables} tables; at most {100 * limit(tables):.2f} %.\n")
+    print(
+        f"\n{len(outcomes)} cells of {tables} tables; at most {100 * largest_rate(tables):.2f} %.\n"
+    )
     print(
         "| k, n | cells | best called behind, most %: normal | resampled | with a test sample "
         "| any of two, of all equal: most % | 2 points seen, % | 5 | 20 |"
@@ -214,7 +216,7 @@ def report_levels(outcomes: list[Outcome], tables: int) -> bool:
             max(o.best for o in these if o.cell.groups),
         ]
         ties = [max(o.any_best for o in these if o.cell.bests == b) for b in (2, k)]
-        seen = [percent([o.power[g] for o in these if g in o.power]) for g in sorted(GAPS)]
+        seen = [format_range([o.power[g] for o in these if g in o.power]) for g in sorted(GAPS)]
         print(
             f"| {k}, {n} | {len(these)} | "
             + " | ".join(f"{100 * m:.1f}" for m in most)
@@ -236,9 +238,9 @@ def print_figures(tables: int) -> bool:
     some = (equal.behind_by_least() > 0).any(axis=(1, 2)).mean()
     print(f"\n25 equal learners, five seeds: some row is behind in {100 * some:.0f} % of tables")
     for n, points in itertools.product((3, 5), (55, 20)):
-        x = np.full((tables, 9, n), -1000.0)  # rows that are far below count as tests only
+        x = np.full((5 * tables, 9, n), -1000.0)  # rows that are far below count as tests only
         x[:, 0] = points
-        x[:, 1] = 7 * rng.standard_normal((tables, n))
+        x[:, 1] = 7 * rng.standard_normal((5 * tables, n))
         seen = (subtract_rows(x).behind_by_least()[:, 1, 0] > 0).mean()
         print(f"nine learners, {n} seeds, sd 7: {points} points are seen in {100 * seen:.0f} %")
     return 0.55 < some < 0.75
@@ -290,14 +292,14 @@ def committed_tables() -> list[tuple[str, Floats]]:
     return result
 
 
-def statistics_now(x: Floats) -> Floats:
+def compare_now(x: Floats) -> Floats:
     """(k, k) how far row j is above row i, as a multiple of the critical value."""
     apart = subtract_rows(x)
     with np.errstate(invalid="ignore", divide="ignore"):  # equal scores in all seeds
-        return apart.mean / apart.half_widths(apart.shared(LEVEL))
+        return apart.mean / apart.half_widths(apart.share_level(LEVEL))
 
 
-def statistics_before(x: Floats) -> Floats:
+def compare_before(x: Floats) -> Floats:
     """The same, 2 or 0, by the rule before this one: all pairs, Holm's correction."""
     result = np.zeros((len(x), len(x)))
     for pair in compare_pairs(x):
@@ -313,7 +315,7 @@ def print_stability() -> bool:
     """
     tables = committed_tables()
     print(f"\n{CHANGES} single rows taken from, or added to, {len(tables)} committed tables")
-    for name, statistics in (("now", statistics_now), ("Holm, all pairs", statistics_before)):
+    for name, compare in (("now", compare_now), ("Holm, all pairs", compare_before)):
         rng = np.random.default_rng(2)
         verdicts, by_tests, by_row, close = 0, 0, 0, list[float]()
         for change in range(CHANGES):
@@ -321,7 +323,7 @@ def print_stability() -> bool:
             if change % 2:  # a row is added to a table that lacks another one, too
                 x = np.delete(x, rng.integers(len(x)), axis=0)
             rest = np.delete(np.arange(len(x)), rng.integers(len(x)))
-            large, after = statistics(x)[rest], statistics(x[rest])
+            large, after = compare(x)[rest], compare(x[rest])
             before = np.nanmax(large[:, rest], axis=1), np.nanmax(after, axis=1)
             changed = (before[0] > 1) != (before[1] > 1)
             verdicts += len(rest)
@@ -348,8 +350,8 @@ def main() -> None:
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}")
     parts = {
         "levels": lambda: print_levels(args.tables),
-        "figures": lambda: print_figures(10 * args.tables),
-        "skew": lambda: print_skew(10 * args.tables),
+        "figures": lambda: print_figures(args.tables),
+        "skew": lambda: print_skew(args.tables),
         "stability": print_stability,
     }
     holds = [parts[name]() for name in args.parts]

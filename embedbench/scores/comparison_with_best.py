@@ -140,9 +140,9 @@ class Differences:
 
     def behind_by_least(self, level: float = LEVEL) -> Floats:
         """(…, k, k) mean less half-width, each row's tests sharing the level; NaN undecided."""
-        return self.mean - self.half_widths(self.shared(level))
+        return self.mean - self.half_widths(self.share_level(level))
 
-    def shared(self, level: float) -> Floats:
+    def share_level(self, level: float) -> Floats:
         """(…, k, 1) the one-sided level of each of a row's tests."""
         others = self.decidable.sum(axis=-1, keepdims=True)
         return np.asarray(level / np.maximum(others, np.minimum(others + 1, 3)))
@@ -204,7 +204,7 @@ def compare_with_best(
     if over == "seeds":
         variances = None
     apart = subtract_rows(-values if lower else values, variances, groups)
-    bound, half = apart.behind_by_least(level), apart.half_widths(apart.shared(level))
+    bound, half = apart.behind_by_least(level), apart.half_widths(apart.share_level(level))
     means, halves = _row_means(values, apart, level)
     ranks = _ranks(-means if lower else means, bound)
     result = []

@@ -12,15 +12,33 @@ cluster sampling (Cochran 1977, section 11.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Floats, Ints
 
 from .predictions import Predictions
 
 BLOCKS = 100  # groups are merged into so many where a metric is computed for each
+
+
+def number_groups(ids: Sequence[Ints], names: NDArray[Any] | None = None) -> tuple[list[Ints], int]:
+    """The group of each sample of each run, numbered alike in all runs, and how many groups.
+
+    Parameters
+    ----------
+    ids : sequence of array of int
+        (n,) `Predictions.ids` of each run: rows of the embedding file.
+    names : array or None
+        (N,) `group` of each row of the file; None: every sample is a group. Groups without a test
+        sample do not count.
+    """
+    flat = np.concatenate(ids)
+    names, number = np.unique(flat if names is None else names[flat], return_inverse=True)
+    return np.split(number, np.cumsum([len(x) for x in ids])[:-1]), len(names)
 
 
 def leave_out_accuracy(

@@ -16,6 +16,7 @@ from embedbench.scores.sample_share import (
     leave_out_accuracy,
     leave_out_blocks,
     leave_out_means,
+    number_groups,
     pair_variances,
 )
 
@@ -30,6 +31,15 @@ def keep(p: Predictions, mask: Bools) -> Predictions:
         answer=p.answer[:, mask],
         within=p.within[:, mask],
     )
+
+
+def test_groups_have_one_number_in_all_runs() -> None:
+    """Rows 0 and 1 are no test samples: their group "x" does not count."""
+    names = np.array(["x", "x", "b", "a", "b"])
+    groups, n = number_groups([np.array([2, 3]), np.array([4, 3, 3])], names)
+    assert ([g.tolist() for g in groups], n) == ([[1, 0], [1, 0, 0]], 2)
+    groups, n = number_groups([np.array([7, 3]), np.array([9])])
+    assert ([g.tolist() for g in groups], n) == ([[1, 0], [2]], 3)
 
 
 @pytest.mark.parametrize("score", SCORES)
