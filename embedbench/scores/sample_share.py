@@ -12,7 +12,8 @@ cluster sampling (Cochran 1977, section 11.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,75 @@ from embedbench.arrays import Bools, Floats, Ints
 
 from .predictions import Predictions
 
-BLOCKS = 100  # groups are merged into so many where a metric is computed for each
 
-
-def number_groups(ids: Sequence[Ints], names: NDArray[Any] | None = None) -> tuple[list[Ints], int]:
-    """The group of each sample of each run, numbered alike in all runs, and how many groups.
+@dataclass(frozen=True)
+class LeftOut:
+    """A score of one run without each group of its test samples.
 
     Parameters
     ----------
-    ids : sequence of array of int
-        (n,) `Predictions.ids` of each run: rows of the embedding file.
-    names : array or None
-        (N,) `group` of each row of the file; None: every sample is a group. Groups without a test
-        sample do not count.
+    names : array
+        (G,) name of each group: the same in all runs that are compared.
+    values : array of float
+        (G + 1,) the score without that group; the last value is the score itself.
     """
-    flat = np.concatenate(ids)
-    names, number = np.unique(flat if names is None else names[flat], return_inverse=True)
-    return np.split(number, np.cumsum([len(x) for x in ids])[:-1]), len(names)
+
+    names: NDArray[Any]
+    values: Floats
+
+    @classmethod
+    def of(
+        cls, p: Predictions, score: str, names: NDArray[Any] | None = None, *, average: bool = False
+    ) -> LeftOut:
+        """The final score of a run, or the average of those after each session.
+
+        Parameters
+        ----------
+        p : Predictions
+            Answers of the run.
+        score : str
+            A base score of `accuracy.SCORES`.
+        names : array or None
+            (N,) `group` of each row of the embedding file; None: every sample is a group.
+        """
+        groups, number = np.unique(p.ids if names is None else names[p.ids], return_inverse=True)
+        left_out = leave_out_accuracy(p, number, len(groups) + 1, score, last=not average)
+        return cls(groups, left_out.mean(axis=0))
+
+    def aligned(self, names: NDArray[Any]) -> Floats:
+        """The values without each of `names`, which are sorted; some may not be in this run."""
+        result = np.full(len(names), self.values[-1])
+        result[np.searchsorted(names, self.names)] = self.values[:-1]
+        return result
+
+
+def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats | None, int]:
+    """The variances of `pair_variances`, and the number of groups; None and 0 if unknown.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of sequence of LeftOut
+        Row, column of the table, and the runs whose mean is there; none where there is no run.
+    """
+    runs = [run for row in rows for column in row for run in column]
+    if not runs:
+        return None, 0
+    names = np.unique(np.concatenate([run.names for run in runs]))
+    nothing = np.full(len(names), np.nan)
+    left_out = [
+        [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
+        for row in rows
+    ]
+    return pair_variances(np.array(left_out)), len(names)
 
 
 def leave_out_accuracy(
-    p: Predictions, groups: Ints, n_groups: int, score: str = "class_accuracy"
+    p: Predictions,
+    groups: Ints,
+    n_groups: int,
+    score: str = "class_accuracy",
+    *,
+    last: bool = False,
 ) -> Floats:
     """(T, G) pooled score at the end of each session, without the samples of each group.
 
@@ -57,8 +106,10 @@ def leave_out_accuracy(
         (n,) group of each sample, in [0, `n_groups`); the same in all runs that are compared.
     score : str
         A base score of `accuracy.SCORES`.
+    last : bool
+        Whether the last session is enough.
     """
-    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
+    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))[-1 if last else 0 :]
     within = score.startswith("within_")
     if within and p.lacks_within:
         return np.full((len(ends), n_groups), np.nan)
@@ -102,23 +153,6 @@ def leave_out_means(
             lost = np.bincount(cell_group, (left == 0) & (n > 0), n_groups)
             result[moment] = (mean.sum() + change) / ((n_class > 0).sum() - lost)
     return result
-
-
-def leave_out_blocks(
-    metric: Callable[[Bools], float], groups: Ints, n_groups: int, blocks: int = BLOCKS
-) -> Floats:
-    """(B,) any metric without each block of groups, for metrics that are no means over samples.
-
-    Groups are merged into at most `blocks` blocks, because the metric is computed once for each; a
-    block of groups is a group, too.
-
-    Parameters
-    ----------
-    metric : callable
-        Mask of the samples that are kept (N,) → value, such as Ω or forgetting.
-    """
-    block = groups % blocks
-    return np.array([metric(block != b) for b in range(min(blocks, n_groups))])
 
 
 def pair_variances(left_out: Floats) -> Floats:

@@ -13,11 +13,11 @@ from embedbench.arrays import Bools, Floats
 from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.sample_share import (
+    LeftOut,
     leave_out_accuracy,
-    leave_out_blocks,
     leave_out_means,
-    number_groups,
     pair_variances,
+    share_of_rows,
 )
 
 
@@ -33,13 +33,27 @@ def keep(p: Predictions, mask: Bools) -> Predictions:
     )
 
 
-def test_groups_have_one_number_in_all_runs() -> None:
-    """Rows 0 and 1 are no test samples: their group "x" does not count."""
-    names = np.array(["x", "x", "b", "a", "b"])
-    groups, n = number_groups([np.array([2, 3]), np.array([4, 3, 3])], names)
-    assert ([g.tolist() for g in groups], n) == ([[1, 0], [1, 0, 0]], 2)
-    groups, n = number_groups([np.array([7, 3]), np.array([9])])
-    assert ([g.tolist() for g in groups], n) == ([[1, 0], [2]], 3)
+def test_groups_are_those_of_all_runs() -> None:
+    """Without "b" .2 and .4, without "a" .3 in the first run; the second lacks "a"."""
+    one = LeftOut(np.array(["a", "b"]), np.array([0.3, 0.2, 0.25]))
+    other = LeftOut(np.array(["b"]), np.array([0.4, 0.5]))
+    variances, n = share_of_rows([[[one]], [[other]]])
+    assert (n, variances is None) == (2, False)
+    # differences .2 without "a", .2 without "b"; the first row alone .3, .2: mean .25
+    np.testing.assert_allclose(variances, [[0.0025, 0], [0, 0.0025]], atol=1e-15)
+    assert share_of_rows([[[]], [[]]]) == (None, 0)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_the_last_value_is_the_score_of_all_samples(average: bool) -> None:
+    p = toy.random_predictions(3)
+    names = np.random.default_rng(3).choice(["x", "y", "z"], p.ids.max() + 1)
+    left_out = LeftOut.of(p, "accuracy", names, average=average)
+    pooled = score_matrix(p, "accuracy").pooled
+    assert left_out.values[-1] == pytest.approx(pooled.mean() if average else pooled[-1])
+    assert left_out.names.tolist() == ["x", "y", "z"]
+    rest = score_matrix(keep(p, names[p.ids] != "y"), "accuracy").pooled
+    assert left_out.values[1] == pytest.approx(rest.mean() if average else rest[-1])
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -109,23 +123,6 @@ def test_pairs_with_missing_runs(seed: int) -> None:
         other = np.zeros((3, 9)) if i == j else left_out[j]
         expected = naive_variance(left_out[i], other)
         assert result[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-18, nan_ok=True)
-
-
-def test_any_metric_without_blocks_of_groups() -> None:
-    rng = np.random.default_rng(0)
-    right, groups = rng.integers(0, 2, 300).astype(float), np.arange(300) % 250
-
-    def share(mask: Bools) -> float:
-        return float(right[mask].mean())
-
-    counts, one = np.ones((1, 300), dtype=np.bool_), np.zeros(300, dtype=np.int64)
-    exact = leave_out_means(right[None], counts, one, groups, 250)[0]
-    np.testing.assert_allclose(leave_out_blocks(share, groups, 250, 250), exact)
-    blocks = leave_out_blocks(share, groups, 250)
-    assert len(blocks) == 100
-    parts = [right[groups % 100 != b].mean() for b in range(100)]
-    np.testing.assert_allclose(blocks, parts)
-    assert len(leave_out_blocks(share, groups % 3, 3)) == 3
 
 
 @pytest.mark.parametrize("seed", range(3))
