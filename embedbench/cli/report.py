@@ -19,6 +19,7 @@ from .shared_options import Json, Overwrite, check_free, note, show
 from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
+    from embedbench.reports.compare_learners import ComparisonStudy
     from embedbench.reports.comparison_results import Study
     from embedbench.reports.frozen_vs_full import Bridge
     from embedbench.reports.result_rows import Row
@@ -333,7 +334,9 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     if by == "seeds":
         every = by_seeds(rows, metric)
     else:
-        of = {"order": by_order, "pairs": compare_all, None: compare}[by]
+        of: Callable[[ComparisonStudy], Study] = compare
+        if by:
+            of = by_order if by == "order" else compare_all
         every = [of(study) for study in studies(rows, metric)]
     return partial(
         show_tables,

@@ -150,7 +150,8 @@ class ComparisonStudy:
         rows = []
         for make, row in zip((self.answers.get(i, {}) for i in self.scores), columns, strict=True):
             made = [[make[b]() if b in make else None for b in blocks] for blocks in row]
-            rows.append([[] if any(r is None for r in blocks) else blocks for blocks in made])
+            known = [[run for run in blocks if run is not None] for blocks in made]
+            rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
         return share_of_rows(rows)
 
     @cached_property
@@ -185,7 +186,7 @@ def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
 def describe_verdicts(
     verdicts: Sequence[RowVerdict | None], units: str, score: Callable[[float], str]
 ) -> list[str]:
-    """What the verdicts of a table rest on, in sentences; `score` writes a difference."""
+    """What the verdicts of a table rest on, in sentences; `score` writes a difference and unit."""
     compared = [v for v in verdicts if v is not None]
     tested = [v for v in compared if v.behind is not None]
     if not tested:
@@ -304,7 +305,8 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     }
     runs = [[r.predictions_sha256, *_block(r)] for row in rows for r in row.used]
     key = json.dumps([scoring_version(), study.metric, group.first.score, [*learners], runs])
-    return replace(study, answers=answers, key=key)
+    is_pinned = all(sha for sha, *_ in runs)
+    return replace(study, answers=answers, key=key if is_pinned else "")
 
 
 def _left_out(place: Path, run: RunRecord, *, average: bool) -> LeftOut | None:

@@ -28,7 +28,7 @@ from .html_page import page
 from .learner_colours import glyph, hue, styles_in
 from .result_rows import FLAGS, Group, Row, groups
 from .svg_minify import share_styles
-from .terminal_tables import BEHIND, behind_text, choose_columns, effort, points, who_has
+from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_points, points, who_has
 from .verdict import verdict
 
 
@@ -99,7 +99,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "files": group.title.removeprefix(f"{group.first.protocol} · "),
         "place": group.place,
         "verdict": verdict(rows, judged),
-        "bounds": describe_verdicts(judged.rows, judged.units, points),
+        "bounds": describe_verdicts(judged.rows, judged.units, in_points),
         "efforts": list(efforts),
         "facts": group.describe(),
         "notes": group.notes,

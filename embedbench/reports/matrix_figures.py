@@ -173,7 +173,7 @@ def diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
     for entry, place in zip(result.learners, places, strict=True):
         if entry.ranks is not None and entry.behind is not None:
             axes.plot(entry.ranks, [place] * 2, color=LINE, linewidth=2.5, solid_capstyle="round")
-        axes.plot([entry.rank], [place], **look(styles[entry.learner]), zorder=3)
+        axes.plot([entry.rank or math.nan], [place], **look(styles[entry.learner]), zorder=3)
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.set_ylim(places[-1] + 1, places[0] - 1)
     axes.set_yticks(places, names)

@@ -175,7 +175,7 @@ def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | T
     if has_labels(group.first):
         parts += [Text(""), _label_table([r for r in rows if r.used])]
     equal = [EQUAL] if any(map(are_equal, rows)) else []
-    remarks = [*describe_verdicts(judged.rows, judged.units, points), *equal, *legend(rows)]
+    remarks = [*describe_verdicts(judged.rows, judged.units, in_points), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 
@@ -209,6 +209,11 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
 def points(value: float) -> str:
     """A difference of two scores in points."""
     return format_signed(100 * value, 1)
+
+
+def in_points(value: float) -> str:
+    """The same with its unit."""
+    return f"{points(value)} points"
 
 
 def behind_text(verdict: RowVerdict | None, score: Callable[[float], str], between: str) -> str:
@@ -299,7 +304,8 @@ def who_has(row: Row, flag: str) -> str:
 def _footer(rows: Sequence[Row]) -> list[str]:
     several = any(len(r.used) > 1 for r in rows)
     interval = "± half-width of the 95 % t-interval over n seeds · " if several else ""
-    return [f"{interval}MB after the last session · formulas: embedbench list metrics"]
+    names = "AIA: average incremental accuracy · MB after the last session"
+    return [f"{interval}{names} · formulas: embedbench list metrics"]
 
 
 def print_report(

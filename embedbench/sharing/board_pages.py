@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.reports.compare_learners import describe_verdicts
 from embedbench.reports.comparison_text import allowed_ranks
 from embedbench.reports.html_page import page
-from embedbench.reports.terminal_tables import behind_text, points
+from embedbench.reports.terminal_tables import behind_text, in_points, points
 from embedbench.scores.mean_intervals import amount, format_signed
 from embedbench.scores.run_record import FINAL
 from embedbench.storage.atomic_write import write_safely
@@ -153,7 +153,7 @@ def _page(stream: BoardStream, board: Board) -> str:
         bounds=describe_verdicts(
             [entry.verdicts.get(FINAL) for entry in stream.entries],
             stream.units.get(FINAL, "seeds"),
-            points,
+            in_points,
         ),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
