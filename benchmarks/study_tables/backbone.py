@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.reports.comparison_text import allowed_ranks
 from embedbench.scores.learner_ranking import LEVEL, kendall_tau
 from embedbench.scores.mean_intervals import Stat, format_signed
 from embedbench.text.markdown import table
 
 from . import parts
-from .compared import letters, overall, percent, stat, streams, within
+from .compared import overall, pairs_within, percent, stat, streams, within
 from .rows import Row
 
 NAMES = {"emoji": "EfficientNet", "emoji-vits": "ViT"}
@@ -84,14 +85,14 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
 
 def _reversed(rows: Sequence[Row]) -> str:
     """The pairs of learners that differ significantly one way here and the other way there."""
-    ranked = [within([r for r in rows if r.stream == s]) for s in streams(rows)]
-    sure = {(p.a, p.b) for each in ranked for p in each.pairs if p.holm < LEVEL}
+    every = [pairs_within([r for r in rows if r.stream == s]) for s in streams(rows)]
+    sure = {(p.better, p.worse) for each in every for p in each.pairs if p.holm < LEVEL}
     both = sorted((a, b) for a, b in sure if a < b and (b, a) in sure)
     if not both:
         return "no pair differs significantly one way on one embedding and the other way on another"
     named = "; ".join(f"`{a}` and `{b}`" for a, b in both)
     return (
-        f"of {len(ranked[0].pairs)} pairs {len(both)} differ significantly one way on one "
+        f"of {len(every[0].pairs)} pairs {len(both)} differ significantly one way on one "
         f"embedding and the other way on another ({named})"
     )
 
@@ -139,13 +140,13 @@ def _agreement(means: dict[str, dict[str, float]]) -> str:
 
 
 def _places(rows: Sequence[Row]) -> str:
-    """The ranking on each embedding, best first, with tie letters."""
+    """The ranking on each embedding, best first, with the ranks left open."""
     lines = []
     for stream in streams(rows):
         ranked = within([r for r in rows if r.stream == stream])
-        order = (f"{e.learner} ({letters(e)})" for e in ranked.learners)
+        order = (f"{e.learner} [{allowed_ranks(e)}]" for e in ranked.learners)
         lines.append([stream, " > ".join(order)])
-    return table(["embedding", "best first, with tie letters"], lines)
+    return table(["embedding", "best first, with the ranks left open"], lines)
 
 
 def _spread(rows: Sequence[Row], means: dict[str, dict[str, float]], order: Sequence[str]) -> str:

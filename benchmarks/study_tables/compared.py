@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from embedbench.reports.compare_learners import ComparisonStudy
-from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
-from embedbench.scores.learner_ranking import PairedDifference
+from embedbench.reports.comparison_results import AllPairs, Ranking, compare, compare_all
 from embedbench.scores.mean_intervals import Stat, format_signed
 
 from .rows import LEFT_OUT, Row
@@ -41,7 +40,12 @@ def within(rows: Sequence[Row], metric: str = "final_accuracy") -> Ranking:
     return compare(_study(rows, metric, lambda r: (f"order {r.seed}", str(r.seed))))
 
 
-def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> PairedDifference:
+def pairs_within(rows: Sequence[Row], metric: str = "final_accuracy") -> AllPairs:
+    """All pairs of learners on one stream, corrected."""
+    return compare_all(_study(rows, metric, lambda r: (f"order {r.seed}", str(r.seed))))
+
+
+def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> Stat:
     """The mean final accuracy of the learners `a` less that of the learners `b`.
 
     Over streams, if the rows have several; over seeds otherwise.
@@ -56,7 +60,10 @@ def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> PairedDiff
                 values.setdefault(block, []).append(r.final_accuracy)
         complete = {k: v for k, v in values.items() if len(v) == len(learners)}
         scores[name] = {k: float(np.mean(v)) for k, v in complete.items()}
-    return ComparisonStudy("", "final_accuracy", scores).paired("a", "b")
+    units: dict[str, list[float]] = {}
+    for block in scores["a"].keys() & scores["b"].keys():
+        units.setdefault(block[0], []).append(scores["a"][block] - scores["b"][block])
+    return Stat.of(float(np.mean(units[unit])) for unit in sorted(units))
 
 
 def over_streams(rows: Sequence[Row], learner: str) -> Stat:
@@ -70,11 +77,6 @@ def stat(rows: Iterable[Row], stream: str, value: str = "final_accuracy") -> Sta
     return Stat.of(getattr(r, value) for r in rows if r.stream == stream)
 
 
-def letters(entry: RankedLearner) -> str:
-    """The tie groups of a learner as letters."""
-    return "".join(chr(ord("a") + g) for g in entry.groups)
-
-
 def percent(mean: float, half: float = math.nan, *, sign: bool = False) -> str:
     """A fraction in percent, with its half-width."""
     if math.isnan(mean):
@@ -83,7 +85,7 @@ def percent(mean: float, half: float = math.nan, *, sign: bool = False) -> str:
     return text if math.isnan(half) else f"{text} ±{100 * half:.1f}"
 
 
-def verdict(d: PairedDifference) -> str:
+def verdict(d: Stat) -> str:
     """Which side of 0 a difference is on: "above", "below", or "level" if 0 is inside."""
     if math.isnan(d.half) or abs(d.mean) <= d.half:
         return "level"

@@ -21,7 +21,7 @@ from .rows import Row
 
 
 def ranks(ranked: Ranking, path: Path) -> None:
-    """Average ranks, with bars over those that cannot be told apart."""
+    """Ranks of the means, with bars over the ranks left open."""
     styles = assign_styles((e.learner, e.learner) for e in ranked.learners)
     write(path, partial(diagram, ranked, styles, 6.75))
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from embedbench.reports.comparison_results import Ranking
+from embedbench.reports.comparison_text import allowed_ranks
+from embedbench.reports.terminal_tables import behind_text, points
 from embedbench.scores.mean_intervals import format_signed
 from embedbench.text.markdown import table
 
-from .compared import letters, percent, stat, streams, used, within
+from .compared import percent, stat, streams, used, within
 from .rows import REFERENCES, Row
 
 
@@ -20,16 +22,16 @@ def studied(rows: Iterable[Row]) -> list[Row]:
 
 
 def accuracy(rows: Sequence[Row], order: Sequence[str]) -> str:
-    """Final accuracy with tie letters: a line a learner, a column a stream; references last."""
-    ties: dict[tuple[str, str], str] = {}
+    """Final accuracy and ranks left open: a line a learner, a column a stream; references last."""
+    places: dict[tuple[str, str], str] = {}
     for stream in streams(rows):
         ranked = within([r for r in studied(rows) if r.stream == stream])
-        ties |= {(e.learner, stream): letters(e) for e in ranked.learners}
+        places |= {(e.learner, stream): f"[{allowed_ranks(e)}]" for e in ranked.learners}
 
     def cell(mine: list[Row], stream: str) -> str:
         s = stat(mine, stream)
         return " ".join(
-            filter(None, [percent(s.mean, s.half), ties.get((mine[0].learner, stream))])
+            filter(None, [percent(s.mean, s.half), places.get((mine[0].learner, stream))])
         )
 
     return by_stream(rows, order, cell)
@@ -87,19 +89,18 @@ def costs(rows: Sequence[Row], order: Sequence[str]) -> str:
 
 
 def ranking(ranked: Ranking) -> str:
-    """Means, mean ranks, ties, and differences from the best."""
-    best = ranked.learners[0].learner
-    to_best = {pair.b: pair for pair in ranked.pairs if pair.a == best}
-    lines = []
-    for e in ranked.learners:
-        pair = to_best.get(e.learner)
-        gap = ["", ""]
-        if pair is not None:
-            p = "–" if np.isnan(pair.holm) else "<.001" if pair.holm < 0.001 else f"{pair.holm:.3f}"
-            gap = [percent(-pair.difference, pair.half), p]
-        rank = f"{e.average_rank:.2f}"
-        lines.append([f"`{e.learner}`", percent(e.mean), rank, letters(e), *gap])
-    return table(["learner", "final %", "mean rank", "ties", "to the best", "p"], lines)
+    """Means, their ranks, the ranks left open, and how far each learner is behind the best."""
+    lines = [
+        [
+            f"`{e.learner}`",
+            percent(e.mean),
+            str(e.rank),
+            allowed_ranks(e),
+            behind_text(e, points, " "),
+        ]
+        for e in ranked.learners
+    ]
+    return table(["learner", "final %", "rank", "of", "behind by, points"], lines)
 
 
 def missing(rows: Sequence[Row], whole: Sequence[Row]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.reports.comparison_results import Ranking
-from embedbench.scores.learner_ranking import PairedDifference
+from embedbench.scores.mean_intervals import Stat
 from embedbench.text.markdown import table
 
 from . import parts
@@ -69,16 +69,16 @@ def _answer(
     without, replay = groups
     first = ranked.learners[0]
     s = over_streams(rows, first.learner)
-    tied = [n for n in ranked.groups[0] if n != first.learner]
-    others = f"; {parts.listed(tied)} cannot be told apart from it" if tied else ""
+    level = [e.learner for e in ranked.learners[1:] if e.behind is False]
+    others = f"; {parts.listed(level)} may be level" if level else ""
     n = len(streams(rows))
     d = apart(rows, without, replay)
     each = [verdict(_on(rows, stream, without, replay)) for stream in streams(rows)]
     seconds = [_seconds(rows, group) for group in groups]
     return [
         f"Over the {n} streams `{first.learner}` has the highest mean final accuracy, "
-        f"{percent(s.mean, s.half)} % (interval over streams), with a mean rank of "
-        f"{first.average_rank:.1f} among {len(ranked.learners)}{others}.",
+        f"{percent(s.mean, s.half)} % (interval over streams), among {len(ranked.learners)}"
+        f"{others}.",
         f"The mean of the {len(without)} learners that train nothing less the mean of the "
         f"{len(replay)} with replay is {percent(d.mean, d.half, sign=True)} points (paired over "
         f"streams; {_phrase(d)}); over the seeds of single streams the difference is above 0 on "
@@ -100,7 +100,7 @@ def _fit(rows: Sequence[Row], budget: float) -> str:
     return f"and all are within the {budget:g} MB but for {', '.join(over)}"
 
 
-def _phrase(d: PairedDifference) -> str:
+def _phrase(d: Stat) -> str:
     words = {"above": "the interval is above 0", "below": "the interval is below 0"}
     return words.get(verdict(d), "the interval includes 0")
 
@@ -110,7 +110,7 @@ def _seconds(rows: Sequence[Row], learners: Sequence[str]) -> float:
     return float(np.median([np.mean(v) for v in each]))
 
 
-def _on(rows: Sequence[Row], stream: str, a: Sequence[str], b: Sequence[str]) -> PairedDifference:
+def _on(rows: Sequence[Row], stream: str, a: Sequence[str], b: Sequence[str]) -> Stat:
     return apart([r for r in rows if r.stream == stream], a, b)
 
 

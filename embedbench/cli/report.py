@@ -19,10 +19,11 @@ from .shared_options import Json, Overwrite, check_free, note, show
 from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.reports.comparison_results import OrderSpread, Ranking
+    from embedbench.reports.compare_learners import ComparisonStudy
+    from embedbench.reports.comparison_results import Study
     from embedbench.reports.frozen_vs_full import Bridge
     from embedbench.reports.result_rows import Row
-    from embedbench.reports.seed_effects import SeedSpread
+    from embedbench.scores.comparison_with_best import Over
     from embedbench.scores.verified_records import RescoredRun
 
 
@@ -147,8 +148,17 @@ Title = Annotated[
     str | None, typer.Option(help="Heading of the page; the directory and its parent without it.")
 ]
 Compare = Annotated[
-    bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
+    bool,
+    typer.Option(
+        "--compare",
+        help="Print ranks, and who is behind, instead. --compare pairs: all pairs, corrected.",
+    ),
 ]
+OverOption = Annotated[
+    str | None,
+    typer.Option("--over", metavar="seeds", help="Verdicts hold for this test sample alone."),
+]
+PAIRS = Path("pairs")  # the word after --compare
 By = Annotated[
     str | None,
     typer.Option(
@@ -180,6 +190,7 @@ def report(
     html: Html = None,
     title: Title = None,
     compare: Compare = False,
+    over: OverOption = None,
     by: By = None,
     bridge: Bridged = False,
     metric: Metrics = None,
@@ -195,19 +206,25 @@ def report(
     from embedbench.reports.result_tables import collect
 
     if site is not None or data:
-        others = (html, title, figure, out, compare, by, bridge, metric)
+        others = (html, title, figure, out, compare, over, by, bridge, metric)
         _site(runs, site, data or [], others, overwrite, as_json)
         return
     if title is not None and html is None:
         raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
+    pairwise = compare and len(runs) > 1 and PAIRS in runs
+    runs = [root for root in runs if not (pairwise and root == PAIRS)]
     _check_options(runs, (html, drawing), compare, by, bridge, overwrite)
-    rows = [row for root in runs for row in collect(root, metrics=metric or ())]
+    if over not in (None, "seeds"):
+        raise UserError(f"--over takes seeds, got {over}; without it verdicts are over both")
+    basis: Over = "seeds" if over else "seeds and samples"
+    rows = [row for root in runs for row in collect(root, metrics=metric or (), over=basis)]
     pairs = None
     if bridge:
         pairs, output = _bridge(rows, as_json)
     elif compare or by:
-        output = _studies(rows, _one(metric), None if compare else by, as_json=as_json)
+        kind = ("pairs" if pairwise else None) if compare else by
+        output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
@@ -299,21 +316,24 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]
 
 
 def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> Callable[[], None]:
-    """Find how the learners differ, or the spread of each over orders or seeds.
+    """Find who is behind whom, all pairs, or the spread of each learner over orders or seeds.
 
     The result prints it.
     """
     from embedbench.reports.compare_learners import studies
-    from embedbench.reports.comparison_results import Comparison, by_order, compare
+    from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
     from embedbench.reports.comparison_text import study_parts, study_rows
     from embedbench.reports.seed_effects import by_seeds
     from embedbench.text.terminal import line
 
-    every: Sequence[Ranking | OrderSpread | SeedSpread]
+    every: Sequence[Study]
     if by == "seeds":
         every = by_seeds(rows, metric)
     else:
-        every = [by_order(s) if by else compare(s) for s in studies(rows, metric)]
+        of: Callable[[ComparisonStudy], Study] = compare
+        if by:
+            of = by_order if by == "order" else compare_all
+        every = [of(study) for study in studies(rows, metric)]
     return partial(
         show_tables,
         Comparison.of(every).to_json(),

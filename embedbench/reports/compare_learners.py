@@ -6,39 +6,49 @@ interval is over orders (each order counts with its mean over seeds), because ru
 not independent evidence about other orders. If there is one order, intervals are over seeds, and
 the result holds for that order only.
 
-**Source**: the diagram of average ranks is Demšar's (2006). **Departs**: ties come from paired
-t-tests with Holm's correction instead of Nemenyi's test. The outcome of Nemenyi's test for two
-learners depends on which others were run (Benavoli et al. 2016), and with a few runs it can
-separate nothing. A pair with fewer than `LEAST` units in common is not tested.
-
-Every statement on ties rests on `ComparisonStudy.separated`: the verdict, the letters and ranks of
-`report --compare`, the bars of `--figure ranks`. Such ties are not transitive: `a` may be tied with
-`b` and `b` with `c` while `a` is better than `c`.
+Who is behind whom says `scores.comparison_with_best` alone, here and in the tables, the figure of
+ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
+stored answers, for final and average incremental accuracy; other metrics have the seeds' share.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from embedbench.arrays import Bools, Floats
+from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores.learner_ranking import LEVEL, PairedDifference, average_ranks, holm
-from embedbench.scores.run_record import ClassOrder, RunRecord
+from embedbench.scores import accuracy, record_files
+from embedbench.scores.comparison_with_best import (
+    SAMPLE,
+    SEEDS,
+    Over,
+    PairVerdict,
+    RowVerdict,
+    compare_pairs,
+    compare_with_best,
+)
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
+from embedbench.scores.sample_share import LeftOut, share_of_rows
+from embedbench.scores.verified_records import scoring_version
+from embedbench.storage import cache
 
 from .comparability import LATER, stream_title
 from .remarks import searches
 from .result_rows import Row
 from .row_labels import labels
 
-LEAST = 3  # seeds or class orders in common, below which a difference is not tested
+USUAL = 5  # seeds; with fewer a table says which difference could have been seen
+AVERAGE = "average_incremental_accuracy"
+SHARE = "share"  # of what is kept in the cache
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
 
@@ -57,6 +67,12 @@ class ComparisonStudy:
         Whether less is better, of a metric of other people.
     notes : tuple of str
         Remarks on the learners.
+    answers : dict
+        Learner's label → block → makes the score without each group of the test sample.
+    key : str
+        What the answers are: the cache keeps the test sample's share under it; empty: not kept.
+    over : str
+        `seeds` leaves the test sample's share out.
     """
 
     title: str
@@ -64,6 +80,11 @@ class ComparisonStudy:
     scores: dict[str, dict[Block, float]]
     lower: bool = False
     notes: tuple[str, ...] = ()
+    answers: Mapping[str, Mapping[Block, Callable[[], LeftOut | None]]] = field(
+        default_factory=dict
+    )
+    key: str = ""
+    over: Over = "seeds and samples"
 
     @property
     def learners(self) -> list[str]:
@@ -75,8 +96,17 @@ class ComparisonStudy:
         return list(dict.fromkeys(o for values in self.scores.values() for o, _ in values))
 
     @property
+    def is_lower(self) -> bool:
+        return self.lower or self.metric in LOWER
+
+    @property
     def sign(self) -> int:
-        return -1 if self.lower or self.metric in LOWER else 1
+        return -1 if self.is_lower else 1
+
+    @property
+    def units(self) -> str:
+        """What an interval is computed over."""
+        return "orders" if len(self.orders) > 1 else "seeds"
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -89,60 +119,98 @@ class ComparisonStudy:
         """Mean over orders of the mean over seeds."""
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
 
-    def paired(self, a: str, b: str) -> PairedDifference:
-        """Score of `a` minus score of `b`, over the blocks that both have."""
-        apart: dict[str, list[float]] = {}
-        for block, value in self.scores[a].items():
-            if block in self.scores[b]:
-                apart.setdefault(block[0], []).append(value - self.scores[b][block])
-        if len(apart) == 1:
-            return PairedDifference.of(next(iter(apart.values())))
-        return PairedDifference.of([float(np.mean(d)) for d in apart.values()])
-
-    @cached_property
-    def pairs(self) -> dict[tuple[str, str], tuple[PairedDifference, float]]:
-        """For each pair of learners, the better one first: the difference and Holm's p-value.
-
-        The p-value is NaN for a pair with fewer than `LEAST` units.
-        """
-        apart = {pair: self.paired(*pair) for pair in itertools.combinations(self.learners, 2)}
-        adjusted = holm([d.p if d.n >= LEAST else math.nan for d in apart.values()])
-        return {pair: (d, p) for (pair, d), p in zip(apart.items(), adjusted, strict=True)}
-
-    @cached_property
-    def separated(self) -> Bools:
-        """(k, k) whether two learners differ significantly."""
-        k = len(self.learners)
-        apart = np.zeros((k, k), dtype=np.bool_)
-        places = itertools.combinations(range(k), 2)
-        for (i, j), (_, p) in zip(places, self.pairs.values(), strict=True):
-            apart[i, j] = apart[j, i] = p < LEVEL
-        return apart
-
-    @property
-    def ranks(self) -> list[int | None]:
-        """1, plus 1 for every learner that is significantly better; None where nothing is tested.
-
-        Nothing is tested where no other learner has `LEAST` units in common with one.
-        """
-        means = [self.sign * self.mean(label) for label in self.learners]
-        tested = {label for pair, (d, _) in self.pairs.items() if d.n >= LEAST for label in pair}
+    def _columns(self) -> list[list[list[Block]]]:
+        """Learner, unit, and the blocks of the learner that are in it."""
+        which = 0 if self.units == "orders" else 1
+        units = dict.fromkeys(b[which] for each in self.scores.values() for b in each)
         return [
-            1 + sum(apart and other > mean for apart, other in zip(row, means, strict=True))
-            if label in tested
-            else None
-            for label, row, mean in zip(self.learners, self.separated, means, strict=True)
+            [[b for b in each if b[which] == u] for u in units] for each in self.scores.values()
         ]
 
-    @property
-    def average_ranks(self) -> Floats:
-        """(k,) mean rank over the blocks that all learners have; NaN if there are none."""
-        scores = list(self.scores.values())
-        shared = [block for block in scores[0] if all(block in values for values in scores)]
-        if not shared:
-            return np.full(len(scores), np.nan)
-        table = [[self.sign * values[block] for values in scores] for block in shared]
-        return average_ranks(np.array(table))
+    @cached_property
+    def _compared(self) -> tuple[Floats, Floats | None, int]:
+        """(k, units) means over blocks, the variances by the test sample, and its groups."""
+        columns, each = self._columns(), list(self.scores.values())
+        values = [
+            [np.mean([each[i][b] for b in blocks]) if blocks else math.nan for blocks in row]
+            for i, row in enumerate(columns)
+        ]
+        variances, groups = None, 0
+        if self.answers and self.over != "seeds" and len(each) > 1:
+            order = f"{self.key} {list(self.scores)}"
+            if self.key and (kept := cache.load(SHARE, order)):
+                variances, groups = np.array(kept[0]), kept[1]
+            else:
+                variances, groups = self._share(columns)
+                if self.key and variances is not None:
+                    cache.save(SHARE, order, [variances.tolist(), groups])
+        return np.array(values), variances, groups
+
+    def _share(self, columns: list[list[list[Block]]]) -> tuple[Floats | None, int]:
+        rows = []
+        for make, row in zip((self.answers.get(i, {}) for i in self.scores), columns, strict=True):
+            made = [[make[b]() if b in make else None for b in blocks] for blocks in row]
+            known = [[run for run in blocks if run is not None] for blocks in made]
+            rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
+        return share_of_rows(rows)
+
+    @cached_property
+    def verdicts(self) -> list[RowVerdict]:
+        """The verdict on each learner."""
+        values, variances, groups = self._compared
+        return compare_with_best(values, variances, groups, lower=self.is_lower, over=self.over)
+
+    def pairs(self) -> list[PairVerdict]:
+        """All pairs of learners, corrected."""
+        values, variances, groups = self._compared
+        return compare_pairs(values, variances, groups, lower=self.is_lower, over=self.over)
+
+
+class TableVerdicts(NamedTuple):
+    """The verdict on each row of a table, None where it is not compared; and what n counts."""
+
+    rows: list[RowVerdict | None]
+    units: str
+
+
+def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
+    """The verdicts on the rows of one table; chance, and what has no score, is not compared."""
+    learn = {str(i): [row] for i, row in enumerate(rows) if row.learns and _scores([row], metric)}
+    study = _with_answers(
+        ComparisonStudy("", metric, {i: _scores(each, metric) for i, each in learn.items()}), learn
+    )
+    verdicts = dict(zip(study.scores, study.verdicts if study.scores else (), strict=True))
+    return TableVerdicts([verdicts.get(str(i)) for i in range(len(rows))], study.units)
+
+
+def describe_verdicts(
+    verdicts: Sequence[RowVerdict | None], units: str, score: Callable[[float], str]
+) -> list[str]:
+    """What the verdicts of a table rest on, in sentences; `score` writes a difference and unit."""
+    compared = [v for v in verdicts if v is not None]
+    tested = [v for v in compared if v.behind is not None]
+    if not tested:
+        nothing = f"no verdict (–): that takes two {units} in common, or stored answers"
+        return [nothing] if len(compared) > 1 else []
+    n = sorted({v.n for v in tested})
+    groups = max(v.groups for v in tested)
+    entered = dict.fromkeys(part for v in tested for part in v.parts)
+    words = {
+        SEEDS: f"{n[0]} {units}" if n[0] == n[-1] else f"{n[0]}–{n[-1]} {units}",
+        SAMPLE: f"the test sample ({groups:,} groups or samples)",
+    }
+    over = " and ".join(words[part] for part in (SEEDS, SAMPLE) if part in entered)
+    lines = [
+        "behind by: mean paired difference to the best (≥ the least, where it is behind at 5 %), "
+        f"over {over}{' alone' * (len(entered) == 1)}; a bound per row, with normal residuals"
+    ]
+    if n[0] < USUAL:
+        seen = score(float(np.median([v.detectable for v in tested])))
+        lines.append(
+            f"fewer than {USUAL} {units}: a difference of {seen} could have been seen (median of "
+            "the rows)"
+        )
+    return lines
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
@@ -160,10 +228,8 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
     together: dict[str, list[Row]] = {}
     for row in rows:
         together.setdefault(_key(row.records[0]), []).append(row)
-    outside = rows[0].group.outside.get(metric)
-    lower = outside is not None and outside.lower_is_better
     used = (those for those in together.values() if any(row.used for row in those))
-    return [_study(those, metric, lower) for those in used]
+    return [_study(those, metric) for those in used]
 
 
 def _key(run: RunRecord) -> str:
@@ -184,29 +250,71 @@ def order_name(run: RunRecord) -> str:
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _study(rows: Sequence[Row], metric: str, lower: bool) -> ComparisonStudy:
+def _scores(rows: Sequence[Row], metric: str) -> dict[Block, float]:
+    """Block → score of the runs that have one."""
+    values = ((r, r.metrics.get(metric, math.nan)) for row in rows for r in row.used)
+    return {_block(r): value for r, value in values if not math.isnan(value)}
+
+
+def _block(run: RunRecord) -> Block:
+    return order_name(run), str(run.seeds)
+
+
+def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     by_learner: dict[str, list[Row]] = {}
     for row in rows:
         key = json.dumps([row.learner, row.params], sort_keys=True)
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
-    scores: dict[str, dict[Block, float]] = {}
-    tuned = []
     named = labels([[r for row in those for r in row.records] for those in each])
-    for label, those in zip(named, each, strict=True):
-        records = [r for row in those for r in row.used]
-        for r in records:
-            value = r.metrics.get(metric, math.nan)
-            if not math.isnan(value):
-                scores.setdefault(label, {})[order_name(r), str(r.seeds)] = value
-        tuned += [f"{label} ({how})" for how in [searches(records)] if how]
+    learners = dict(zip(named, each, strict=True))
+    scores = {label: values for label in learners if (values := _scores(learners[label], metric))}
     first = rows[0].group.first
     if not scores:
         raise UserError(
             f"{metric} is undefined in every run of {first.protocol}; name another --metric"
         )
+    used = {label: [r for row in those for r in row.used] for label, those in learners.items()}
+    tuned = [f"{label} ({how})" for label, runs in used.items() if (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    study = ComparisonStudy(stream_title(first), metric, scores, lower, tuple(notes))
+    study = ComparisonStudy(stream_title(first), metric, scores, notes=tuple(notes))
+    study = _with_answers(study, learners)
     best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return replace(study, scores={label: scores[label] for label in best_first})
+
+
+def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]]) -> ComparisonStudy:
+    """A study that knows what its metric is, and where the answers of its runs are."""
+    rows = [row for each in learners.values() for row in each]
+    if not rows:
+        return study
+    group = rows[0].group
+    outside = group.outside.get(study.metric)
+    study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
+    if study.metric not in (FINAL, AVERAGE) or group.first.score not in accuracy.SCORES:
+        return study
+    answers = {
+        label: {
+            _block(r): partial(_left_out, place, r, average=study.metric == AVERAGE)
+            for row in each
+            for r in row.used
+            if (place := row.place_of(r)) is not None
+        }
+        for label, each in learners.items()
+    }
+    runs = [[r.predictions_sha256, *_block(r)] for row in rows for r in row.used]
+    key = json.dumps([scoring_version(), study.metric, group.first.score, [*learners], runs])
+    is_pinned = all(sha for sha, *_ in runs)
+    return replace(study, answers=answers, key=key if is_pinned else "")
+
+
+def _left_out(place: Path, run: RunRecord, *, average: bool) -> LeftOut | None:
+    """A score without each sample; None if there are no answers of one class a sample."""
+    try:
+        answers = record_files.read_predictions(place, run)
+    except UserError:  # a record is enough for a table
+        return None
+    if not isinstance(answers, Predictions):
+        return None
+    return LeftOut.of(answers, run.score, average=average)

@@ -1,83 +1,45 @@
-"""Results of `report --compare` and `report --by`: rankings of learners, spreads over orders."""
+"""Results of `report --compare` and `report --by order`: rankings, pairs, spreads over orders."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
-from embedbench.scores.learner_ranking import average_ranks, kendall_tau, tie_groups
+from embedbench.scores.comparison_with_best import PairVerdict, RowVerdict
+from embedbench.scores.learner_ranking import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy
 from .seed_effects import SeedSpread
 
-SCHEMA = "embedbench-comparison/1.0"
+SCHEMA = "embedbench-comparison/2.0"
 
 
 @dataclass(frozen=True)
-class RankedLearner(JsonRecord):
-    """One learner of a ranking.
+class RankedLearner(RowVerdict):
+    """One learner of a ranking and the verdict on it.
 
     Parameters
     ----------
     learner : str
         Its label.
-    n : int
+    runs : int
         Number of runs.
-    mean : float
-        Mean over orders of the mean over seeds.
-    rank : int or None
-        1, plus 1 for every learner that is significantly better; None where no other learner has
-        `compare_learners.LEAST` units in common with it.
-    average_rank : float
-        Mean rank over the blocks; a block is one order with one set of seeds.
-    groups : tuple of int
-        Indices of its tie groups.
     """
 
     learner: str
-    n: int
-    mean: float
-    rank: int | None
-    average_rank: float
-    groups: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Pair(JsonRecord):
-    """Two learners: the mean of `a` minus `b` over `n` units, and its significance.
-
-    Parameters
-    ----------
-    a, b : str
-        Their labels.
-    difference, half : float
-        The mean difference, and the half-width of its 95 % t-interval.
-    n : int
-        Number of units that both have.
-    p, holm : float
-        p-value of the paired t-test, and the same corrected for the number of pairs; `holm` is NaN
-        under `compare_learners.LEAST` units, where nothing is tested.
-    """
-
-    a: str
-    b: str
-    difference: float
-    half: float = field(metadata={"key": "half_95"})
-    n: int
-    p: float
-    holm: float
+    runs: int
 
 
 @dataclass(frozen=True)
 class Ranking(JsonRecord):
-    """Ranks, tie groups and differences of the learners of a study, best mean first.
+    """The learners of a study, best mean first, with their verdicts.
 
     Parameters
     ----------
@@ -88,11 +50,7 @@ class Ranking(JsonRecord):
     units : str
         What an interval is computed over: `orders`, or `seeds` if there is one order.
     learners : tuple of RankedLearner
-        The learners, best mean first.
-    groups : tuple of tuple of str
-        Groups of ties: two learners share one if and only if they cannot be told apart at 5 %.
-    pairs : tuple of Pair
-        All pairs of learners, the better one first.
+        The learners, best mean first; `against` is a place in this list.
     notes : tuple of str
         Remarks on the learners: settings that were tuned, several settings of one learner.
     """
@@ -102,8 +60,37 @@ class Ranking(JsonRecord):
     orders: tuple[str, ...]
     units: str
     learners: tuple[RankedLearner, ...]
-    groups: tuple[tuple[str, ...], ...]
-    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComparedPair(PairVerdict):
+    """Two learners of a study, the better one first, and their labels."""
+
+    better: str
+    worse: str
+
+
+@dataclass(frozen=True)
+class AllPairs(JsonRecord):
+    """All pairs of learners of a study, with Holm's correction: a bound for the whole table.
+
+    Parameters
+    ----------
+    title, metric, orders, units, notes
+        As in `Ranking`.
+    learners : tuple of str
+        Their labels, best mean first.
+    pairs : tuple of ComparedPair
+        The pairs; `a` and `b` are places in `learners`.
+    """
+
+    title: str
+    metric: str
+    orders: tuple[str, ...]
+    units: str
+    learners: tuple[str, ...]
+    pairs: tuple[ComparedPair, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -162,57 +149,68 @@ class OrderSpread(JsonRecord):
     tau_least: str | None
 
 
+Study = Ranking | AllPairs | OrderSpread | SeedSpread
+
+
 @dataclass(frozen=True)
 class Comparison(JsonRecord):
-    """The studies of a directory of runs: rankings, or spreads over orders or over seeds."""
+    """The studies of a directory of runs: rankings, pairs, or spreads over orders or over seeds."""
 
     schema: str
-    studies: tuple[Ranking | OrderSpread | SeedSpread, ...]
+    studies: tuple[Study, ...]
 
     @classmethod
-    def of(cls, studies: Sequence[Ranking | OrderSpread | SeedSpread]) -> Self:
+    def of(cls, studies: Sequence[Study]) -> Self:
         """A comparison with the schema of this version."""
         return cls(SCHEMA, tuple(studies))
 
 
 def compare(study: ComparisonStudy) -> Ranking:
-    """Ranks, tie groups and differences of a study.
+    """The verdicts on the learners of a study.
 
     Raises
     ------
     UserError
         There is only one learner.
     """
+    _check_several(study)
+    return Ranking(
+        title=study.title,
+        metric=study.metric,
+        orders=tuple(study.orders),
+        units=study.units,
+        learners=tuple(
+            RankedLearner(**vars(verdict), learner=label, runs=len(each))
+            for verdict, (label, each) in zip(study.verdicts, study.scores.items(), strict=True)
+        ),
+        notes=study.notes,
+    )
+
+
+def compare_all(study: ComparisonStudy) -> AllPairs:
+    """All pairs of learners of a study; raises as `compare` does."""
+    _check_several(study)
+    names = study.learners
+    return AllPairs(
+        title=study.title,
+        metric=study.metric,
+        orders=tuple(study.orders),
+        units=study.units,
+        learners=tuple(names),
+        pairs=tuple(
+            ComparedPair(**vars(pair), better=names[pair.a], worse=names[pair.b])
+            for pair in study.pairs()
+        ),
+        notes=study.notes,
+    )
+
+
+def _check_several(study: ComparisonStudy) -> None:
     if len(study.learners) < 2:
         raise UserError(
             f"a comparison needs two learners on the same stream; {study.title} has "
             f"{', '.join(study.learners)} only"
         )
-    groups = tie_groups(study.separated)
-    ranked = zip(study.learners, study.ranks, study.average_ranks.tolist(), strict=True)
-    learners = [
-        RankedLearner(
-            learner=label,
-            n=len(study.scores[label]),
-            mean=study.mean(label),
-            rank=rank,
-            average_rank=average,
-            groups=tuple(g for g, group in enumerate(groups) if i in group),
-        )
-        for i, (label, rank, average) in enumerate(ranked)
-    ]
-    return Ranking(
-        title=study.title,
-        metric=study.metric,
-        orders=tuple(study.orders),
-        units="orders" if len(study.orders) > 1 else "seeds",
-        learners=tuple(learners),
-        groups=tuple(tuple(study.learners[i] for i in group) for group in groups),
-        pairs=tuple(
-            Pair(a, b, d.mean, d.half, d.n, d.p, p) for (a, b), (d, p) in study.pairs.items()
-        ),
-        notes=study.notes,
-    )
 
 
 def by_order(study: ComparisonStudy) -> OrderSpread:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from string import ascii_letters
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.scores.comparison_with_best import RowVerdict
 from embedbench.scores.mean_intervals import format_signed
 from embedbench.text.table_export import records
 from embedbench.text.terminal import line, new_table
 
-from .compare_learners import LEAST
-from .comparison_results import OrderSpread, Pair, Ranking
+from .compare_learners import describe_verdicts
+from .comparison_results import AllPairs, OrderSpread, Ranking, Study
 from .seed_effects import KINDS, SeedSpread, Spread
-from .terminal_tables import heading, is_percent
-
-MOST_PAIRS = 15  # that a second table lists
+from .terminal_tables import behind_text, heading, is_percent
 
 
 def score_text(value: float, metric: str) -> str:
@@ -40,101 +38,76 @@ def section(
     return [line(title, "bold"), line(" · ".join(facts)), table, *map(line, remarks)]
 
 
-def study_parts(study: Ranking | OrderSpread | SeedSpread) -> list[Text | Table]:
+def study_parts(study: Study) -> list[Text | Table]:
     """The title, facts, table and remarks of a study."""
     if isinstance(study, Ranking):
         return comparison_parts(study)
+    if isinstance(study, AllPairs):
+        return pair_parts(study)
     return by_order_parts(study) if isinstance(study, OrderSpread) else by_seeds_parts(study)
 
 
-def study_rows(study: Ranking | OrderSpread | SeedSpread) -> list[dict[str, Any]]:
-    """The numbers of a study, one row per learner, with the names of its JSON.
-
-    A ranking also has the learner's difference from each other one: `minus.NAME` with its 95 %
-    half-width and p-values.
-    """
-    rows = records(study.to_json(), "learners")
-    if isinstance(study, Ranking):
-        signs = {(p.a, p.b): (1, p) for p in study.pairs}
-        signs |= {(p.b, p.a): (-1, p) for p in study.pairs}
-        best = study.learners[0].learner
-        for row in rows:
-            to_best = signs.get((best, row["learner"]), (0, None))[1]
-            row["to_best"] = to_best and -to_best.difference
-            row["to_best.half_95"] = to_best and to_best.half
-            row |= {"p": to_best and to_best.p, "holm": to_best and to_best.holm}
-            for other in study.learners:
-                sign, pair = signs.get((row["learner"], other.learner), (0, None))
-                name = f"minus.{other.learner}"
-                row[name] = pair and sign * pair.difference
-                row |= {f"{name}.half_95": pair and pair.half, f"{name}.p": pair and pair.p}
-                row[f"{name}.holm"] = pair and pair.holm
-    return rows
+def study_rows(study: Study) -> list[dict[str, Any]]:
+    """The numbers of a study, one row per learner or pair, with the names of its JSON."""
+    return records(study.to_json(), "pairs" if isinstance(study, AllPairs) else "learners")
 
 
 def comparison_parts(result: Ranking) -> list[Text | Table]:
-    """A ranking: one row per learner, with its difference from the best; then the other pairs."""
+    """A ranking: one row per learner, with the ranks that its verdict allows."""
     metric = result.metric
-    heads = ["learner", "n", heading(metric), "rank", "ties", "to the best", "p", "mean rank"]
-    table = new_table(heads)
-    best = result.learners[0].learner
-    to_best = {pair.b: pair for pair in result.pairs if pair.a == best}
+    table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
+
+    def apart(value: float) -> str:
+        return score_text(value, metric)
+
     for entry in result.learners:
-        pair = to_best.get(entry.learner)
-        cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
-        cells += [str(entry.rank or "–"), "".join(map(letter, entry.groups))]
-        cells += ["", ""] if pair is None else [_difference(pair, metric, -1), _p(pair.holm)]
-        table.add_row(*map(line, (*cells, f"{entry.average_rank:.2f}")))
-    units = {pair.n for pair in result.pairs}
-    n = f"{min(units)}–{max(units)}" if len(units) > 1 else str(next(iter(units)))
-    count = len(result.orders)
-    orders = "1 class order" if count == 1 else f"{count} class orders"
-    facts = [_unit(metric), orders, f"{n} {result.units} a pair"]
-    others = [pair for pair in result.pairs if pair.a != best]
-    return [
-        *section(result.title, facts, table),
-        *_other_pairs(others, metric),
-        *map(line, _remarks(result, hidden=len(others) > MOST_PAIRS)),
-    ]
-
-
-def letter(group: int) -> str:
-    """The letter of a group of ties: a to z, A to Z, then a2, …"""
-    again, place = divmod(group, len(ascii_letters))
-    return ascii_letters[place] + (str(again + 1) if again else "")
-
-
-def _other_pairs(pairs: Sequence[Pair], metric: str) -> list[Text | Table]:
-    """A table of the pairs without the best learner, if they are few."""
-    if not 0 < len(pairs) <= MOST_PAIRS:
-        return []
-    table = new_table(["learner", "against", "difference", "p"], names=2)
-    for pair in pairs:
-        table.add_row(*map(line, (pair.a, pair.b, _difference(pair, metric, 1), _p(pair.holm))))
-    return [line(""), line("the other pairs", "bold"), table]
-
-
-def _remarks(result: Ranking, *, hidden: bool) -> list[str]:
-    """What the columns of a ranking mean, and what its tables lack."""
+        cells = [entry.learner, str(entry.runs), score_text(entry.mean, metric)]
+        cells += [str(entry.rank or "–"), allowed_ranks(entry), behind_text(entry, apart, " ")]
+        table.add_row(*map(line, cells))
     remarks = [
         "",
-        "to the best, difference: mean paired difference ± half-width of its 95 % interval, not "
-        "corrected · p: paired t-test, Holm's correction over all pairs",
-        "ties: two learners share a letter if and only if they cannot be told apart at 5 % · "
-        "rank: 1 and one for each learner that is significantly better",
+        *describe_verdicts(
+            result.learners, result.units, lambda v: apart(v) + " points" * is_percent(metric)
+        ),
+        "rank: that of the mean · of: the ranks that the verdicts leave open",
+        *_notes(result),
     ]
-    if any(pair.n < LEAST for pair in result.pairs):
-        remarks.append(f"p –: fewer than {LEAST} {result.units} in common: not tested")
-    if hidden:
-        remarks.append("the other pairs: --csv or --json")
-    if len(result.orders) == 1:
-        remarks.append("one class order: another one may rank them differently (--by order)")
-    return remarks + [f"note: {note}" for note in result.notes]
+    return section(result.title, _facts(result), table, remarks)
 
 
-def _difference(pair: Pair, metric: str, sign: int) -> str:
-    mean = score_text(sign * pair.difference, metric)
-    return mean if math.isnan(pair.half) else f"{mean} ±{score_text(pair.half, metric)}"
+def allowed_ranks(verdict: RowVerdict) -> str:
+    """The ranks that the verdicts leave open: "2", "1–3", or – where nothing is compared."""
+    if verdict.ranks is None or verdict.behind is None:
+        return "–"
+    first, last = verdict.ranks
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def pair_parts(result: AllPairs) -> list[Text | Table]:
+    """All pairs, corrected: one row per pair, the better learner first."""
+    metric = result.metric
+    table = new_table(["learner", "above", "n", "difference", "p, corrected"], names=2)
+    for pair in result.pairs:
+        mean, half = (score_text(v, metric) for v in (pair.difference, pair.half))
+        text = mean if math.isnan(pair.half) else f"{mean} ±{half}"
+        table.add_row(*map(line, (pair.better, pair.worse, str(pair.n), text, _p(pair.holm))))
+    remarks = [
+        "",
+        "±: half-width of the 95 % interval, not corrected · p: corrected by Holm's method for all "
+        "pairs, a bound for the whole table: it sees less than report --compare",
+        *_notes(result),
+    ]
+    return section(result.title, ["all pairs, corrected", *_facts(result)], table, remarks)
+
+
+def _facts(result: Ranking | AllPairs) -> list[str]:
+    count = len(result.orders)
+    return [_unit(result.metric), "1 class order" if count == 1 else f"{count} class orders"]
+
+
+def _notes(result: Ranking | AllPairs) -> list[str]:
+    one = "one class order: another one may rank them differently (--by order)"
+    return [one] * (len(result.orders) == 1) + [f"note: {note}" for note in result.notes]
 
 
 def _p(value: float) -> str:

@@ -14,7 +14,7 @@ KINDS = {
     "matrix": "R[i, j] of each learner, mean over seeds",
     "omega": "Ω_base, Ω_new and Ω_all with 95 % intervals over seeds",
     "trade-off": "accuracy against memory and against seconds of learning",
-    "ranks": "average ranks, and which learners cannot be told apart",
+    "ranks": "ranks of the means, and the ranks that the verdicts leave open",
 }
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")

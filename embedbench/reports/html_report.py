@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.scores.comparison_with_best import RowVerdict
 from embedbench.scores.mean_intervals import amount, format_signed, megabytes
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
@@ -18,6 +19,7 @@ from embedbench.storage.atomic_write import write_safely
 
 from .answer_tables import TableCell, are_equal, by_answer, cell
 from .chance_and_upper_bound import chance, offline
+from .compare_learners import describe_verdicts, judge
 from .curve_figures import stack_runs
 from .frozen_vs_full import Bridge
 from .heatmap import colour_scale, heat_map
@@ -26,7 +28,7 @@ from .html_page import page
 from .learner_colours import glyph, hue, styles_in
 from .result_rows import FLAGS, Group, Row, groups
 from .svg_minify import share_styles
-from .terminal_tables import choose_columns, who_has
+from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_points, points, who_has
 from .verdict import verdict
 
 
@@ -86,14 +88,19 @@ def _bridge(bridge: Bridge) -> dict[str, object]:
 
 def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
     """The values of one table for the template."""
-    entries = [_entry(r, styles) for r in rows]
+    judged, efforts = judge(rows), effort(rows)
+    entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
+    for i, entry in enumerate(entries):
+        entry["efforts"] = [texts[i] for texts in efforts.values()]
     drawn = [row for row in rows if row.used]
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
         "files": group.title.removeprefix(f"{group.first.protocol} · "),
         "place": group.place,
-        "verdict": verdict(rows),
+        "verdict": verdict(rows, judged),
+        "bounds": describe_verdicts(judged.rows, judged.units, in_points),
+        "efforts": list(efforts),
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
@@ -126,10 +133,11 @@ def _levels(group: Group, drawn: Sequence[Row]) -> list[str]:
     return ["offline"] * (not math.isnan(offline(group))) + ["chance"] * guessed
 
 
-def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
+def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict[str, object]:
     """One row of the main table."""
     style = styles.get(row.label)
     footprint = {k: v for k, v in row.footprint.items() if k != "total"}
+    cells = {n: _metric(row, n, d, f) for n, _, d, f in choose_columns(row.group)}
     return {
         "label": row.label,
         "learner": row.learner,
@@ -138,7 +146,7 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
         "equal": are_equal(row),
-        "cells": {n: _metric(row, n, d, f) for n, _, d, f in choose_columns(row.group)},
+        "cells": cells | {BEHIND[0]: TableCell(behind_text(verdict, points, " "))},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
         "learn": amount(row.seconds["learn"].mean),
@@ -171,7 +179,7 @@ def _with_levels(
 def _level(name: str, words: str, value: float) -> dict[str, object]:
     """A row of the main table with a final score alone."""
     cells = {FINAL: TableCell(format_signed(100 * value, 1))}
-    empty = dict.fromkeys(("glyph", "n", "equal", "memory", "learn"), "")
+    empty = dict.fromkeys(("glyph", "n", "equal", "efforts", "memory", "learn"), "")
     return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
 
 

@@ -23,7 +23,7 @@ from .learner_colours import styles_in
 from .result_rows import Row
 
 LINE_HEIGHT = 0.135  # inches, of a line of text
-TIES = ("dots on one bar: cannot be told apart at 5 %", "(paired t-tests, Holm’s correction)")
+RANGES = "mark: rank of the mean\nbar: ranks left open at 5 % a row"
 OMEGAS = ("omega_base", "omega_new", "omega_all", "omega_streaming")
 
 
@@ -141,13 +141,7 @@ def _places(names: Sequence[str]) -> list[float]:
 
 
 def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
-    """The critical-difference diagram: average ranks, 1 on the left; a bar joins a group of ties.
-
-    Two learners have a dot on one bar if and only if they cannot be told apart.
-
-    **Source**: Demšar (2006), Figure 1. **Departs**: ties are those of `report --compare`, from
-    paired t-tests with Holm's correction, so there is no critical difference to draw; and since
-    such ties need not be neighbours by rank, dots say which learners a bar joins.
+    """The rank of each learner's mean, and a bar over the ranks that the verdicts leave open.
 
     Parameters
     ----------
@@ -161,75 +155,30 @@ def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
     Raises
     ------
     UserError
-        There are several studies, one learner, or no order and seed that every learner ran.
+        There are several studies, or one learner.
     """
     every = studies(rows, metric)
     if len(every) > 1:
         titles = "; ".join(study.title for study in every)
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
-    result = compare(every[0])
-    if any(math.isnan(entry.average_rank) for entry in result.learners):
-        raise UserError(
-            "--figure ranks needs an order and a seed that every learner ran, and there is none; "
-            "run the missing ones, or see report --compare"
-        )
-    return diagram(result, styles_in(rows), width)
+    return diagram(compare(every[0]), styles_in(rows), width)
 
 
 def diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
-    entries = sorted(result.learners, key=lambda entry: entry.average_rank)
-    rank = {entry.learner: entry.average_rank for entry in entries}
-    names = {label: words(label, int(5.5 * width)) for label in rank}
-    left = list(rank)[: (len(rank) + 1) // 2]
-    right = list(rank)[len(left) :][::-1]
-    ties = [group for group in result.groups if len(group) > 1]
-    first = 0.6 * len(ties) + 0.7  # where names begin, in lines, below axis and bars
-    heights = [_places([names[label] for label in side]) for side in (left, right) if side]
-    below = len(TIES) + 0.5 if ties else 0
-    lines = first + max(places[-1] for places in heights) + 1 + below
-    tall = LINE_HEIGHT * lines + 0.38
-    figure = Figure(figsize=(width, tall))
-    margins = [_widest(figure, [names[label] for label in side]) for side in (left, right)]
-    axes = figure.add_axes((margins[0], 0, 1 - sum(margins), LINE_HEIGHT * lines / tall))
-    low, high = 1.0, max(2.0, float(len(rank)))
-    axes.set(xlim=(low, high), ylim=(lines, 0), yticks=[])
-    axes.set_xlabel(f"average rank by {result.metric.replace('_', ' ')}")
-    axes.xaxis.set_ticks_position("top")
-    axes.xaxis.set_label_position("top")
-    axes.xaxis.set_major_locator(MaxNLocator(min(len(rank), 8), integer=True))
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.spines["top"].set_visible(True)
-    for side, edge, places in zip((left, right), (low, high), heights, strict=False):
-        for label, place in zip(side, places, strict=True):
-            y = first + place
-            axes.plot([rank[label]] * 2 + [edge], [0, y, y], color=LINE, linewidth=0.7)
-            axes.plot([rank[label]], [0], **look(styles[label]), zorder=3)
-            align = "right" if edge == low else "left"
-            axes.annotate(
-                names[label], (edge, y), (-3 if edge == low else 3, 0),
-                textcoords="offset points", ha=align, va="center", multialignment=align,
-            )  # fmt: skip
-    reach = 0.012 * (high - low)
-    for line, group in enumerate(ties):
-        within = [rank[label] for label in group]
-        ends = [min(within) - reach, max(within) + reach]
-        y = 0.6 * (line + 1)
-        axes.plot(ends, [y] * 2, color=INK, linewidth=2.2, solid_capstyle="butt")
-        axes.plot(within, [y] * len(group), color=INK, linestyle="none", marker="o", markersize=4.6)
-    if ties:
-        figure.text(
-            0.5, 0.01, "\n".join(TIES), color=SOFT, fontsize=SMALL, ha="center", va="bottom"
-        )
-    for artist in axes.lines:
-        artist.set_clip_on(False)
+    """One line for each learner of a ranking, best first; without a verdict it has no bar."""
+    names = [words(entry.learner, 18 if width < 4 else 34) for entry in result.learners]
+    places = _places(names)
+    figure = Figure(figsize=(width, 0.8 + LINE_HEIGHT * places[-1]), layout="constrained")
+    axes = figure.subplots()
+    for entry, place in zip(result.learners, places, strict=True):
+        if entry.ranks is not None and entry.behind is not None:
+            axes.plot(entry.ranks, [place] * 2, color=LINE, linewidth=2.5, solid_capstyle="round")
+        axes.plot([entry.rank or math.nan], [place], **look(styles[entry.learner]), zorder=3)
+    axes.set_xlim(0.7, len(names) + 0.3)
+    axes.set_ylim(places[-1] + 1, places[0] - 1)
+    axes.set_yticks(places, names)
+    axes.tick_params(axis="y", labelcolor=INK, length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(min(len(names), 8), integer=True))
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(f"rank by {result.metric.replace('_', ' ')}\n{RANGES}")
     return figure
-
-
-def _widest(figure: Figure, names: Sequence[str]) -> float:
-    """The part of a figure's width that the widest of some names takes."""
-    most = 0.0
-    for name in names:
-        text = figure.text(0, 0, f"{name} m")
-        most = max(most, text.get_window_extent().width)
-        text.remove()
-    return most / figure.bbox.width

@@ -7,11 +7,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from statistics import mode
 from typing import Any
 
 import numpy as np
 
+from embedbench.scores import record_files
+from embedbench.scores.comparison_with_best import Over
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.plugin_metrics import Outside
 from embedbench.scores.run_record import RunRecord
@@ -71,6 +74,8 @@ class Group:
         Settings of the protocol that differ between tables of one title.
     remarks : tuple of str
         Remarks on the learners: several settings of one, some of them tuned.
+    over : str
+        What the verdicts on its rows rest on, see `comparison_with_best`.
     """
 
     place: str
@@ -80,6 +85,7 @@ class Group:
     outside: Outside = field(default_factory=dict)
     apart: str = ""
     remarks: tuple[str, ...] = ()
+    over: Over = "seeds and samples"
 
     @property
     def first(self) -> RunRecord:
@@ -194,6 +200,8 @@ class Row:
         Runs that the means include, and runs flagged `nan` or `diverged`.
     varied : tuple of RunRecord
         Runs that repeat one of these with single seeds set differently; no mean includes them.
+    place : Path or None
+        Directory of its runs; None: their answers are not there.
     """
 
     group: Group
@@ -201,6 +209,14 @@ class Row:
     used: tuple[RunRecord, ...]
     left_out: tuple[RunRecord, ...]
     varied: tuple[RunRecord, ...] = ()
+    place: Path | None = None
+
+    def place_of(self, run: RunRecord) -> Path | None:
+        """The directory of one of its runs."""
+        places = (
+            [] if self.place is None else [self.place / f"seed-{run.run}", self.place / run.run]
+        )
+        return next((place for place in places if record_files.is_finished(place)), None)
 
     @property
     def records(self) -> tuple[RunRecord, ...]:
@@ -272,6 +288,21 @@ class Row:
         }
 
     @property
+    def steps(self) -> float:
+        """Optimiser steps of a run, mean over the runs used; NaN for learners that take none."""
+        return (
+            float(np.mean([sum(_logged(r, "steps")) for r in self.used])) if self.used else math.nan
+        )
+
+    @property
+    def passes(self) -> float:
+        """Times that a training sample was seen, mean over samples and runs; NaN if unknown."""
+        each = [
+            np.average(_logged(r, "epochs"), weights=r.n_train) for r in self.used if any(r.n_train)
+        ]
+        return float(np.mean(each)) if each else math.nan
+
+    @property
     def commands(self) -> list[str]:
         """Commands that make the row's runs; those that differ only by the seed are joined."""
         seeds: dict[str, list[int]] = {}
@@ -283,6 +314,12 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _logged(run: RunRecord, name: str) -> list[float]:
+    """A number of the learner's log for each session; 0 for one without training data."""
+    logs = zip(run.sessions, run.n_train, strict=True)
+    return [float(s.log.get(name, math.nan)) if n else 0.0 for s, n in logs]
 
 
 def _reference(record: RunRecord) -> Any:

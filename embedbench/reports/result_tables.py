@@ -20,12 +20,14 @@ from typing import Any
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, printable
+from embedbench.scores.comparison_with_best import Over, RowVerdict
 from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 
 from .comparability import check_average, check_comparable
+from .compare_learners import judge
 from .remarks import beside, candidates, remark_on_memory
 from .result_rows import LEFT_OUT, Group, Row, groups
 from .row_labels import flat, labels, value
@@ -44,6 +46,7 @@ def collect(
     places: Sequence[Path] | None = None,
     notify: Callable[[str], None] = say,
     metrics: Sequence[str] = (),
+    over: Over = "seeds and samples",
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
@@ -57,6 +60,8 @@ def collect(
         `notify(sentence)` gets one for each run that is left out.
     metrics : sequence of str
         Metrics that get columns beside the usual ones; those of other people too.
+    over : str
+        `seeds`: verdicts hold for this test sample alone.
 
     Raises
     ------
@@ -89,7 +94,7 @@ def collect(
     rows, refused = [], []
     for place, learners in tables.items():
         try:
-            rows += _table(place, root.resolve(), learners, metrics, outside)
+            rows += _table(place, root.resolve(), learners, metrics, outside, over)
         except UserError as e:
             refused.append(e)
     if refused and not rows:
@@ -133,6 +138,7 @@ def _table(
     made: Mapping[Path, list[RunRecord]],
     metrics: Sequence[str],
     outside: Outside,
+    over: Over,
 ) -> list[Row]:
     """The rows of one stream's directory: best final accuracy first, chance last."""
     place, learners = _name(directory, root), list(made.values())
@@ -146,13 +152,13 @@ def _table(
     remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
     remarks += remark_on_memory(list(zip(names, learners, strict=True)))
     further = tuple(dict.fromkeys([*metrics, *outside]))
-    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks))
+    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks), over=over)
     rows = []
-    for (runs, varied), label in zip(split, names, strict=True):
+    for (runs, varied), label, at in zip(split, names, made, strict=True):
         parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
         for r in runs:
             parts[any(f in LEFT_OUT for f in r.flags)].append(r)
-        rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied)))
+        rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied), at))
     return sorted(rows, key=_rank)
 
 
@@ -186,26 +192,27 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
-    each = [(group, [row for row in rows if row.group is group]) for group in groups(rows)]
-    tables = [
-        {
-            "place": group.place,
-            "protocol": group.first.protocol,
-            "protocol_params": group.first.protocol_params,
-            "files": group.file_names,
-            "sessions": group.sessions,
-            "score": group.first.score,
-            "validation": group.first.validation,
-            "digests": _shared_digests(group),
-            "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
-            "verdict": verdict(mine),
-            "notes": group.notes,
-            "rows": [_row_json(r) for r in mine],
-        }
-        for group, mine in each
-    ]
-    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
+    each = [[row for row in rows if row.group is group] for group in groups(rows)]
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": [_table_json(r) for r in each]})
     return result
+
+
+def _table_json(rows: list[Row]) -> dict[str, Any]:
+    group, judged = rows[0].group, judge(rows)
+    return {
+        "place": group.place,
+        "protocol": group.first.protocol,
+        "protocol_params": group.first.protocol_params,
+        "files": group.file_names,
+        "sessions": group.sessions,
+        "score": group.first.score,
+        "validation": group.first.validation,
+        "digests": _shared_digests(group),
+        "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
+        "verdict": verdict(rows, judged),
+        "notes": group.notes,
+        "rows": [_row_json(r, v) for r, v in zip(rows, judged.rows, strict=True)],
+    }
 
 
 def _shared_digests(group: Group) -> dict[str, str]:
@@ -213,7 +220,7 @@ def _shared_digests(group: Group) -> dict[str, str]:
     return {"recipe": digests.recipe, "features": digests.features}
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
     return {
         "learner": row.learner,
         "params": row.params,
@@ -223,6 +230,9 @@ def _row_json(row: Row) -> dict[str, Any]:
         "left_out": [r.run for r in row.left_out],
         "candidates": candidates(row.records[0].tuning),
         "metrics": row.metrics,
+        "verdict": verdict,
+        "steps": row.steps,
+        "passes": row.passes,
         "seconds": row.seconds,
         "footprint": row.footprint,
         "flags": row.flags,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.scores.comparison_with_best import ROUNDING, RowVerdict
 from embedbench.scores.flags import fewest_steps
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
+from embedbench.scores.run_record import FINAL
 from embedbench.text.terminal import (
     NATURAL,
     has_styles,
@@ -24,20 +26,30 @@ from embedbench.text.terminal import (
 )
 
 from .answer_tables import LABELS, are_equal, has_labels, is_exact, stats
+from .compare_learners import TableVerdicts, describe_verdicts, judge
 from .remarks import searches
 from .result_rows import FLAGS, Group, Row, groups
 from .result_tables import to_json
 from .verdict import verdict
 
-# metric, heading, decimals, factor: percent for accuracies, Ω as it is
-COLUMNS = (
-    ("final_accuracy", "final %", 1, 100.0),
+FINAL_COLUMN = ("final_accuracy", "final %", 1, 100.0)
+BEHIND = ("behind", "behind by", 1, 100.0)  # by the final score: the verdict on the row
+OMEGAS = (
     ("omega_base", "Ω_base", 3, 1.0),
     ("omega_new", "Ω_new", 3, 1.0),
     ("omega_all", "Ω_all", 3, 1.0),
-    ("average_accuracy", "AA %", 1, 100.0),
+)
+AVERAGES = ("average_accuracy", "AA %", 1, 100.0)
+# metric, heading, decimals, factor: percent for accuracies, Ω as it is
+COLUMNS = (
+    FINAL_COLUMN,
+    ("average_incremental_accuracy", "AIA %", 1, 100.0),
+    BEHIND,
+    *OMEGAS,
+    AVERAGES,
     ("average_forgetting", "AF %", 1, 100.0),
 )
+KEMKER = ("incremental-class", "multi-modal", "permutation")  # protocols that are scored by Ω
 EQUAL = "=  deterministic: all runs of the row gave the same answers"
 STREAMING = ("omega_streaming", "Ω_streaming", 3, 1.0)
 
@@ -45,14 +57,35 @@ STREAMING = ("omega_streaming", "Ω_streaming", 3, 1.0)
 def choose_columns(group: Group) -> list[tuple[str, str, int, float]]:
     """The columns of a table: those of every table, and the metrics that were asked for.
 
-    Where Ω of streaming learning is measured, it takes the place of Ω_all.
+    Ω comes first where the protocol is Kemker's. Where Ω of streaming learning is measured, it
+    takes the place of Ω_all. AA is left out where it is the final score, and any metric that no
+    run has.
     """
-    usual = [STREAMING if group.so_far and c[0] == "omega_all" else c for c in COLUMNS]
+    columns = [c for c in COLUMNS if c in (FINAL_COLUMN, BEHIND) or _is_known(group, c[0])]
+    if AVERAGES in columns and not _differ(group):
+        columns.remove(AVERAGES)
+    if group.first.protocol in KEMKER:  # the sort is stable
+        columns.sort(key=lambda c: c is not FINAL_COLUMN and c is not BEHIND and c not in OMEGAS)
+    usual = [STREAMING if group.so_far and c[0] == "omega_all" else c for c in columns]
     names = [name for name in group.further if name not in (c[0] for c in usual)]
     return [
         *usual,
         *((n, heading(n), *((1, 100.0) if is_percent(n) else (3, 1.0))) for n in names),
     ]
+
+
+def _is_known(group: Group, metric: str) -> bool:
+    """Whether some run has a metric, or waits for the runs that Ω needs."""
+    waits = metric in (c[0] for c in OMEGAS) and any(
+        r.reference.source == "missing" and r.reference.offline_runs for r in group.records
+    )
+    return waits or any(not math.isnan(r.metrics.get(metric, math.nan)) for r in group.records)
+
+
+def _differ(group: Group) -> bool:
+    """Whether AA, where each session counts the same, is another number than the final score."""
+    pairs = [(r.metrics.get("average_accuracy", math.nan), r.metrics[FINAL]) for r in group.records]
+    return any(abs(a - b) > ROUNDING for a, b in pairs)
 
 
 def heading(metric: str) -> str:
@@ -101,10 +134,13 @@ def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     The half-width of the 95 % interval of NAME is `NAME.half_95`; metrics are fractions, sizes
     bytes, times seconds.
     """
-    return [_csv_row(row) for row in rows]
+    each = [[row for row in rows if row.group is group] for group in groups(rows)]
+    return [
+        _csv_row(row, v) for mine in each for row, v in zip(mine, judge(mine).rows, strict=True)
+    ]
 
 
-def _csv_row(row: Row) -> dict[str, Any]:
+def _csv_row(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
     group = row.group
     cells: dict[str, Any] = {
         "protocol": group.first.protocol,
@@ -113,50 +149,91 @@ def _csv_row(row: Row) -> dict[str, Any]:
         "learner": row.label,
         "n": len(row.used),
     }
-    numbers = {name: row.metrics.get(name) for name, *_ in choose_columns(group)}
+    numbers = {c[0]: row.metrics.get(c[0]) for c in choose_columns(group) if c is not BEHIND}
     if has_labels(group.first) and row.used:
         numbers |= {name: stat for (_, name, _), stat in zip(LABELS, stats(row), strict=True)}
     numbers["seconds.learn"] = row.seconds["learn"]
     for name, stat in numbers.items():
         cells[name] = stat and stat.mean
         cells[f"{name}.half_95"] = stat and stat.half
+    for name in ("behind", "behind_by", "behind_by_least", "detectable"):
+        cells[name] = None if verdict is None else getattr(verdict, name)
+    cells |= {"passes": row.passes, "steps": row.steps}
     cells["bytes.total"] = row.footprint.get("total")
     return cells | {"flags": " ".join(row.flags)}
 
 
 def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:
     """Title, table and remarks of one group."""
-    title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows)}")
-    table = _table(rows, stacked=False)
+    judged = judge(rows)
+    title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows, judged)}")
+    table = _table(rows, judged, stacked=False)
     if Console(width=NATURAL).measure(table).maximum > width:
-        table = _table(rows, stacked=True)
+        table = _table(rows, judged, stacked=True)
     facts = line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [title, facts, sentence, table]
     if has_labels(group.first):
         parts += [Text(""), _label_table([r for r in rows if r.used])]
     equal = [EQUAL] if any(map(are_equal, rows)) else []
-    remarks = [*equal, *legend(rows), *(f"note: {n}" for n in group.notes)]
+    remarks = [*describe_verdicts(judged.rows, judged.units, in_points), *equal, *legend(rows)]
+    remarks += [f"note: {n}" for n in group.notes]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 
 
-def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
+def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
-    gap, columns = 1 if stacked else 2, choose_columns(rows[0].group)
-    table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
+    gap, between = (1, "\n") if stacked else (2, " ")
+    columns, efforts = choose_columns(rows[0].group), effort(rows)
+    table = new_table(
+        ["learner", "n", *(c[1] for c in columns), *efforts, "MB", "learn s"], gap=gap
+    )
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)
-    for row in rows:
+    for i, (row, of_row) in enumerate(zip(rows, judged.rows, strict=True)):
         cells = [count_runs(row)]
         cells += [
-            cell_text(row, name, decimals, factor, "\n" if stacked else " ")
+            behind_text(of_row, points, between)
+            if name == BEHIND[0]
+            else cell_text(row, name, decimals, factor, between)
             for name, _, decimals, factor in columns
         ]
+        cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
         flags = [line(" ".join(mark(f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
         table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
+
+
+def points(value: float) -> str:
+    """A difference of two scores in points."""
+    return format_signed(100 * value, 1)
+
+
+def in_points(value: float) -> str:
+    """The same with its unit."""
+    return f"{points(value)} points"
+
+
+def behind_text(verdict: RowVerdict | None, score: Callable[[float], str], between: str) -> str:
+    """How far a row is behind, and the least where it is called so; (–) without a verdict."""
+    if verdict is None or math.isnan(verdict.behind_by):
+        return "–"
+    text = score(verdict.behind_by)
+    if verdict.behind is None:
+        return f"{text}{between}(–)"
+    return f"{text}{between}(≥ {score(verdict.behind_by_least)})" if verdict.behind else text
+
+
+def effort(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Passes over the training data and optimiser steps, each where the learners differ in it."""
+    learners = [row for row in rows if row.learns]
+    return {
+        name: [amount(getattr(row, name)) for row in rows]
+        for name in ("passes", "steps")
+        if len({amount(getattr(row, name)) for row in learners}) > 1
+    }
 
 
 def _label_table(rows: Sequence[Row]) -> Table:
@@ -227,7 +304,8 @@ def who_has(row: Row, flag: str) -> str:
 def _footer(rows: Sequence[Row]) -> list[str]:
     several = any(len(r.used) > 1 for r in rows)
     interval = "± half-width of the 95 % t-interval over n seeds · " if several else ""
-    return [f"{interval}MB after the last session · formulas: embedbench list metrics"]
+    names = "AIA: average incremental accuracy · MB after the last session"
+    return [f"{interval}{names} · formulas: embedbench list metrics"]
 
 
 def print_report(

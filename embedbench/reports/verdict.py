@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
 
 from .answer_tables import has_labels
 from .chance_and_upper_bound import chance, offline
-from .compare_learners import LEAST, ComparisonStudy, order_name
+from .compare_learners import TableVerdicts, judge
 from .result_rows import Row
 
 NAMED = 3  # learners named in a list, before "and 4 more"
@@ -19,17 +18,18 @@ LONG = 48  # characters of the names in a list, that is fewer names where they h
 FINAL = "final_accuracy"
 
 
-def verdict(rows: Sequence[Row]) -> str:
+def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Learners that cannot be told apart from it are those of `report --compare` on this table: paired
-    t-tests over seeds or class orders, with Holm's correction over all pairs of the table.
+    Who is behind say the verdicts on the rows (`scores.comparison_with_best`).
 
     Parameters
     ----------
     rows : sequence of Row
         The rows of one table, best first.
+    judged : TableVerdicts or None
+        Their verdicts, if they are known.
     """
     every = [row for row in rows if row.learns]
     scored = [row for row in every if row.used and not math.isnan(_final(row))]
@@ -49,7 +49,12 @@ def verdict(rows: Sequence[Row]) -> str:
             f"learners that did, {lead}"
         )
     idle = [row for row in scored if row not in ranked and row is not best]
-    parts = [lead, _cost(ranked[0]), _by_gacc(ranked), *_others(ranked, scored)]
+    parts = [
+        lead,
+        _cost(ranked[0]),
+        _by_gacc(ranked),
+        *_others(ranked, rows, judged or judge(rows)),
+    ]
     parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
     parts += [_lost(every)]
     return "; ".join(filter(None, parts))
@@ -82,50 +87,29 @@ def _level(row: Row) -> str:
     return f"{_percent(_final(row))} {name}" + (f" ({', '.join(levels)})" if levels else "")
 
 
-class _Against(NamedTuple):
-    """A row that does not lead: how many seeds or orders it shares with the leader, and more."""
-
-    row: Row
-    n: int
-    is_apart: bool
-
-
-def _others(ranked: Sequence[Row], scored: Sequence[Row]) -> list[str]:
-    """What to say of the learners that do not lead; `scored` are all that are tested."""
+def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
+    """What to say of the learners that do not lead."""
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
-    study = ComparisonStudy("", FINAL, {str(i): _blocks(row) for i, row in enumerate(scored)})
-    place = {id(row): i for i, row in enumerate(scored)}
-    first = place[id(leader)]
-    against = [
-        _Against(row, study.pairs[str(first), str(i)][0].n, bool(study.separated[first, i]))
-        for row in rest
-        for i in [place[id(row)]]
-    ]
-    few = [a.row for a in against if a.n < LEAST]
-    if len(few) == len(rest):
+    of = {id(row): v for row, v in zip(rows, judged.rows, strict=True) if v is not None}
+    behind = [row for row in rest if of[id(row)].behind]
+    level = [row for row in rest if of[id(row)].behind is False]
+    unknown = [row for row in rest if of[id(row)].behind is None]
+    if len(unknown) == len(rest):
         return [
-            f"the next is {rest[0].label} with {_percent(_final(rest[0]))}, and with fewer than "
-            f"{LEAST} seeds in common no difference can be tested"
+            f"the next is {rest[0].label} with {_percent(_final(rest[0]))}, and without stored "
+            f"answers or two {judged.units} in common nothing can be said of the difference"
         ]
-    ties = [a.row for a in against if a.n >= LEAST and not a.is_apart]
-    behind = [a.row for a in against if a.n >= LEAST and a.is_apart]
-    said = []
-    if ties:
-        said.append(f"{_names(ties)} cannot be told apart from it{_cheapest(ties, leader)}")
+    parts = []
     if behind:
-        gap = format_signed(100 * (_final(leader) - _final(behind[0])), 1)
-        points = f"{gap} points" + (" or more" if len(behind) > 1 else "")
-        said.append(f"{_names(behind)} {_is(behind)} behind by {points}")
-    if few:
-        said.append(f"{_names(few)} {_has(few)} fewer than {LEAST} seeds in common with it")
-    return said
-
-
-def _blocks(row: Row) -> dict[tuple[str, str], float]:
-    """Class order and seeds → final score, of the runs of a row."""
-    return {(order_name(run), str(run.seeds)): run.metrics[FINAL] for run in row.used}
+        least = 100 * min(of[id(row)].behind_by_least for row in behind)
+        parts.append(
+            f"{_names(behind)} {_is(behind)} behind (by at least {format_signed(least, 1)} points)"
+        )
+    parts += [f"{_names(level)} may be level{_cheapest(level, leader)}"] if level else []
+    parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
+    return parts
 
 
 def _names(rows: Sequence[Row]) -> str:
@@ -155,15 +139,15 @@ def _cost(row: Row) -> str:
     return f"it {' and '.join(parts)}" if parts else ""
 
 
-def _cheapest(ties: Sequence[Row], leader: Row) -> str:
-    """The learner of a tie that needs the least memory, if the leader needs more."""
-    sizes = {row.label: row.footprint.get("total", math.inf) for row in ties}
-    least = min(ties, key=lambda row: sizes[row.label])
+def _cheapest(level: Sequence[Row], leader: Row) -> str:
+    """Which of those that may be level needs the least memory, if the leader needs more."""
+    sizes = {row.label: row.footprint.get("total", math.inf) for row in level}
+    least = min(level, key=lambda row: sizes[row.label])
     if sizes[least.label] >= leader.footprint.get("total", -math.inf):
         return ""
     seconds = least.seconds["learn"].mean
     time = "" if math.isnan(seconds) else f" (it learns in {amount(seconds)} s)"
-    who = "holds only" if len(ties) == 1 else f"of these {least.label} holds least,"
+    who = "holds only" if len(level) == 1 else f"of these {least.label} holds least,"
     return f", and {who} {megabytes(sizes[least.label])} MB{time}"
 
 

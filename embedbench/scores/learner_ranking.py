@@ -1,52 +1,13 @@
-"""Comparing several learners: paired differences, ties, ranks, and agreement of rankings."""
+"""Comparing several learners: corrected p-values, ranks, and agreement of rankings."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
-from embedbench.arrays import Bools, Floats
-
-from .mean_intervals import t_quantile
+from embedbench.arrays import Floats
 
 LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """The mean difference of two learners over n units on which both were measured.
-
-    Parameters
-    ----------
-    mean, half : float
-        Mean and half-width of its 95 % t-interval; NaN under two units.
-    p : float
-        Two-sided p-value of the paired t-test; NaN under two units.
-    """
-
-    mean: float
-    half: float
-    p: float
-    n: int
-
-    @classmethod
-    def of(cls, differences: Sequence[float]) -> PairedDifference:
-        """From one difference per unit. If all differences are equal and not 0, p is 0."""
-        from scipy.special import stdtr  # scipy.stats takes ten times as long to import
-
-        d = np.asarray(differences, dtype=np.float64)
-        n = len(d)
-        mean = float(d.mean()) if n else math.nan
-        if n < 2 or math.isnan(mean):
-            return cls(mean, math.nan, math.nan, n)
-        error = float(d.std(ddof=1)) / math.sqrt(n)
-        if error < 1e-12:  # all units have the same difference, up to rounding
-            return cls(mean, 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, n)
-        return cls(mean, t_quantile(n) * error, 2 * float(stdtr(n - 1, -abs(mean) / error)), n)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -81,51 +42,6 @@ def average_ranks(scores: Floats) -> Floats:
 
     ranks: Floats = rankdata(-scores, axis=1).mean(axis=0)
     return ranks
-
-
-def tie_groups(separated: Bools) -> list[tuple[int, ...]]:
-    """Groups such that two learners share one exactly where they are not separated, top first.
-
-    Groups may overlap: if a and c are separated and neither is from b, there are (a, b) and (b, c).
-    A group need not hold neighbours only.
-
-    **Source**: the compact letter display of Piepho (2004), where two treatments share a letter if
-    and only if they do not differ significantly. **Departs**: the groups are found greedily, each
-    grown from the top around a pair that no group has yet, and those that add no pair are dropped;
-    a display with fewer letters may exist.
-
-    Parameters
-    ----------
-    separated : array of bool
-        (k, k) symmetric, False on the diagonal; learners are in the order of a table.
-
-    Returns
-    -------
-    list of tuple of int
-        Positions in each group, in order.
-
-    >>> apart = np.zeros((3, 3), dtype=bool)
-    >>> apart[0, 1] = apart[1, 0] = True
-    >>> tie_groups(apart)
-    [(0, 2), (1, 2)]
-    """
-    k, groups = len(separated), list[tuple[int, ...]]()
-    counts = np.zeros((k, k), dtype=np.int64)  # how many groups have a pair
-    for i, j in [*itertools.combinations(range(k), 2), *((i, i) for i in range(k))]:
-        if separated[i, j] or counts[i, j]:
-            continue
-        grown = [i, j]
-        for m in range(k):
-            if not separated[m, grown].any():
-                grown.append(m)
-        groups.append(tuple(sorted(set(grown))))
-        counts[np.ix_(groups[-1], groups[-1])] += 1
-    for group in list(groups):
-        inside = np.ix_(group, group)
-        if (counts[inside] > 1).all():
-            counts[inside] -= 1
-            groups.remove(group)
-    return sorted(groups)
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:

@@ -70,7 +70,7 @@ class Checker:
     def key(self, data: bytes, kept: RunRecord, place: Path, root: Path) -> str:
         """The values that the outcome of a check depends on."""
         parts = [
-            _scoring(),
+            scoring_version(),
             hashlib.sha256(data).hexdigest(),
             record_files.predictions_sha256(place, kept),
         ]
@@ -115,7 +115,7 @@ def home(kept: RunRecord, place: Path, root: Path) -> Path:
 
 
 @functools.cache
-def _scoring() -> str:
+def scoring_version() -> str:
     """The code that scores: this version, and the text of every file of this room."""
     text = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     return f"{__version__} {hashlib.sha256(text).hexdigest()}"

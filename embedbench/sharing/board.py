@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.sample_share import LeftOut
 from embedbench.version import __version__
 
 from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
@@ -132,11 +134,15 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
     equal = {key.rpartition(" ")[2] for key, seeds in inits.items() if len(seeds) > 1}
     names = labels([[one.record for one in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
-    entries, used = {}, {}
+    entries, used = {}, dict[str, list[_Sent]]()
     for label, each, pack in zip(_unique(names, who), by_entry.values(), who, strict=True):
         entries[label], used[label] = _entry(label, each, pack, equal)
     notes = tuple(Group("", tuple(one.record for one in runs)).notes)
-    rankings = {name: _ranking(name, first, used) for name in METRICS if is_comparable(name, notes)}
+    rankings = {
+        name: ranking
+        for name in METRICS
+        if is_comparable(name, notes) and (ranking := _ranking(name, first, used)) is not None
+    }
     answers = {
         label: {one.run.answers for one in each}
         for label, each in zip(entries, by_entry.values(), strict=True)
@@ -156,7 +162,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         classes=sum(map(len, first.classes)),
         notes=notes,
         entries=tuple(ranked),
-        rankings={name: ranking for name, ranking in rankings.items() if ranking is not None},
+        units={name: ranking.units for name, ranking in rankings.items()},
     )
 
 
@@ -172,10 +178,10 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 
 def _entry(
     label: str, runs: Sequence[_Sent], pack: Submission, equal: set[str]
-) -> tuple[Entry, list[RunRecord]]:
-    """An entry without ranks, and the runs in its means."""
+) -> tuple[Entry, list[_Sent]]:
+    """An entry without verdicts, and the runs in its means."""
     records = [one.record for one in runs]
-    used = [made for made in records if not {*LEFT_OUT} & {*made.flags}]
+    used = [one for one in runs if not {*LEFT_OUT} & {*one.record.flags}]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
     if any(one.run.answers in equal for one in runs):
@@ -195,9 +201,8 @@ def _entry(
         command=first.command,
         flags=tuple(flags),
         same_answers=(),
-        metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
-        ranks={},
-        groups={},
+        metrics={name: Stat.of(_value(one.record, name) for one in used) for name in METRICS},
+        verdicts={},
     )
     return entry, used
 
@@ -213,17 +218,21 @@ def _device(made: RunRecord) -> str:
     return ", ".join(str(made.environment.get(key, "?")) for key in ("device", "machine"))
 
 
-def _ranking(name: str, first: RunRecord, used: dict[str, list[RunRecord]]) -> Ranking | None:
+def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranking | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
-    for label, records in used.items():
-        for made in records:
-            value = _value(made, name)
+    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
+    for label, runs in used.items():
+        for one in runs:
+            made, left_out = one.record, one.run.left_out
+            value, block = _value(made, name), (order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
-                scores.setdefault(label, {})[order_name(made), str(made.seeds)] = value
+                scores.setdefault(label, {})[block] = value
+                if name == FINAL:
+                    answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
-    study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER)
+    study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER, answers=answers)
     order = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return compare(replace(study, scores={label: scores[label] for label in order}))
 
@@ -238,17 +247,14 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
     return not entry.learns, math.isnan(final), -final, entry.label
 
 
-def _ranked(
-    entry: Entry,
-    rankings: dict[str, Ranking | None],
-    answers: dict[str, set[str]],
-) -> Entry:
-    """An entry with its ranks and groups, and the others with the same answers."""
-    ranks, groups = {}, {}
-    for name, ranking in rankings.items():
-        for one in ranking.learners if ranking else ():
-            if one.learner == entry.label and one.rank is not None:
-                ranks[name], groups[name] = one.rank, one.groups
+def _ranked(entry: Entry, rankings: dict[str, Ranking], answers: dict[str, set[str]]) -> Entry:
+    """An entry with its verdicts, and the others with the same answers."""
+    verdicts = {
+        name: one
+        for name, ranking in rankings.items()
+        for one in ranking.learners
+        if one.learner == entry.label and one.behind is not None
+    }
     mine = answers[entry.label]
     same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
-    return replace(entry, ranks=ranks, groups=groups, same_answers=tuple(same))
+    return replace(entry, verdicts=verdicts, same_answers=tuple(same))

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
+from embedbench.reports.compare_learners import describe_verdicts
+from embedbench.reports.comparison_text import allowed_ranks
 from embedbench.reports.html_page import page
+from embedbench.reports.terminal_tables import behind_text, in_points, points
 from embedbench.scores.mean_intervals import amount, format_signed
+from embedbench.scores.run_record import FINAL
 from embedbench.storage.atomic_write import write_safely
 
 from .board import METRICS, is_comparable
 from .board_types import Board, BoardStream, Entry
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
-NOTHING = {"text": "–", "half": "", "sort": "", "rank": None, "groups": ""}
+NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}
 # metric → heading, what it is, decimals, factor
 HEADINGS = {
     "final_accuracy": ("final %", "final accuracy", 1, 100.0),
@@ -117,22 +120,14 @@ def _summary(stream: BoardStream) -> dict[str, Any]:
         "entries": len(learned),
         "best": best,
         "final": _cell(best, "final_accuracy") if best else None,
-        "ties": [e.label for e in learned[1:] if best and _tied(best, e)],
+        "level": [
+            e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
+        ],
     }
-
-
-def _tied(a: Entry, b: Entry) -> bool:
-    """Whether two entries cannot be told apart by their final accuracy."""
-    name = "final_accuracy"
-    return bool({*a.groups.get(name, ())} & {*b.groups.get(name, ())})
 
 
 def _page(stream: BoardStream, board: Board) -> str:
     """The page of one stream."""
-    shared = {
-        name: [g for g, group in enumerate(ranking.groups) if len(group) > 1]
-        for name, ranking in stream.rankings.items()
-    }
     columns = [
         (name, *HEADINGS[name][:2])
         for name in METRICS
@@ -147,31 +142,26 @@ def _page(stream: BoardStream, board: Board) -> str:
             {
                 "entry": entry,
                 "cells": {
-                    name: _cell(entry, name, shared.get(name, ()))
-                    if is_comparable(name, stream.notes)
-                    else NOTHING
+                    name: _cell(entry, name) if is_comparable(name, stream.notes) else NOTHING
                     for name, _, _ in columns
                 },
-                "rank": entry.ranks.get("final_accuracy"),
+                "behind": behind_text(entry.verdicts.get(FINAL), points, " "),
                 "flags": entry.flags,
             }
             for entry in stream.entries
         ],
-        ties={
-            HEADINGS[name][1]: [group for group in ranking.groups if len(group) > 1]
-            for name, ranking in stream.rankings.items()
-        },
+        bounds=describe_verdicts(
+            [entry.verdicts.get(FINAL) for entry in stream.entries],
+            stream.units.get(FINAL, "seeds"),
+            in_points,
+        ),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 
 
-def _cell(entry: Entry, name: str, shared: Sequence[int] = ()) -> dict[str, Any]:
-    """One number: its text, its interval, its rank, and what its column is sorted by.
-
-    `shared` are the groups with several entries, which get the letters a, b, … in this order.
-    """
-    stat = entry.metrics[name]
-    groups = entry.groups.get(name, ())
+def _cell(entry: Entry, name: str) -> dict[str, Any]:
+    """One number: its text, its interval, its rank, and what its column is sorted by."""
+    stat, verdict = entry.metrics[name], entry.verdicts.get(name)
     _, _, decimals, factor = HEADINGS[name]
 
     def text(value: float) -> str:
@@ -185,11 +175,6 @@ def _cell(entry: Entry, name: str, shared: Sequence[int] = ()) -> dict[str, Any]
         "text": text(stat.mean),
         "half": "" if math.isnan(stat.half) else text(stat.half),
         "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
-        "rank": entry.ranks.get(name),
-        "groups": " ".join(_letters(shared.index(g)) for g in groups if g in shared),
+        "rank": "–" if verdict is None else allowed_ranks(verdict),
+        "first": "" if verdict is None else verdict.rank,
     }
-
-
-def _letters(n: int) -> str:
-    """The name of a group: a, …, z, aa, ab, …"""
-    return (_letters(n // 26 - 1) if n >= 26 else "") + chr(ord("a") + n % 26)

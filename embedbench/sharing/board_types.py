@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedbench.config.json_types import JsonRecord
-from embedbench.reports.comparison_results import Ranking
+from embedbench.reports.comparison_results import RankedLearner
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FileInfo
 
 from .verify_pack import Submission
 
-SCHEMA = "embedbench-board/2.0"
+SCHEMA = "embedbench-board/3.0"
 STATEMENT = "recomputed, not re-run"
 
 
@@ -52,11 +52,8 @@ class Entry(JsonRecord):
         Labels of other entries whose runs gave the same answers.
     metrics : dict
         Name → mean, interval and values over the runs; fractions, bytes, seconds.
-    ranks : dict
-        Name → 1, plus 1 for every entry that is significantly better. Without three seeds in
-        common with another entry there is none.
-    groups : dict
-        Name → its groups of entries that cannot be told apart.
+    verdicts : dict
+        Name → rank of its mean, the ranks left open, and how far it is behind.
     """
 
     label: str
@@ -74,8 +71,7 @@ class Entry(JsonRecord):
     flags: tuple[str, ...]
     same_answers: tuple[str, ...]
     metrics: dict[str, Stat]
-    ranks: dict[str, int]
-    groups: dict[str, tuple[int, ...]]
+    verdicts: dict[str, RankedLearner]
 
 
 @dataclass(frozen=True)
@@ -102,8 +98,8 @@ class BoardStream(JsonRecord):
         Notes of the runs, and what speaks against comparing their Ω.
     entries : tuple of Entry
         The learners.
-    rankings : dict
-        Metric → ranks, tie groups and paired differences; only where two entries have it.
+    units : dict
+        Metric → what its intervals are computed over: `orders` or `seeds`.
     """
 
     page: str
@@ -118,7 +114,7 @@ class BoardStream(JsonRecord):
     classes: int
     notes: tuple[str, ...]
     entries: tuple[Entry, ...]
-    rankings: dict[str, Ranking]
+    units: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import digest
 from embedbench.config.declared_settings import add_missing_fields, make
@@ -138,6 +139,13 @@ class Rebuilder:
         if isinstance(predictions, Predictions):
             _check_answers(task.stream, predictions)
         return described
+
+    def groups(self, made: RunRecord) -> NDArray[Any] | None:
+        """(N,) `group` of each sample of the file of a run; None without one, or of two files."""
+        if len(made.files) > 1:
+            return None
+        file = EmbeddingFile.open(self._files[_key(made.files[0].digests)])
+        return file.column("group") if "group" in file.columns else None
 
     def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
         """The spec with the learner and the seeds that a record states."""

@@ -16,8 +16,10 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.record_comparison import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
+from embedbench.scores.sample_share import LeftOut
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import open_regular
@@ -87,12 +89,15 @@ class CheckedRun:
         The recomputed record; what the files say of the stream is in it.
     answers : str
         Digest of its answers.
+    left_out : LeftOut or None
+        The final score without each group of the test sample; None for label sets.
     """
 
     place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
+    left_out: LeftOut | None
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
@@ -134,7 +139,8 @@ class _Checks:
                 _check_totals(made)
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
-                runs[place] = CheckedRun(self._name(place), spec.learner, made, answers)
+                left_out = self._left_out(place, made)
+                runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
                 unranked.append(UnrankedRun(self._name(place), made.learner, final, reason))
@@ -158,6 +164,12 @@ class _Checks:
         predictions = record_files.read_predictions(place, made)
         spec, made = self.rebuilder.on_stream(made, predictions)
         return spec, made, digest(predictions.answer.shape, predictions.answer)
+
+    def _left_out(self, place: Path, made: RunRecord) -> LeftOut | None:
+        predictions = record_files.read_predictions(place, made)
+        if not isinstance(predictions, Predictions):
+            return None
+        return LeftOut.of(predictions, made.score, self.rebuilder.groups(made))
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""

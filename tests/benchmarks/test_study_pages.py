@@ -76,9 +76,9 @@ def test_a_stream_counts_once_and_seeds_are_paired() -> None:
         *(row("x", s, v, "b") for s, v in enumerate((0.30, 0.32, 0.34))),
         *(row("y", s, v, "b") for s, v in enumerate((0.20, 0.22, 0.24))),
     ]
-    (pair,) = compared.overall(made).pairs
-    assert (pair.a, pair.n) == ("x", 2)
-    assert pair.difference == pytest.approx((0.03 + 0.10) / 2)
+    best, other = compared.overall(made).learners
+    assert (best.learner, other.n) == ("x", 2)
+    assert other.behind_by == pytest.approx((0.03 + 0.10) / 2)
     alone = compared.apart([r for r in made if r.file == "a"], ["x"], ["y"])
     assert alone.n == 2
     assert alone.mean == pytest.approx(0.03)

@@ -89,8 +89,9 @@ def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
                 assert done.stdout.startswith(start)
                 assert len(done.stdout.splitlines()) > 2
     pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
-    assert {"learner", "mean", "to_best", "to_best.half_95", "p", "holm"} <= set(pair)
-    assert {f"minus.{name}.holm" for name in ("ewc", "mlp")} <= set(pair)
+    assert {"learner", "mean", "rank", "behind", "behind_by", "behind_by_least"} <= set(pair)
+    first = read(asked("report", runs, "--compare", "pairs", "--csv").stdout)[0]
+    assert {"better", "worse", "difference", "half_95", "p", "holm"} <= set(first)
 
 
 def test_two_forms_are_refused(runs: Path) -> None:

@@ -259,24 +259,19 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
     assert base.get_xlim()[1] >= max(s.mean + s.half for s in defined)
 
 
-def test_ranks_and_ties(rows: list[Row]) -> None:
-    figure = drawn(matrix_figures.ranks, rows, COLUMN, FINAL)
-    (axes,) = figure.axes
-    marks = {x.get_color(): x.get_xdata()[0] for x in axes.lines if len(x.get_xdata()) == 1}
-    expected = {"icarl": 1, "mlp": 2, "ewc": 3}
-    assert marks == {COLOURS[LEARNERS.index(n) % 10]: r for n, r in expected.items()}
-    thick = [line for line in axes.lines if line.get_linewidth() > 2]
-    assert thick == []  # all three are told apart
-    assert {t.get_text().strip() for t in axes.texts} == {"icarl", "mlp", "ewc"}
-
-
-def test_a_bar_joins_what_cannot_be_told_apart(tmp_path: Path) -> None:
-    for name, scores in (("ewc", (0.5, 0.52, 0.5)), ("si", (0.52, 0.5, 0.5)), ("er", (0.9,) * 3)):
+def test_marks_have_the_rank_of_the_mean_and_bars_the_ranks_left_open(tmp_path: Path) -> None:
+    """`er` is above in every run; which of the others is better is open."""
+    for name, scores in (
+        ("er", (0.9, 0.91, 0.9)),
+        ("si", (0.53, 0.5, 0.5)),
+        ("ewc", (0.5, 0.52, 0.5)),
+    ):
         keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
     (axes,) = drawn(matrix_figures.ranks, collect(tmp_path), COLUMN, FINAL).axes
-    (bar,) = [line for line in axes.lines if line.get_linewidth() > 2]
-    low, high = np.asarray(bar.get_xdata(), dtype=float)
-    assert 2.4 < low < 2.5 < high < 2.6  # ranks 2 and 3, 3 and 2, twice 2.5
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
+    bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "None"]
+    assert (marks, bars) == ([1, 2, 3], [(1, 1), (2, 3), (2, 3)])
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["er", "si", "ewc"]
 
 
 # --- files ---------------------------------------------------------------------------------------

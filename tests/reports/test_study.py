@@ -1,8 +1,8 @@
-"""Comparisons of learners: differences and ranks by hand, ties, class orders, the diagram."""
+"""Comparisons of learners: differences and ranks by hand, all pairs, class orders."""
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -18,32 +18,28 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
-from embedbench.reports.comparison_results import Comparison, by_order, compare
-from embedbench.reports.comparison_text import by_order_parts, comparison_parts, letter, study_rows
+from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
+from embedbench.reports.comparison_text import (
+    allowed_ranks,
+    by_order_parts,
+    comparison_parts,
+    pair_parts,
+    study_rows,
+)
 from embedbench.reports.html_report import render
-from embedbench.reports.inline_svg import INK
 from embedbench.reports.matrix_figures import ranks
-from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict import verdict
-from embedbench.scores.learner_ranking import PairedDifference, holm, tie_groups
+from embedbench.scores import record_files
+from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.learner_ranking import holm
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import remember
 from embedbench.text.terminal import render_text
 
 # --- numbers ---
-
-
-def test_paired_difference_by_hand() -> None:
-    # .1 .2 .3: mean .2, sd .1, t(.975, 2) = 4.302653, half = 4.302653 · .1/√3
-    found = PairedDifference.of([0.1, 0.2, 0.3])
-    assert (found.mean, found.n) == (pytest.approx(0.2), 3)
-    assert found.half == pytest.approx(0.2484138)
-    assert found.p == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.3], 0).pvalue)
-    assert (PairedDifference.of([0.1, 0.1, 0.1]).p, PairedDifference.of([0.0, 0.0]).p) == (0.0, 1.0)
-    alone = PairedDifference.of([0.1])
-    assert alone.mean == 0.1
-    assert math.isnan(alone.half)
-    assert math.isnan(alone.p)
 
 
 def test_holm_by_hand() -> None:
@@ -52,113 +48,127 @@ def test_holm_by_hand() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def test_tie_groups_by_hand() -> None:
-    def apart(k: int, *pairs: tuple[int, int]) -> Any:
-        table = np.zeros((k, k), dtype=np.bool_)
-        for i, j in pairs:
-            table[i, j] = table[j, i] = True
-        return table
-
-    assert tie_groups(apart(3)) == [(0, 1, 2)]
-    assert tie_groups(apart(3, (0, 1), (0, 2), (1, 2))) == [(0,), (1,), (2,)]
-    assert tie_groups(apart(4, (0, 3), (0, 2))) == [(0, 1), (1, 2, 3)]
-    # 0 and 2 are apart, but neither from 1: two groups that overlap
-    assert tie_groups(apart(3, (0, 2))) == [(0, 1), (1, 2)]
-    # 0 and 1 are apart, but neither from 2, which varies more: not neighbours
-    assert tie_groups(apart(3, (0, 1))) == [(0, 2), (1, 2)]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_letter_is_shared_exactly_where_no_test_separates(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(1, 12))
-    upper = np.triu(rng.random((k, k)) < rng.random(), 1)
-    apart = upper | upper.T
-    groups = tie_groups(apart)
-    for i, j in itertools.product(range(k), repeat=2):
-        assert any({i, j} <= set(group) for group in groups) == (not apart[i, j])
-    for group in groups:  # none can be left out
-        others = [g for g in groups if g != group]
-        pairs = itertools.product(group, repeat=2)
-        assert not all(any({i, j} <= set(g) for g in others) for i, j in pairs)
-
-
-def test_letters_never_run_out() -> None:
-    letters = [letter(g) for g in range(120)]
-    assert letters[:2] + letters[25:27] + letters[51:54] == ["a", "b", "z", "A", "Z", "a2", "b2"]
-    assert len(set(letters)) == 120
-
-
-def test_two_units_are_not_tested_anywhere() -> None:
-    """Two equal differences would have p = 0; the verdict says that two seeds test nothing."""
-    found = compare(study(a=[0.9, 0.8], b=[0.5, 0.4]))
-    assert [e.rank for e in found.learners] == [None, None]
-    assert found.groups == (("a", "b"),)
-    assert math.isnan(found.pairs[0].holm)
-    text = render_text(comparison_parts(found))
-    assert "p –: fewer than 3 seeds in common: not tested\n" in text  # nor is it a tie
-
-
-def uneven(root: Path) -> list[Row]:
-    """`a` is above the steady `b` in every run; `c`, which varies, is below both and tied."""
-    scores = {"ewc": (0.80, 0.81, 0.80), "si": (0.77, 0.78, 0.77), "mas": (0.5, 0.9, 0.7)}
-    keep(root, *(make(n, s, v) for n, each in scores.items() for s, v in enumerate(each)))
-    return collect(root)
-
-
-def test_verdict_letters_and_bars_say_the_same(tmp_path: Path) -> None:
-    rows = uneven(tmp_path)
+def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
+    for name, scores in (("ewc", (0.9, 0.8)), ("si", (0.5, 0.4))):
+        keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
+    rows = collect(tmp_path)
     (found,) = map(compare, studies(rows))
-    groups = {e.learner: {*e.groups} for e in found.learners}
-    assert not groups["ewc"] & groups["si"]
-    assert groups["ewc"] & groups["mas"]
-    assert groups["si"] & groups["mas"]
-    assert "; mas cannot be told apart from it; si is behind by 3.0 points" in verdict(rows)
-    (axes,) = ranks(rows, 3.25, "final_accuracy").axes
-    place = {e.learner: e.average_rank for e in found.learners}
-    dots = [
-        {float(x) for x in np.asarray(bar.get_xdata(), dtype=float)}
-        for bar in axes.lines
-        if bar.get_color() == INK and bar.get_marker() == "o"
+    assert [(e.rank, e.behind, e.ranks) for e in found.learners] == [
+        (1, None, (1, 2)),
+        (2, None, (1, 2)),
     ]
-    assert dots == [{place[label] for label in group} for group in found.groups]
+    text = render_text(comparison_parts(found))
+    assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
+    assert "no verdict (–): that takes two orders in common, or stored answers" in text
+    assert "nothing can be said of the difference" in verdict(rows)
 
 
-def test_learners_that_learned_nothing_count_in_the_correction_of_the_verdict(
-    tmp_path: Path,
-) -> None:
-    """One pair more or less decides here; the verdict tests the pairs that `--compare` tests."""
+def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -> None:
+    """`si` is below `ewc` in every run; `mas`, which varies, is below both and may be level."""
+    scores = {"ewc": (0.80, 0.81, 0.80), "si": (0.77, 0.778, 0.77), "mas": (0.5, 0.9, 0.7)}
+    keep(tmp_path, *(make(n, s, v) for n, each in scores.items() for s, v in enumerate(each)))
+    rows = collect(tmp_path)
+    (found,) = map(compare, studies(rows))
+    assert [(e.learner, e.behind) for e in found.learners] == [
+        ("ewc", False),
+        ("si", True),
+        ("mas", False),
+    ]
+    si = found.learners[1]
+    # differences .03 .032 .03: mean .030667, s .0011547; t(2) at .05/3 is 5.33934
+    assert si.behind_by_least == pytest.approx(0.0306667 - 5.33934 * 0.0011547 / math.sqrt(3), 1e-5)
+    sentence = verdict(rows)
+    assert "; si is behind (by at least 2.7 points); mas may be level" in sentence
+    lines = [line.split() for line in table_text(rows).splitlines()]
+    assert next(line for line in lines if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
+    (axes,) = ranks(rows, 3.25, "final_accuracy").axes
+    bars = [line for line in axes.lines if line.get_marker() == "None"]
+    assert [tuple(bar.get_xdata()) for bar in bars] == [e.ranks for e in found.learners]
+    made = to_json(rows)["tables"][0]
+    assert made["verdict"] == sentence
+    assert [r["verdict"]["behind"] for r in made["rows"]] == [False, True, False]
+    page = render(rows, "runs")
+    assert f'<p class="verdict">{sentence}.</p>' in page
+    assert "<td>3.1 (≥ 2.7)" in page
+
+
+def test_learners_that_learned_nothing_are_rows_too(tmp_path: Path) -> None:
+    """Two rows more make one bound wider: t(2) at .05/4 is 6.2054, at .05/2 4.3027."""
     near = {"ewc": (0.80, 0.82, 0.81), "si": (0.79, 0.803, 0.799)}
     idle = {"mas": (0.3, 0.32, 0.2), "lwf": (0.2, 0.34, 0.31)}
     keep(tmp_path, *(make(n, seed=s, final=v) for n, e in near.items() for s, v in enumerate(e)))
+    assert "si is behind" in verdict(collect(tmp_path))
     flags = ["not-learned"]
     keep(
         tmp_path,
         *(make(n, seed=s, final=v, flags=flags) for n, e in idle.items() for s, v in enumerate(e)),
     )
     rows = collect(tmp_path)
+    assert "si may be level" in verdict(rows)
     (found,) = map(compare, studies(rows))
-    first = found.pairs[0]
-    assert first.p < 0.05 < first.holm
-    assert found.groups[0] == ("ewc", "si")
-    assert "si cannot be told apart from it" in verdict(rows)
+    assert not found.learners[1].behind
 
 
-def test_the_other_pairs_have_a_table_if_they_are_few() -> None:
+def test_all_pairs_are_corrected_and_called_so() -> None:
     jitter = [0.0, 0.01, 0.005]
-    few = compare(
+    few = compare_all(
         study(**{f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)})
     )
-    text = render_text(comparison_parts(few))
-    assert text.index("the other pairs") < text.index("against")
-    assert [w for w in text.splitlines() if w.startswith("l1 ")][1].split()[:2] == ["l1", "l2"]
-    by_name = {row["learner"]: row for row in study_rows(few)}
-    assert by_name["l2"]["minus.l1"] == pytest.approx(-by_name["l1"]["minus.l2"])
-    assert by_name["l1"]["minus.l2"] == pytest.approx(0.1 - 0.005)
-    assert by_name["l1"]["minus.l1"] is None
-    assert by_name["l1"]["minus.l2.holm"] == by_name["l2"]["minus.l1.holm"] == few.pairs[2].holm
-    many = compare(study(**{f"l{i}": [0.9 - i / 10 + e for e in jitter] for i in range(8)}))
-    assert "the other pairs: --csv or --json" in render_text(comparison_parts(many))
+    assert [(p.better, p.worse) for p in few.pairs] == [("l0", "l1"), ("l0", "l2"), ("l1", "l2")]
+    assert [p.holm for p in few.pairs] == holm([p.p for p in few.pairs])
+    text = render_text(pair_parts(few))
+    assert text.splitlines()[1].startswith("all pairs, corrected")
+    assert "Holm" in text
+    assert study_rows(few)[2]["difference"] == pytest.approx(0.1 - 0.005)
+
+
+def answered(place: Path, learner: str, seed: int, p: Predictions) -> None:
+    """A run whose answers are there."""
+    keep(place.parent, make(learner, seed), stream=place.name)
+    at = place / learner / f"seed-{seed}"
+    p.save(at / "predictions.h5")
+    sha = hashlib.sha256((at / "predictions.h5").read_bytes()).hexdigest()
+    final = float(score_matrix(p).pooled[-1])
+    made = make(learner, seed, final, predictions_sha256=sha)
+    record_files.save(RunRecord.from_json(made), at)
+    remember(at, at)
+
+
+def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
+    """One seed of two learners: 300 samples, of which the second has other 90 wrong."""
+    n, rng = 300, np.random.default_rng(0)
+    y = np.arange(n) % 2
+    every = {
+        "ids": np.arange(n), "y": y, "eval_set": np.zeros(n, dtype=np.int64),
+        "set_classes": np.ones((1, 2), dtype=np.bool_), "session": np.arange(3),
+        "samples_seen": np.array([10, 20, 30]), "seen": np.ones((3, 2), dtype=np.bool_),
+    }  # fmt: skip
+    finals = {}
+    for name, wrong in (("ncm", 30), ("mlp", 90)):
+        lost = rng.permutation(n)[:wrong]
+        answer = y.copy()
+        answer[lost] = 1 - answer[lost]
+        answers = np.tile(answer.astype(np.int32), (3, 1))
+        p = Predictions(**every, answer=answers, within=answers)
+        finals[name] = (answer == y).astype(float)
+        answered(tmp_path / "runs", name, 0, p)
+    rows = collect(tmp_path / "runs")
+    (study_of,) = studies(rows)
+    mlp = study_of.verdicts[1]
+    assert (mlp.parts, mlp.n, mlp.groups) == (("test sample",), 1, n)
+    d = finals["ncm"] - finals["mlp"]
+    by_class = sum(d[y == c].var(ddof=1) / (y == c).sum() for c in (0, 1)) / 4
+    half = stats.t.isf(0.025, n - 1) * math.sqrt(by_class)
+    assert mlp.behind_by_least == pytest.approx(study_of.verdicts[1].behind_by - half, rel=2e-3)
+    assert mlp.behind
+    text = table_text(rows)
+    assert "over the test sample (300 groups or samples) alone" in text
+    again = studies(collect(tmp_path / "runs"))[0].verdicts[1]
+    assert again == mlp  # from the cache
+    alone = collect(tmp_path / "runs", over="seeds")
+    assert "nothing can be said of the difference" in verdict(alone)
+    other = studies(rows, "omega_all")[0].verdicts
+    assert [v.behind for v in other] == [None, None]  # no share of such a metric
 
 
 def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path: Path) -> None:
@@ -205,7 +215,7 @@ def study(**learners: list[float]) -> ComparisonStudy:
     return ComparisonStudy("toy", "final_accuracy", scores)
 
 
-def test_clear_differences_rank_and_ties_share_a_rank() -> None:
+def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
     noise = [0.001, -0.002, 0.003, 0.0, -0.001]
     found = compare(
         study(
@@ -215,13 +225,13 @@ def test_clear_differences_rank_and_ties_share_a_rank() -> None:
             last=[0.2 - e for e in noise],
         )
     )
-    assert [e.rank for e in found.learners] == [1, 2, 2, 4]
-    assert found.groups == (("top",), ("second", "third"), ("last",))
-    assert [e.average_rank for e in found.learners] == [1.0, 2.4, 2.6, 4.0]
+    assert [e.rank for e in found.learners] == [1, 2, 3, 4]
+    assert [e.ranks for e in found.learners] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    assert list(map(allowed_ranks, found.learners)) == ["1", "2–3", "2–3", "4"]
     assert found.units == "seeds"
-    first = found.pairs[0]
-    assert (first.a, first.b, first.n) == ("top", "second", 5)
-    assert first.difference == pytest.approx(0.2 - 0.001 * 0.2)
+    second = found.learners[1]
+    assert (second.against, second.n, second.parts) == (0, 5, ("seeds",))
+    assert second.behind_by == pytest.approx(0.2 - 0.001 * 0.2)
 
 
 def test_pairing_finds_what_means_hide() -> None:
@@ -239,26 +249,28 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     gain = {"x": 0.10, "y": 0.02}
     b = {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
     a = {k: v + gain[k[0]] for k, v in b.items()}
-    found = compare(ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b}))
-    pair = found.pairs[0]
+    made = ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b})
+    (pair,) = made.pairs()
+    found = compare(made)
     assert (pair.n, found.units) == (2, "orders")
     assert pair.difference == pytest.approx(0.06)
     assert pair.half == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
-    assert [e.rank for e in found.learners] == [None, None]
+    assert [e.ranks for e in found.learners] == [(1, 2), (1, 2)]
 
 
-def test_only_shared_blocks_are_paired() -> None:
-    made = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5])
-    pair = compare(made).pairs[0]
+def test_only_shared_seeds_are_paired() -> None:
+    (pair,) = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5]).pairs()
     assert pair.n == 2
     assert pair.difference == pytest.approx(0.1)
-
-
-def test_without_three_units_in_common_there_is_no_rank() -> None:
-    """Of c, two seeds are those of the others; what it lacks takes no rank from them."""
-    made = compare(study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52], c=[0.95, 0.96]))
-    assert {e.learner: e.rank for e in made.learners} == {"a": 1, "b": 2, "c": None}
-    assert "–" in render_text(comparison_parts(made))
+    lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
+    lone.scores["c"] = {("natural", "7"): 0.95}
+    found = compare(lone)
+    assert [(e.learner, e.behind) for e in found.learners] == [
+        ("a", False),
+        ("b", True),
+        ("c", None),
+    ]
+    assert "–" in render_text(comparison_parts(found))
 
 
 def test_less_forgetting_is_better() -> None:
@@ -266,7 +278,8 @@ def test_less_forgetting_is_better() -> None:
     turned = ComparisonStudy("toy", "average_forgetting", dict(reversed(made.scores.items())))
     found = compare(turned)
     assert [(e.learner, e.rank) for e in found.learners] == [("better", 1), ("worse", 2)]
-    assert [e.average_rank for e in found.learners] == [1.0, 2.0]
+    assert found.learners[1].behind
+    assert found.learners[1].behind_by == pytest.approx(0.503333 - 0.11, rel=1e-5)
 
 
 # --- class orders ---
@@ -399,15 +412,22 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     told = ("report", tmp_path / "runs", "--compare", "--metric", "final_accuracy")
     done = embedbench(*told, *figure)
     assert done.exit_code == 0, done.output
-    assert "2 class orders · 2 orders a pair" in done.stdout
+    assert "final_accuracy, % · 2 class orders" in done.stdout
+    assert "over 2 orders alone; a bound per row" in done.stdout
+    assert "fewer than 5 orders: a difference of" in done.stdout
     drawn = ElementTree.fromstring(figure[-1].read_text())
     texts = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"ewc", "mlp"} <= {(t or "").strip() for t in texts}
     assert isinstance(embedbench(*told, *figure).exception, UserError)  # is there already
     printed = json.loads(embedbench(*told, "--json").stdout)
     assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
-    assert printed["studies"][0]["groups"] == [["ewc", "mlp"]]
+    assert [e["ranks"] for e in printed["studies"][0]["learners"]] == [[1, 2], [1, 2]]
     assert Comparison.from_json(printed).to_json() == printed
+    pairs = embedbench(*told, "pairs", "--json")
+    assert [p["better"] for p in json.loads(pairs.stdout)["studies"][0]["pairs"]] == ["ewc"]
+    assert Comparison.from_json(json.loads(pairs.stdout)).to_json() == json.loads(pairs.stdout)
+    wrong = embedbench("report", tmp_path / "runs", "--over", "samples")
+    assert str(wrong.exception).startswith("--over takes seeds, got samples")
     orders = json.loads(embedbench("report", tmp_path / "runs", "--by", "order", "--json").stdout)
     assert Comparison.from_json(orders).to_json() == orders
     done = embedbench("report", tmp_path / "runs", "--by", "order")
@@ -421,8 +441,9 @@ def test_text_of_a_comparison() -> None:
     )
     lines = text.splitlines()
     assert lines[1].split(" · ")[1] == "1 class order"
-    assert lines[3].split() == ["best", "3", "90.3", "1", "a", "1.00"]
-    first, last = lines[4].split()[:5], lines[4].split()[-1]
-    assert (first, last) == (["rest", "3", "50.7", "2", "b"], "2.00")
-    assert "−39.7 ±" in lines[4]
+    assert lines[3].split() == ["best", "3", "90.3", "1", "1", "0.0"]
+    # differences .4 .41 .38: mean .39667, s .015275; t(2) at .05/2 is 4.30265
+    assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(≥", "35.9)"]
+    assert "over 3 seeds alone; a bound per row, with normal residuals" in text
+    assert "fewer than 5 seeds: a difference of 3.8 points could have been seen" in text
     assert "one class order" in lines[-1]

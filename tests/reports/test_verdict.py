@@ -36,66 +36,65 @@ def runs(learner: str, *finals: float, **changes: Any) -> list[RunRecord]:
 def test_a_leader_and_who_is_behind() -> None:
     ncm = runs("ncm", 0.80, 0.81, 0.82)
     others = runs("ewc", 0.50, 0.51, 0.53), runs("mlp", 0.30, 0.31, 0.31)
-    # the mean of .80 .81 .82 less that of .50 .51 .53: 81 - 51.33 = 29.67; chance is one in four
+    # ewc: .30 .30 .29, mean 29.67 points, s .57735; t(2) at .05/3 is 5.33934, at .05/2 4.30265
     assert sentence(ncm, *others) == (
         "ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
-        f"{COST}; ewc and mlp are behind by 29.7 points or more"
+        f"{COST}; ewc and mlp are behind (by at least 27.9 points)"
     )
-    assert sentence(ncm, others[0]).endswith("; ewc is behind by 29.7 points")
+    assert sentence(ncm, others[0]).endswith("; ewc is behind (by at least 28.2 points)")
 
 
-def test_ties_and_the_cheapest_of_them() -> None:
-    # differences of ewc .02 -.01 .01 and of si .03 -.02 .01: no test separates them
+def test_who_may_be_level_and_the_cheapest_of_them() -> None:
+    # differences of ewc .02 -.01 .01 and of si .03 -.02 .01
     leader = runs("mlp", 0.80, 0.81, 0.82)
     ewc = runs("ewc", 0.78, 0.82, 0.81, footprint={"total": 500_000})
     si = runs("si", 0.77, 0.83, 0.81, footprint={"total": 9_000_000})
-    far = runs("er", 0.10, 0.11, 0.12)
+    far = runs("er", 0.10, 0.11, 0.13)  # .70 .70 .69; t(2) at .05/4 is 6.20535
     assert sentence(leader, ewc, si, far).endswith(
-        "; ewc and si cannot be told apart from it, and of these ewc holds least, 0.50 MB "
-        "(it learns in 6.0 s); er is behind by 70.0 points"
+        "; er is behind (by at least 67.6 points); ewc and si may be level, and of these ewc holds "
+        "least, 0.50 MB (it learns in 6.0 s)"
     )
     assert sentence(leader, ewc).endswith(
-        "; ewc cannot be told apart from it, and holds only 0.50 MB (it learns in 6.0 s)"
+        "; ewc may be level, and holds only 0.50 MB (it learns in 6.0 s)"
     )
-    assert sentence(leader, si).endswith("; si cannot be told apart from it")
+    assert sentence(leader, si).endswith("; si may be level")
 
 
 def test_many_names_are_counted() -> None:
     many = [runs(f"l{i}", *(0.5 - i / 50 + d for d in (0, 0.001, 0.003))) for i in range(8)]
     text = sentence(runs("mlp", 0.80, 0.81, 0.82), *many)
-    assert "; l0, l1, l2 and 5 more are behind by 30.9 points or more" in text
+    assert "; l0, l1, l2 and 5 more are behind (by at least" in text
 
 
 def test_long_names_are_counted() -> None:
     leader = runs("mlp", 0.80, 0.81, 0.82)
     far = [runs(f"er {'lr=0.1 memory.total=100 '[:n]}", 0.1, 0.11, 0.12) for n in (21, 22, 23)]
-    assert "; er lr=0.1 memory.total=1 and 2 more are behind by" in sentence(leader, *far)
-    assert "; er lr=0.1 memory.total=1 is behind by" in sentence(leader, far[0])
+    assert "; er lr=0.1 memory.total=1 and 2 more are behind (by" in sentence(leader, *far)
+    assert "; er lr=0.1 memory.total=1 is behind (by" in sentence(leader, far[0])
     long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
     assert "er x and 1 more are behind" in sentence(leader, long, far[0])
-    assert f"; {'er ' * 30}x is behind by" in sentence(leader, long)
+    assert f"; {'er ' * 30}x is behind (by" in sentence(leader, long)
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_with_few_seeds_nothing_is_stated(n: int) -> None:
+def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
     assert text.endswith(
-        f"{COST}; the next is mlp with 30.0 %, and with fewer than 3 seeds in common no "
-        "difference can be tested"
+        f"{COST}; the next is mlp with 30.0 %, and without stored answers or two "
+        f"{'seeds' if n == 1 else 'orders'} in common nothing can be said of the difference"
     )
 
 
 def test_a_learner_with_other_seeds_is_not_compared() -> None:
-    later = [typed("er", seed, 0.2) for seed in (2, 3, 4)]
+    later = [typed("er", seed, 0.2) for seed in (3, 4)]
     text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("mlp", 0.30, 0.31, 0.31), later)
-    assert text.endswith(
-        "; mlp is behind by 50.3 points; er has fewer than 3 seeds in common with it"
-    )
+    # .50 .50 .51; er is compared with none: t(2) at .05/2
+    assert text.endswith("; mlp is behind (by at least 48.9 points); nothing can be said of er")
 
 
 def test_two_rows_of_one_label() -> None:
     text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("ncm", 0.30, 0.31, 0.31))
-    assert text.endswith("; ncm is behind by 50.3 points")
+    assert text.endswith("; ncm is behind (by at least 48.9 points)")
 
 
 def test_one_learner() -> None:
@@ -135,7 +134,7 @@ def test_a_leader_that_did_not_learn() -> None:
         "er has 71.0 % but did not learn the new sessions; of the learners that did, ncm leads "
         "with 61.0 % final accuracy"
     )
-    assert text.endswith("; mlp is behind by 30.3 points")
+    assert text.endswith("; mlp is behind (by at least 38.6 points)")
     assert sentence(active[0], idle).endswith("; er did not learn the new sessions")
     assert sentence(idle) == (
         "no learner learned the new sessions: the best, er, has 71.0 % final accuracy "
@@ -189,10 +188,10 @@ def test_costs_that_are_not_known() -> None:
     ]
     other = runs("ncm", 0.79, 0.82, 0.81)
     assert sentence(imported, other) == (
-        "theirs leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %); ncm cannot be "
-        "told apart from it"
+        "theirs leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %); ncm may be "
+        "level"
     )
-    assert sentence(other, imported).endswith(f"{COST}; theirs cannot be told apart from it")
+    assert sentence(other, imported).endswith(f"{COST}; theirs may be level")
 
 
 def test_label_sets() -> None:

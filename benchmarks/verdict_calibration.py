@@ -1,0 +1,362 @@
+"""How often the verdict on a table is wrong, what it sees, and how far it hangs on single rows.
+
+    python benchmarks/verdict_calibration.py [--tables 2000] [--parts levels figures skew stability]
+
+Simulated tables of k learners and n seeds, judged by `embedbench.scores.comparison_with_best`. The
+score of a row is its true mean + what the seeds do + what the test sample does. In every cell the
+true best, of several equal ones one named beforehand, must be called behind in at most 5 % of the
+tables and three Monte-Carlo errors. A cell is:
+
+- k = 3, 9, 25 learners; n = 3, 5, 10 seeds; one best, two, or all equal; others are 2, 5 and 20
+  points lower, in turn.
+- Variances of the rows over seeds in the ratio 1, 6 or 40, rising evenly on a log scale, the best
+  at either end; geometric mean of the standard deviations 2 points; correlated by seed 0 or .8.
+- Residuals over seeds normal, or resampled from the committed runs with ten seeds
+  (docs/results/data/kemker2018-mlp.json): each row has those of one column, smoothed by a normal
+  kernel of Silverman's width.
+- A test sample of 20, 200 or 2,000 groups of one to nine samples each, right or wrong: groups
+  differ in difficulty, and rows in what they do with a group. Its share of the variance of a row's
+  mean is 0, a half, or all (learners that no seed changes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+from embedbench.arrays import Floats
+from embedbench.scores.comparison_with_best import (
+    LEVEL,
+    Differences,
+    compare_pairs,
+    subtract_rows,
+)
+from embedbench.scores.sample_share import pair_variances
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+GAPS = (5.0, 2.0, 20.0)  # points that the others are below the best, in turn
+SD = 2.0  # points, geometric mean over rows
+CHUNK = 100  # tables at a time: their arrays fit into the processor's cache
+SEEN = 0.9  # least share of 20 points that must be seen with one ratio and five seeds or more
+CLOSE = 0.15  # a verdict that another row may change is so close to the critical value
+CHANGES = 200
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of table; `groups` is 0 where there is no test sample, `share` its part."""
+
+    k: int
+    n: int
+    bests: int
+    ratio: float
+    is_wide: bool  # the best has the largest variance, not the smallest
+    correlation: float
+    residuals: str
+    groups: int
+    share: float
+
+
+def make_cells() -> Iterator[Cell]:
+    """Every combination; where the test sample has all of the variance, seeds decide nothing."""
+    variances = [(1.0, False), *itertools.product((6.0, 40.0), (False, True))]
+    for k, residuals in itertools.product((3, 9, 25), ("normal", "resampled")):
+        for n, (ratio, wide), c in itertools.product((3, 5, 10), variances, (0.0, 0.8)):
+            for bests, groups in itertools.product((1, 2, k), (0, 20, 200, 2000)):
+                share = 0.5 if groups else 0.0
+                yield Cell(k, n, bests, ratio, wide, c, residuals, groups, share)
+    for k, groups in itertools.product((3, 9, 25), (20, 200, 2000)):
+        for bests in (1, 2, k):
+            yield Cell(k, 3, bests, 1.0, False, 0.0, "normal", groups, 1.0)
+
+
+@cache
+def committed_residuals() -> Floats:
+    """(columns, 10) residuals over ten seeds, each column with variance 1."""
+    data = json.loads((DOCS / "results/data/kemker2018-mlp.json").read_text(encoding="utf-8"))
+    columns = [
+        np.array(value["ours"]["values"])
+        for table in data["tables"]
+        for row in table["rows"]
+        for value in row["values"].values()
+        if len((value.get("ours") or {"values": ()})["values"]) >= 10
+    ]
+    return np.array([(x - x.mean()) / x.std() for x in columns if x.std() > 1e-4])
+
+
+def draw_residuals(rng: np.random.Generator, kind: str, shape: tuple[int, int, int]) -> Floats:
+    """(tables, k, n) with mean 0 and variance 1; `mirrored` are the resampled ones times -1."""
+    if kind == "normal":
+        return rng.standard_normal(shape)
+    source = committed_residuals()
+    column = rng.integers(len(source), size=(*shape[:2], 1))
+    x = source[column, rng.integers(source.shape[1], size=shape)]
+    width = 0.9 * source.shape[1] ** -0.2
+    x = (x + width * rng.standard_normal(shape)) / np.sqrt(1 + width**2)
+    return -x if kind == "mirrored" else x
+
+
+@cache
+def draw_test_samples(k: int, groups: int, tables: int) -> tuple[Floats, Floats]:
+    """(tables, k) scores on a test sample less the true ones, and (tables, k, k) `pair_variances`.
+
+    All rows have the same true score; the standard deviation of a score is 1.
+    """
+    rng = np.random.default_rng([k, groups])
+    scores, variances = np.empty((tables, k)), np.empty((tables, k, k))
+    for t in range(tables):
+        size = rng.integers(1, 10, groups)
+        hard = rng.standard_normal(groups) + 0.7 * rng.standard_normal((k, groups))
+        right = rng.binomial(size, 1 / (1 + np.exp(-1 - hard)))
+        total = right.sum(axis=1, keepdims=True)
+        scores[t] = total[:, 0] / size.sum()
+        variances[t] = pair_variances(((total - right) / (size.sum() - size))[:, None])
+    scale = scores.std()
+    return (scores - scores.mean()) / scale, variances / scale**2
+
+
+def true_gaps(cell: Cell) -> Floats:
+    """(k,) how far each row's true mean is below the best; the best rows come first."""
+    gaps = np.roll(np.resize(GAPS, cell.k), 1 - cell.bests)
+    gaps[: cell.bests] = 0
+    return gaps
+
+
+def draw_tables(cell: Cell, tables: int, rng: np.random.Generator) -> Iterator[Differences]:
+    """The differences of all pairs of rows, in points, for some tables at a time."""
+    gaps = true_gaps(cell)
+    spread = SD * cell.ratio ** np.linspace(-0.25, 0.25, cell.k)
+    spread = (spread[::-1] if cell.is_wide else spread)[:, None]
+    for start in range(0, tables, CHUNK):
+        rows = slice(start, start + CHUNK)
+        x = np.zeros((min(CHUNK, tables - start), cell.k, cell.n)) - gaps[:, None]
+        if cell.share < 1:
+            mine = draw_residuals(rng, cell.residuals, x.shape)
+            common = draw_residuals(rng, cell.residuals, (len(x), 1, cell.n))
+            c = cell.correlation
+            x += spread * (np.sqrt(1 - c) * mine + np.sqrt(c) * common)
+        variances = None
+        if cell.groups:
+            scores, variances = draw_test_samples(cell.k, cell.groups, tables)
+            sd = SD * np.sqrt(cell.share / (1 - cell.share) / cell.n if cell.share < 1 else 1)
+            x += sd * scores[rows, :, None]
+            variances = sd**2 * variances[rows]
+        yield subtract_rows(x, variances, cell.groups)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Shares of tables: the named best is behind, any best is; and of rows, by gap, that are."""
+
+    cell: Cell
+    best: float
+    any_best: float
+    power: dict[float, float]
+
+
+def judge_cell(cell: Cell, tables: int, seed: int) -> Outcome:
+    """Draw the tables of a cell and count verdicts."""
+    rng = np.random.default_rng(seed)
+    gaps = true_gaps(cell)
+    chunks = draw_tables(cell, tables, rng)
+    behind = np.concatenate([(c.behind_by_least() > 0).any(axis=-1) for c in chunks])
+    tied = behind[:, : cell.bests]
+    power = {g: float(behind[:, gaps == g].mean()) for g in GAPS if (gaps == g).any()}
+    return Outcome(cell, float(tied[:, 0].mean()), float(tied.any(axis=1).mean()), power)
+
+
+def largest_rate(tables: int) -> float:
+    """5 % and three Monte-Carlo errors."""
+    return float(LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / tables))
+
+
+def format_range(values: list[float]) -> str:
+    """The least and the largest of some shares."""
+    low, high = (round(100 * f(values)) for f in (min, max))
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+def print_levels(tables: int) -> bool:
+    """The calibration; whether all cells hold."""
+    outcomes = [judge_cell(cell, tables, i) for i, cell in enumerate(make_cells())]
+    return report_levels(outcomes, tables)
+
+
+def report_levels(outcomes: list[Outcome], tables: int) -> bool:
+    """A line for each k and n, its worst cells, and what fails."""
+    bad = [o for o in outcomes if o.best > largest_rate(tables)]
+    blind = [
+        o for o in outcomes if o.cell.ratio == 1 and o.cell.n >= 5 and o.power.get(20.0, 1) < SEEN
+    ]
+    print(
+        f"\n{len(outcomes)} cells of {tables} tables; at most {100 * largest_rate(tables):.2f} %.\n"
+    )
+    print(
+        "| k, n | cells | best called behind, most %: normal | resampled | with a test sample "
+        "| any of two, of all equal: most % | 2 points seen, % | 5 | 20 |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for k, n in itertools.product((3, 9, 25), (3, 5, 10)):
+        these = [o for o in outcomes if (o.cell.k, o.cell.n) == (k, n)]
+        plain = [o for o in these if not o.cell.groups]
+        most = [
+            max(o.best for o in plain if o.cell.residuals == "normal"),
+            max(o.best for o in plain if o.cell.residuals == "resampled"),
+            max(o.best for o in these if o.cell.groups),
+        ]
+        ties = [max(o.any_best for o in these if o.cell.bests == b) for b in (2, k)]
+        seen = [format_range([o.power[g] for o in these if g in o.power]) for g in sorted(GAPS)]
+        print(
+            f"| {k}, {n} | {len(these)} | "
+            + " | ".join(f"{100 * m:.1f}" for m in most)
+            + f" | {100 * ties[0]:.0f}, {100 * ties[1]:.0f} | "
+            + " | ".join(seen)
+            + " |"
+        )
+    for o in sorted(outcomes, key=lambda o: -o.best)[:5]:
+        print(f"worst: {100 * o.best:.2f} % in {o.cell}")
+    for o in (*bad, *blind):
+        print(f"FAILS: {100 * o.best:.2f} %, seen {o.power}, {o.cell}")
+    return not bad and not blind
+
+
+def print_figures(tables: int) -> bool:
+    """What a bound for each row means among equals, and what few seeds can see."""
+    rng = np.random.default_rng(1)
+    cell = Cell(25, 5, 25, 1.0, False, 0.0, "normal", 0, 0.0)
+    some = judge_cell(cell, 5 * tables, 0).any_best
+    print(f"\n25 equal learners, five seeds: some row is behind in {100 * some:.0f} % of tables")
+    for n, points in itertools.product((3, 5), (55, 20)):
+        x = np.full((5 * tables, 9, n), -1000.0)  # rows that are far below count as tests only
+        x[:, 0] = points
+        x[:, 1] = 7 * rng.standard_normal((5 * tables, n))
+        seen = (subtract_rows(x).behind_by_least()[:, 1, 0] > 0).mean()
+        print(f"nine learners, {n} seeds, sd 7: {points} points are seen in {100 * seen:.0f} %")
+    return 0.55 < some < 0.75
+
+
+def print_skew(tables: int) -> bool:
+    """What is not promised: the worst table of each kind of skew, for each k; no aim."""
+    print("\n| k | residuals | best called behind, most % over n = 3, 5, 10 and both ends |")
+    print("|---|---|---|")
+    for k, kind in itertools.product((2, 3, 4, 9, 25), ("resampled", "mirrored")):
+        cells = [
+            Cell(k, n, k, 40.0, wide, 0.0, kind, 0, 0.0)
+            for n, wide in itertools.product((3, 5, 10), (False, True))
+        ]
+        most = max(judge_cell(cell, 5 * tables, i).best for i, cell in enumerate(cells))
+        print(f"| {k} | {kind} | {100 * most:.1f} |")
+    return True
+
+
+@cache
+def committed_tables() -> list[tuple[str, Floats]]:
+    """(name, (k, n) scores) of the committed results with eight learners or more on one stream."""
+    rows: dict[str, dict[str, list[float]]] = {}
+    for name in ("which-learner", "backbone"):
+        with (DOCS / f"studies/data/{name}.csv").open(encoding="utf-8") as f:
+            for run in csv.DictReader(f):
+                stream = " ".join([name, *(run[c] for c in ("file", "embedding", "protocol"))])
+                for metric in ("final_accuracy", "average_incremental_accuracy", "omega_all"):
+                    scores = rows.setdefault(f"{stream} {metric}", {})
+                    scores.setdefault(run["learner"], []).append(float(run[metric] or "nan"))
+    for path in sorted((DOCS / "results/data").glob("*.json")):
+        for table in json.loads(path.read_text(encoding="utf-8"))["tables"]:
+            if "learner" not in table["heads"]:
+                continue
+            at = table["heads"].index("learner")
+            for row in table["rows"]:
+                labels = dict(zip(table["heads"], row["labels"], strict=True))
+                others = [labels[h] for h in ("protocol", "data", "order") if h in labels]
+                for column, value in row["values"].items():
+                    if values := (value.get("ours") or {}).get("values"):
+                        name = " ".join([path.stem, table["name"], *others, column])
+                        rows.setdefault(name, {})[row["labels"][at]] = values
+    result = []
+    for name, scores in rows.items():
+        n = max(map(len, scores.values()))
+        x = np.array([v for v in scores.values() if len(v) == n])
+        if n >= 3 and len(x) >= 8 and not np.isnan(x).any() and x.std() > 0:
+            result.append((name, x))
+    return result
+
+
+def compare_now(x: Floats) -> Floats:
+    """(k, k) how far row j is above row i, as a multiple of the critical value."""
+    apart = subtract_rows(x)
+    with np.errstate(invalid="ignore", divide="ignore"):  # equal scores in all seeds
+        return apart.mean / apart.half_widths(apart.share_level(LEVEL))
+
+
+def compare_before(x: Floats) -> Floats:
+    """The same, 2 or 0, by the rule before this one: all pairs, Holm's correction."""
+    result = np.zeros((len(x), len(x)))
+    for pair in compare_pairs(x):
+        if pair.holm < LEVEL and pair.difference > 0:
+            result[pair.b, pair.a] = 2
+    return result
+
+
+def print_stability() -> bool:
+    """How many verdicts on the others change with one row more or less, and how close they are.
+
+    A row that was behind the changed row alone is another matter, and counted apart.
+    """
+    tables = committed_tables()
+    print(f"\n{CHANGES} single rows taken from, or added to, {len(tables)} committed tables")
+    for name, compare in (("now", compare_now), ("Holm, all pairs", compare_before)):
+        rng = np.random.default_rng(2)
+        verdicts, by_tests, by_row, close = 0, 0, 0, list[float]()
+        for change in range(CHANGES):
+            _, x = tables[rng.integers(len(tables))]
+            if change % 2:  # a row is added to a table that lacks another one, too
+                x = np.delete(x, rng.integers(len(x)), axis=0)
+            rest = np.delete(np.arange(len(x)), rng.integers(len(x)))
+            large, after = compare(x)[rest], compare(x[rest])
+            before = np.nanmax(large[:, rest], axis=1), np.nanmax(after, axis=1)
+            changed = (before[0] > 1) != (before[1] > 1)
+            verdicts += len(rest)
+            by_tests += int(changed.sum())
+            by_row += int(((np.nanmax(large, axis=1) > 1) != (before[0] > 1)).sum())
+            close += np.abs(np.array(before)[:, changed] - 1).min(axis=0).tolist()
+        print(
+            f"{name}: {by_tests} of {verdicts} verdicts on the others change "
+            f"({100 * by_tests / verdicts:.2f} %); {by_row} rows were behind the changed row alone"
+        )
+        if name == "now":
+            holds = max(close, default=0) <= CLOSE
+            print(f"farthest from the critical value: {100 * max(close, default=0):.1f} %")
+    return holds
+
+
+def main() -> None:
+    """Print the parts; exit with 1 where a cell misses its aim."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tables", type=int, default=2000)
+    names = ("levels", "figures", "skew", "stability")
+    parser.add_argument("--parts", nargs="+", choices=names, default=list(names))
+    args = parser.parse_args()
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}")
+    parts = {
+        "levels": lambda: print_levels(args.tables),
+        "figures": lambda: print_figures(args.tables),
+        "skew": lambda: print_skew(args.tables),
+        "stability": print_stability,
+    }
+    holds = [parts[name]() for name in args.parts]
+    sys.exit(not all(holds))
+
+
+if __name__ == "__main__":
+    main()

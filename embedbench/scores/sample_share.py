@@ -1,0 +1,183 @@
+"""How far a mean over seeds depends on the test sample: a jackknife that leaves out one group.
+
+Other test samples of the same kind would give other scores. How much other is estimated by leaving
+out one group at a time: all samples with one `group` of the file (one speaker, one type family), or
+one sample where the file has no groups. A sample that several eval sets hold is one group.
+
+**Source**: the delete-one-group jackknife, Quenouille (1956) and Tukey (1958); Efron and Stein
+(1981) show that it overestimates a variance rather than underestimates it. For a mean over groups
+of equal size it equals Σ (S_g - n_g m)² / N² times G / (G - 1), the variance of a ratio under
+cluster sampling (Cochran 1977, section 11.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Bools, Floats, Ints
+
+from .predictions import Predictions
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A score of one run without each group of its test samples.
+
+    Parameters
+    ----------
+    names : array
+        (G,) name of each group: the same in all runs that are compared.
+    values : array of float
+        (G + 1,) the score without that group; the last value is the score itself.
+    """
+
+    names: NDArray[Any]
+    values: Floats
+
+    @classmethod
+    def of(
+        cls, p: Predictions, score: str, names: NDArray[Any] | None = None, *, average: bool = False
+    ) -> LeftOut:
+        """The final score of a run, or the average of those after each session.
+
+        Parameters
+        ----------
+        p : Predictions
+            Answers of the run.
+        score : str
+            A base score of `accuracy.SCORES`.
+        names : array or None
+            (N,) `group` of each row of the embedding file; None: every sample is a group.
+        """
+        groups, number = np.unique(p.ids if names is None else names[p.ids], return_inverse=True)
+        left_out = leave_out_accuracy(p, number, len(groups) + 1, score, last=not average)
+        return cls(groups, left_out.mean(axis=0))
+
+    def aligned(self, names: NDArray[Any]) -> Floats:
+        """The values without each of `names`, which are sorted; some may not be in this run."""
+        result = np.full(len(names), self.values[-1])
+        result[np.searchsorted(names, self.names)] = self.values[:-1]
+        return result
+
+
+def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats | None, int]:
+    """The variances of `pair_variances`, and the number of groups; None and 0 if unknown.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of sequence of LeftOut
+        Row, column of the table, and the runs whose mean is there; none where there is no run.
+    """
+    runs = [run for row in rows for column in row for run in column]
+    if not runs:
+        return None, 0
+    names = np.unique(np.concatenate([run.names for run in runs]))
+    nothing = np.full(len(names), np.nan)
+    left_out = [
+        [np.mean([r.aligned(names) for r in runs], axis=0) if runs else nothing for runs in row]
+        for row in rows
+    ]
+    return pair_variances(np.array(left_out)), len(names)
+
+
+def leave_out_accuracy(
+    p: Predictions,
+    groups: Ints,
+    n_groups: int,
+    score: str = "class_accuracy",
+    *,
+    last: bool = False,
+) -> Floats:
+    """(T, G) pooled score at the end of each session, without the samples of each group.
+
+    The last row belongs to the final accuracy, the mean over rows to the average incremental
+    accuracy.
+
+    Parameters
+    ----------
+    p : Predictions
+        Answers of one run.
+    groups : array of int
+        (n,) group of each sample, in [0, `n_groups`); the same in all runs that are compared.
+    score : str
+        A base score of `accuracy.SCORES`.
+    last : bool
+        Whether the last session is enough.
+    """
+    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))[-1 if last else 0 :]
+    within = score.startswith("within_")
+    if within and p.lacks_within:
+        return np.full((len(ends), n_groups), np.nan)
+    answers = (p.within if within else p.answer)[ends]
+    counts = p.eval_set <= p.session[ends, None]
+    classes = p.y if score.endswith("class_accuracy") else np.zeros_like(p.y)
+    right = (answers == p.y).astype(np.float64)
+    return leave_out_means(right, counts, classes, groups, n_groups)
+
+
+def leave_out_means(
+    values: Floats, counts: Bools, classes: Ints, groups: Ints, n_groups: int
+) -> Floats:
+    """(M, G) mean over classes of the means over their samples, without each group's samples.
+
+    A class whose samples are all left out does not count; NaN where nothing is left.
+
+    Parameters
+    ----------
+    values : array of float
+        (M, N) value of each sample at each moment, such as right or wrong.
+    counts : array of bool
+        (M, N) whether the sample counts at that moment.
+    classes, groups : array of int
+        (N,) class and group of each sample; one class for all: the mean over samples.
+    """
+    width = int(classes.max(initial=0)) + 1
+    cells, cell = np.unique(groups * width + classes, return_inverse=True)
+    cell_group, cell_class = cells // width, cells % width
+    result = np.empty((len(values), n_groups))
+    for moment, (value, counted) in enumerate(zip(values, counts, strict=True)):
+        n = np.bincount(cell, counted, len(cells))
+        total = np.bincount(cell, np.where(counted, value, 0), len(cells))
+        n_class = np.bincount(cell_class, n, width)
+        total_class = np.bincount(cell_class, total, width)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(n_class > 0, total_class / n_class, 0)
+            left = n_class[cell_class] - n
+            rest = np.where(left > 0, (total_class[cell_class] - total) / left, 0)
+            change = np.bincount(cell_group, rest - mean[cell_class], n_groups)
+            lost = np.bincount(cell_group, (left == 0) & (n > 0), n_groups)
+            result[moment] = (mean.sum() + change) / ((n_class > 0).sum() - lost)
+    return result
+
+
+def pair_variances(left_out: Floats) -> Floats:
+    """(k, k) the test sample's share of the variance of each difference of two rows.
+
+    On the diagonal is that of each row's mean. NaN where two rows share no seed with answers.
+
+    Parameters
+    ----------
+    left_out : array of float
+        (k, n, G): row, seed, group: the value without that group; NaN where there is no run. Values
+        are averaged over the seeds that both rows have.
+    """
+    n_groups = left_out.shape[-1]
+    apart = left_out - left_out.mean(axis=-1, keepdims=True)
+    has = ~np.isnan(apart).any(axis=-1)
+    patterns, which = np.unique(has, axis=0, return_inverse=True)
+    result = np.full((len(has), len(has)), np.nan)
+    for a, mine in enumerate(patterns):
+        for b, other in enumerate(patterns):
+            if (both := mine & other).any():
+                x, y = (apart[which == c][:, both].mean(axis=1) for c in (a, b))
+                squares = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
+                result[np.ix_(which == a, which == b)] = np.maximum(squares, 0)
+        rows = apart[which == a][:, mine].mean(axis=1) if mine.any() else apart[which == a][:, 0]
+        at = np.flatnonzero(which == a)
+        result[at, at] = (rows**2).sum(axis=1)
+    return np.asarray(result * (n_groups - 1) / n_groups)
