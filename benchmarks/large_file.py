@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.hdf5_layout import block_ranges
+from embedbench.files.format_digests import block_ranges
 from embedbench.files.output_path import check_target
 from embedbench.files.sample_list import TEST, Samples
 from embedbench.files.write_file import assemble

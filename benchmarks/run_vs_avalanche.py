@@ -32,7 +32,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.net_settings import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View
 

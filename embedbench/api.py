@@ -20,9 +20,9 @@ from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
 from embedbench.runs.class_registry import alias_settings, learner_class, protocol_class
 from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.other_libraries import audit
-from embedbench.scores.scoring import score_matrices
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import (
     flat_spec,
@@ -132,8 +132,9 @@ def score(
         Answers of the `offline` learner on the same stream. A multi-modal stream has several
         `references`: give the answers on each. None: Ω is NaN.
     score : str or None
-        Base score, one of `scores.scoring.SCORES`, or of `scores.label_set_scores.SCORES` for label
-        sets. None: the main score, "class_accuracy" or "pw_js".
+        Base score, one of `scores.make_score_matrices.SCORES`, or of
+        `scores.label_set_scores.SCORES` for label sets. None: the main score, "class_accuracy" or
+        "pw_js".
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
     class_sizes : sequence of int or None

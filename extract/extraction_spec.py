@@ -13,12 +13,12 @@ from embedbench.files.resumable_file import Partial
 from embedbench.system.cpu import cores, limit_threads
 
 from .backbone import DTYPES, OURS, arithmetic_of
-from .backbones import check_kind, choose_device, open_backbone
 from .bundled_backbone import absolute_backbone, absolute_weights, choose_backbone
 from .decode_batches import first_image, quiet_readers
 from .extraction_worker import ExtractionWork
+from .open_backbone import check_kind, choose_device, open_backbone
+from .open_source import absolute, open_source
 from .source import Source
-from .sources import absolute, open_source
 from .torchvision_decoder import DECODERS
 
 CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches

@@ -32,8 +32,8 @@ from embedbench.system.callback_types import Notify, Progress
 from .engine_shards import Shards, ranges
 from .extraction_spec import Job, arithmetic_settings
 from .extraction_worker import ExtractionWork, Facts
-from .path_columns import NO_COLUMNS, ColumnRules, Columns
 from .source import Source
+from .source_columns import NO_COLUMNS, ColumnRules, Columns
 from .source_split import across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW
 

@@ -10,7 +10,7 @@ import torch
 
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.sample_store import Store
+from embedbench.learning.stored_views import Store
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal

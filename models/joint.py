@@ -14,7 +14,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import new_net
-from embedbench.learning.sample_store import Store
+from embedbench.learning.stored_views import Store
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

@@ -14,7 +14,7 @@ from embedbench.arrays import Bools, digest
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.hdf5_layout import PIXELS
+from embedbench.files.format_digests import PIXELS
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import flat_spec, load_table, split_rows, view_session
 from embedbench.streams.resident_table import Table

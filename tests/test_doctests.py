@@ -27,6 +27,6 @@ def test_there_are_examples_to_run() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [t for name in MODULES for t in finder.find(importlib.import_module(name))]
     assert sum(len(t.examples) for t in found) >= 5
-    assert {"embedbench.cli.app", "embedbench.models.ncm", "embedbench.extract.sources"} <= set(
+    assert {"embedbench.cli.app", "embedbench.models.ncm", "embedbench.extract.open_source"} <= set(
         MODULES
     )

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.checks.learner_check_tools import SEEDS, small
-from embedbench.checks.small_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.learning.learner import Tags
 from embedbench.runs import class_registry
 from embedbench.runs.stream_runner import run_stream

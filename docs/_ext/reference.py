@@ -19,7 +19,7 @@ from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
 from embedbench.runs import class_registry
 from embedbench.scores import against_chance, few_shot_scores, metrics
-from embedbench.streams import class_order, class_order_kinds
+from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 
 FOLDER = DOCS / "reference"
@@ -185,8 +185,8 @@ def presets_page() -> str:
 
 def orders_page() -> str:
     """The class orders that streams take, and those that `embedbench order` makes."""
-    known, made = parameters(class_order.class_order), parts_of_module(class_order_kinds)
-    kinds = ", ".join(f"`{kind}`" for kind in class_order_kinds.KINDS)
+    known, made = parameters(class_order.class_order), parts_of_module(make_class_order)
+    kinds = ", ".join(f"`{kind}`" for kind in make_class_order.KINDS)
     return (
         "# Class orders\n\n`--order` of `embedbench run` takes one of "
         f"{', '.join(f'`{name}`' for name in class_order.ORDERS)}, or an order file.\n\n"

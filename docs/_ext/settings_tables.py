@@ -8,7 +8,7 @@ from typing import Any
 from docstrings import cell, markdown, parts, table
 
 from embedbench.config.declared_settings import later_fields
-from embedbench.config.settings_schema import format_setting, get_default, list_settings
+from embedbench.config.describe_settings import format_setting, get_default, list_settings
 
 
 def settings(cls: type, groups: dict[str, type], above: str) -> str:

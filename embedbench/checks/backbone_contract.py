@@ -41,7 +41,7 @@ class BackboneSubject:
 
     def make(self) -> Backbone:
         """A new one, as `embedbench extract` opens it."""
-        from embedbench.extract.backbones import open_backbone
+        from embedbench.extract.open_backbone import open_backbone
 
         return open_backbone(
             self.name,

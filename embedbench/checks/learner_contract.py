@@ -23,6 +23,7 @@ from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
 
+from .blob_streams import SESSIONS, as_images, blobs
 from .demand import applies_where, demand
 from .learner_check_tools import (
     SEEDS,
@@ -43,7 +44,6 @@ from .learner_check_tools import (
     teach,
 )
 from .learner_images import FEW, TINY
-from .small_streams import SESSIONS, as_images, blobs
 
 
 @learner_check

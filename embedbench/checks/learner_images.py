@@ -9,6 +9,7 @@ import torch
 
 from embedbench.learning.learner import Learner
 
+from .blob_streams import EVERY_CLASS, as_images, blobs
 from .demand import applies_where, demand
 from .learner_check_tools import (
     ask,
@@ -20,7 +21,6 @@ from .learner_check_tools import (
     state_bytes,
     teach,
 )
-from .small_streams import EVERY_CLASS, as_images, blobs
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults

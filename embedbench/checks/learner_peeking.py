@@ -20,10 +20,10 @@ from embedbench.streams.resident_table import PixelTable, Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 
+from .blob_streams import as_images, blobs, family_blobs, on_table, with_views
 from .demand import applies_where, demand
 from .learner_check_tools import ask, device, learner_check, probe, run, same, small
 from .learner_images import FEW
-from .small_streams import as_images, blobs, family_blobs, on_table, with_views
 
 Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done after each session
 

@@ -15,6 +15,17 @@ from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 
+from .blob_streams import (
+    BATCH,
+    EVERY_CLASS,
+    SESSIONS,
+    as_images,
+    blobs,
+    family_blobs,
+    multilabel_blobs,
+    on_table,
+    permuted_blobs,
+)
 from .demand import CheckFailed, applies_where, demand
 from .learner_check_tools import (
     goes_on_alike,
@@ -25,17 +36,6 @@ from .learner_check_tools import (
     small,
     state_bytes,
     teach,
-)
-from .small_streams import (
-    BATCH,
-    EVERY_CLASS,
-    SESSIONS,
-    as_images,
-    blobs,
-    family_blobs,
-    multilabel_blobs,
-    on_table,
-    permuted_blobs,
 )
 
 

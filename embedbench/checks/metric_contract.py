@@ -11,10 +11,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.metrics import Metric, Reference
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 from .demand import demand
 

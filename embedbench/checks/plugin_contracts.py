@@ -25,7 +25,7 @@ from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
 
 from .demand import CheckFailed, applies_where, demand
-from .small_files import WIDTH, small_file
+from .protocol_cases import WIDTH, small_file
 
 if TYPE_CHECKING:
     from embedbench.extract.source import Source
@@ -42,7 +42,7 @@ class SourceSubject:
 
     def open(self) -> Source:
         """The source, opened anew, as `embedbench extract` does."""
-        from embedbench.extract.sources import open_source
+        from embedbench.extract.open_source import open_source
 
         return open_source(self.name)
 

@@ -18,7 +18,7 @@ from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
 from .demand import applies_where, demand
-from .small_files import KINDS, SEEDS, Case, build, each_case
+from .protocol_cases import KINDS, SEEDS, Case, build, each_case
 
 ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS: list[ProtocolCheck] = []

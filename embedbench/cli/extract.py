@@ -10,7 +10,7 @@ import typer
 from embedbench.files.user_metadata import UserMetadata
 from embedbench.system.cpu import MOST_THREADS
 
-from .file_options import Out, collect_metadata, samples
+from .new_file_options import Out, collect_metadata, samples
 from .progress import bar
 from .shared_options import (
     Device,

@@ -16,7 +16,7 @@ from embedbench.text.table_export import pairs
 from . import completion
 from .extract import describe_file
 from .file_arguments import File, here, transfer_text
-from .file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys
+from .new_file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys
 from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
 from .table_options import show_tables, with_tables
 
@@ -230,7 +230,7 @@ def order(
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.streams.class_order_kinds import make_order, order_text, write_order
+    from embedbench.streams.make_class_order import make_order, order_text, write_order
 
     opened = EmbeddingFile.open(file)
     check_free(out, overwrite)

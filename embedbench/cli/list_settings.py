@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
 from embedbench.config.declared_settings import make
-from embedbench.config.settings_schema import (
+from embedbench.config.describe_settings import (
     Setting,
     flatten_settings,
     format_setting,

@@ -98,7 +98,7 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     """The file, which must hold images, and its stream as `run` builds it."""
     from embedbench.config.declared_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.hdf5_layout import PIXELS
+    from embedbench.files.format_digests import PIXELS
     from embedbench.runs.class_registry import protocol_class
 
     opened = EmbeddingFile.open(file)

@@ -15,7 +15,7 @@ from embedbench.arrays import Ints
 from embedbench.config.json_types import JsonRecord
 from embedbench.text.terminal import align_pairs
 
-from . import hdf5_layout, open_file
+from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 from .sample_list import TEST, TRAIN, Samples
 
@@ -83,7 +83,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         A file cannot be opened or is damaged.
     """
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
-    keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
+    keys = [*format_digests.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
     score_a, score_b = probe_accuracy(one), probe_accuracy(two)
     rows = shared_rows(one.samples, two.samples)
@@ -144,7 +144,7 @@ def _sample_reasons(samples: SampleDifferences) -> Iterator[str]:
 def _recipe_parts(file: EmbeddingFile) -> dict[str, Any]:
     made = file.provenance
     return {
-        "backbone": hdf5_layout.recipe_backbone(made),
+        "backbone": format_digests.recipe_backbone(made),
         "preprocessing": made.get("preprocessing") or {},
         "dtype": (made.get("arithmetic") or {}).get("dtype"),
     }
@@ -286,7 +286,7 @@ def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> Sa
 
 def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Iterator[str]:
     """Yield in words how the optional columns of two files differ, on the shared samples."""
-    for name in hdf5_layout.COLUMNS:
+    for name in format_digests.COLUMNS:
         if (name in a.columns) != (name in b.columns):
             yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
         elif name in a.columns:
@@ -303,8 +303,8 @@ def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) 
     if not len(rows_a) or a.shape[1:] != b.shape[1:]:
         return None
     parts = []
-    for first in range(0, len(rows_a), hdf5_layout.BLOCK):
-        part = slice(first, first + hdf5_layout.BLOCK)
+    for first in range(0, len(rows_a), format_digests.BLOCK):
+        part = slice(first, first + format_digests.BLOCK)
         x, y = fetch(a, rows_a[part]), fetch(b, rows_b[part])  # (n, D) float64
         same_zero = ~x.any(axis=1) & ~y.any(axis=1)
         parts.append(np.where(same_zero, 1.0, (_unit(x) * _unit(y)).sum(axis=1)))

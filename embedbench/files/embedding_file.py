@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage.hdf5 import attribute
 
-from . import hdf5_layout, open_file
+from . import format_digests, open_file
 from .optional_columns import read_columns
 from .provenance import read_provenance
 from .sample_list import Samples
@@ -66,7 +66,7 @@ class EmbeddingFile:
     dtype: np.dtype[Any]
     layers: dict[str, int]
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
-    version: str = hdf5_layout.VERSIONS[0]
+    version: str = format_digests.VERSIONS[0]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -85,15 +85,15 @@ class EmbeddingFile:
             open_file.check_tables(path, file)
             open_file.check_metadata(path, file)
             samples = Samples(
-                ids=hdf5_layout.unpack_strings(file["sample_ids"][()]),
+                ids=format_digests.unpack_strings(file["sample_ids"][()]),
                 labels=file["labels"][()],
                 split=file["split"][()],
-                classes=tuple(hdf5_layout.unpack_strings(file["classes"][()]).tolist()),
+                classes=tuple(format_digests.unpack_strings(file["classes"][()]).tolist()),
                 parents=file["parents"][()],
             )
             features = file["features"]
             digests = {
-                key: attribute(file["digests"], key) for key in hdf5_layout.digest_keys(file)
+                key: attribute(file["digests"], key) for key in format_digests.digest_keys(file)
             }
             result = cls(
                 path=path,
@@ -110,7 +110,7 @@ class EmbeddingFile:
         samples.check()
         if samples.digest() != digests["samples"]:
             raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
-        if result.columns and hdf5_layout.columns_digest(result.columns) != digests["columns"]:
+        if result.columns and format_digests.columns_digest(result.columns) != digests["columns"]:
             raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
         return result
 
@@ -151,8 +151,8 @@ class EmbeddingFile:
         UserError
             The file has no such column.
         """
-        if name not in hdf5_layout.COLUMNS:
-            raise unknown("column", name, hdf5_layout.COLUMNS)
+        if name not in format_digests.COLUMNS:
+            raise unknown("column", name, format_digests.COLUMNS)
         if name not in self.columns:
             raise UserError(
                 f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
@@ -191,9 +191,9 @@ class EmbeddingFile:
         """
         with open_file.open_embedding_file(self.path) as file:
             sums = file[f"checksums/{table}"][()]
-            for block, (first, end) in enumerate(hdf5_layout.block_ranges(self.shape[0])):
+            for block, (first, end) in enumerate(format_digests.block_ranges(self.shape[0])):
                 rows = open_file.read_rows(file, table, first, end)
-                if rows is None or hdf5_layout.block_digest(rows) != sums[block].tobytes():
+                if rows is None or format_digests.block_digest(rows) != sums[block].tobytes():
                     raise open_file.damaged_error(self.path, [(table, first, end)])
                 if finite and (problem := _not_finite(first, rows)):
                     raise self._unfit(table, problem)
@@ -214,7 +214,7 @@ class EmbeddingFile:
         UserError
             The file holds images, a layer is unknown, or a value is NaN or infinite.
         """
-        if self.kind != hdf5_layout.EMBEDDING:
+        if self.kind != format_digests.EMBEDDING:
             raise UserError(
                 f"{self.path} holds images, and this takes embeddings: make a file of them with "
                 "`embedbench extract SOURCE --backbone NAME --out FILE`."
@@ -236,7 +236,7 @@ class EmbeddingFile:
         UserError
             The file holds embeddings.
         """
-        if self.kind != hdf5_layout.PIXELS:
+        if self.kind != format_digests.PIXELS:
             raise UserError(
                 f"{self.path} holds embeddings, and this takes images: make a file of them with "
                 "`embedbench extract SOURCE --backbone none --out FILE`."
@@ -261,7 +261,7 @@ class EmbeddingFile:
         with open_file.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
                 sums = file[f"checksums/{table}"][()]
-                for block, (first, end) in enumerate(hdf5_layout.block_ranges(self.shape[0])):
+                for block, (first, end) in enumerate(format_digests.block_ranges(self.shape[0])):
                     rows = open_file.read_rows(file, table, first, end)
                     job = pool.submit(_place, target, first, rows, sums[block].tobytes())
                     pending.append(((table, first, end), job))
@@ -282,7 +282,7 @@ class EmbeddingFile:
 
 def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or ""."""
-    if rows is None or hdf5_layout.block_digest(rows) != sha:
+    if rows is None or format_digests.block_digest(rows) != sha:
         return "damaged"
     target[first : first + len(rows)] = rows
     return _not_finite(first, rows)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import writing
 
-from . import hdf5_layout
+from . import format_digests
 from .embedding_file import EmbeddingFile
 from .sample_list import SPLITS
 
@@ -148,7 +148,7 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         raise UserError(
             "Parquet needs pyarrow; install it with pip install 'embedbench-cl[parquet]'."
         ) from error
-    if file.kind != hdf5_layout.EMBEDDING:
+    if file.kind != format_digests.EMBEDDING:
         raise UserError(
             f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."
         )

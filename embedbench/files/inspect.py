@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from embedbench.config.json_types import ABSENT, JsonRecord
 from embedbench.text.terminal import align_pairs
 
-from . import hdf5_layout, open_file
+from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 from .layer_prototype_fit import Alignment, alignment_words
 from .pretraining_overlap import LISTED
@@ -244,7 +244,7 @@ def card_text(card: Card) -> str:
     layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
         ("file", f"{card.path} ({_megabytes(card.bytes)})"),
-        ("format", f"{hdf5_layout.FORMAT} {card.format_version}, kind {card.kind}"),
+        ("format", f"{format_digests.FORMAT} {card.format_version}, kind {card.kind}"),
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),

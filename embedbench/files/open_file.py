@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import hdf5
 
-from . import hdf5_layout
+from . import format_digests
 
 
 def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
@@ -51,23 +51,23 @@ def open_embedding_file(path: Path) -> Iterator[h5py.File]:
 
 
 def check_format(path: Path, file: h5py.File) -> None:
-    if "format" not in file.attrs or hdf5.attribute(file, "format") != hdf5_layout.FORMAT:
+    if "format" not in file.attrs or hdf5.attribute(file, "format") != format_digests.FORMAT:
         raise UserError(
             f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
-            f"{hdf5_layout.FORMAT!r}); bring other data in with `embedbench import`."
+            f"{format_digests.FORMAT!r}); bring other data in with `embedbench import`."
         )
     version = hdf5.attribute(file, "format_version")
-    if version not in hdf5_layout.VERSIONS:
-        known = " and ".join(hdf5_layout.VERSIONS)
+    if version not in format_digests.VERSIONS:
+        known = " and ".join(format_digests.VERSIONS)
         raise UserError(
             f"{path} has format version {version}, and this embedbench reads {known}; "
             "install the embedbench that wrote it, or a newer one."
         )
     kind = hdf5.attribute(file, "kind")
-    if kind not in hdf5_layout.TABLES:
+    if kind not in format_digests.TABLES:
         raise UserError(
-            f"{path} is of kind {kind!r}, and only {' and '.join(hdf5_layout.TABLES)} can be read; "
-            "install a newer embedbench."
+            f"{path} is of kind {kind!r}, and only {' and '.join(format_digests.TABLES)} can be "
+            "read; install a newer embedbench."
         )
 
 
@@ -75,13 +75,13 @@ def check_tables(path: Path, file: h5py.File) -> None:
     """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
     if "metadata" not in file.get("checksums", file).attrs:
         raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
-    kind, tables = hdf5.attribute(file, "kind"), hdf5_layout.list_tables(file)
+    kind, tables = hdf5.attribute(file, "kind"), format_digests.list_tables(file)
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
             raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
     features, columns = _feature_tables(file), _column_tables(path, file)
     ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
-    rows = (*features, *hdf5_layout.SAMPLE_TABLES, *columns)
+    rows = (*features, *format_digests.SAMPLE_TABLES, *columns)
     names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
     for name in dict.fromkeys([*names, *tables]):
         if name not in tables:
@@ -89,7 +89,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
         if name not in names:
             raise UserError(f"{path} has a table {name!r}, which is none of the format; remove it.")
     n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
-    sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
+    sums = "|u1", (-(-n // format_digests.BLOCK), 32)
     expected: dict[str, tuple[str, tuple[int, ...]]] = {
         "labels": ("<i4", (n,)),
         "split": ("|u1", (n,)),
@@ -102,28 +102,28 @@ def check_tables(path: Path, file: h5py.File) -> None:
     for name in names:
         dtype, shape = tables[name]
         if name in features:
-            fits = hdf5_layout.find_kind(dtype, shape) == kind and shape[0] == n
-            form = hdf5_layout.TABLES[kind].replace("N", str(n), 1)
+            fits = format_digests.find_kind(dtype, shape) == kind and shape[0] == n
+            form = format_digests.TABLES[kind].replace("N", str(n), 1)
         else:
             letter, size = expected.get(name, sums)
             fits = letter in (dtype.str, dtype.kind) and shape == size
             form = f"{letter} of shape {size}"
         if not fits:
             raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}.")
-    if kind == hdf5_layout.PIXELS and len(features) > 1:
+    if kind == format_digests.PIXELS and len(features) > 1:
         raise UserError(f"{path} holds images, and layers beside them; images have none.")
     most = max(2**23, 20 * path.stat().st_size)  # of what is read whole
     for name in ones:
         dtype, shape = tables[name]
         length = dtype.itemsize * math.prod(shape)
-        limit = hdf5_layout.PROVENANCE if name == "provenance" else most
+        limit = format_digests.PROVENANCE if name == "provenance" else most
         if length > limit:
             raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}.")
 
 
 def _feature_tables(file: h5py.File) -> list[str]:
     for name in file["layers"]:
-        if not hdf5_layout.LAYER_NAME.fullmatch(name):
+        if not format_digests.LAYER_NAME.fullmatch(name):
             raise UserError(
                 f"layer name {name!r} must be letters, digits, '.', '_' and '-' only; rename it."
             )
@@ -135,31 +135,31 @@ def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
     if "columns" not in file:
         return {}
     group = file["columns"]
-    if hdf5.attribute(file, "format_version") == hdf5_layout.VERSIONS[0]:
+    if hdf5.attribute(file, "format_version") == format_digests.VERSIONS[0]:
         raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
     if not isinstance(group, h5py.Group) or not len(group):
         raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
     for name in group:
-        if name not in hdf5_layout.COLUMNS:
-            raise unknown(f"column of {path}", name, hdf5_layout.COLUMNS)
-    return {f"columns/{name}": hdf5_layout.COLUMNS[name] for name in group}
+        if name not in format_digests.COLUMNS:
+            raise unknown(f"column of {path}", name, format_digests.COLUMNS)
+    return {f"columns/{name}": format_digests.COLUMNS[name] for name in group}
 
 
 def _row_tables(file: h5py.File) -> list[str]:
     """Tables of one value a sample: labels, splits, ids, and the optional columns."""
-    return [*hdf5_layout.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
+    return [*format_digests.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
 
 
 def check_metadata(path: Path, file: h5py.File) -> None:
     """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
-    if hdf5_layout.metadata_digest(file) != hdf5.attribute(file["checksums"], "metadata"):
+    if format_digests.metadata_digest(file) != hdf5.attribute(file["checksums"], "metadata"):
         raise DamagedFileError(
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
         )
     tables = _feature_tables(file)
-    content = hdf5_layout.content_digest(
+    content = format_digests.content_digest(
         (
-            hdf5_layout.table_signature(table, file[table].dtype, file[table].shape),
+            format_digests.table_signature(table, file[table].dtype, file[table].shape),
             file[f"checksums/{table}"][()].tobytes(),
         )
         for table in tables
@@ -186,9 +186,9 @@ def read_rows(file: h5py.File, table: str, first: int, end: int) -> NDArray[Any]
 def find_damage(file: h5py.File, table: str) -> list[tuple[str, int, int]]:
     damage = []
     sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(hdf5_layout.block_ranges(file[table].shape[0])):
+    for block, (first, end) in enumerate(format_digests.block_ranges(file[table].shape[0])):
         rows = read_rows(file, table, first, end)
-        if rows is None or hdf5_layout.block_digest(rows) != sums[block].tobytes():
+        if rows is None or format_digests.block_digest(rows) != sums[block].tobytes():
             damage.append((table, first, end))
     return damage
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short, unknown
 
-from . import hdf5_layout
+from . import format_digests
 from .sample_lists import read_lines
 
 
@@ -33,14 +33,16 @@ def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, ND
         A name is unknown, or values have another type or number.
     """
     for name in columns:
-        if name not in hdf5_layout.COLUMNS:
-            raise unknown("column", name, hdf5_layout.COLUMNS)
-    ordered = {name: np.asarray(columns[name]) for name in hdf5_layout.COLUMNS if name in columns}
+        if name not in format_digests.COLUMNS:
+            raise unknown("column", name, format_digests.COLUMNS)
+    ordered = {
+        name: np.asarray(columns[name]) for name in format_digests.COLUMNS if name in columns
+    }
     return {name: _checked(name, values, n) for name, values in ordered.items()}
 
 
 def _checked(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
-    text = hdf5_layout.COLUMNS[name] == "S"
+    text = format_digests.COLUMNS[name] == "S"
     if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
         raise UserError(
             f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
@@ -77,11 +79,11 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
     if head[0] != "sample_id" or not names:
         raise UserError(
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
-            f"sample_id,{','.join(hdf5_layout.COLUMNS)}."
+            f"sample_id,{','.join(format_digests.COLUMNS)}."
         )
     for name in names:
-        if name not in hdf5_layout.COLUMNS:
-            raise unknown(f"column in the first line of {path}:", name, hdf5_layout.COLUMNS)
+        if name not in format_digests.COLUMNS:
+            raise unknown(f"column in the first line of {path}:", name, format_digests.COLUMNS)
     if len(set(names)) < len(names):
         raise UserError(f"{path} names a column twice in its first line; keep one of each.")
     values: dict[str, list[str]] = {}  # by sample
@@ -104,8 +106,8 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
         )
     table = {name: [values[id_][i] for id_ in ids] for i, name in enumerate(names)}
     return {
-        name: hdf5_layout.texts(column, f"{path}: {name}")
-        if hdf5_layout.COLUMNS[name] == "S"
+        name: format_digests.texts(column, f"{path}: {name}")
+        if format_digests.COLUMNS[name] == "S"
         else np.array(column, np.float64)
         for name, column in table.items()
     }
@@ -122,14 +124,14 @@ def _check_time(where: str, line: Mapping[str, str]) -> None:
 
 def pack_column(values: NDArray[Any]) -> NDArray[Any]:
     """Return a column as it lies in the file."""
-    return hdf5_layout.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
+    return format_digests.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
 
 
 def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, NDArray[Any]]:
     """Read the columns of a file whose tables were checked."""
     stored = {name: table[()] for name, table in file.get("columns", {}).items()}
     columns = {
-        k: hdf5_layout.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
+        k: format_digests.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
     }
     try:
         return checked_columns(columns, n)

@@ -22,7 +22,7 @@ from pathlib import Path
 from embedbench.errors import UserError
 from embedbench.storage import atomic_write
 
-from . import hdf5_layout
+from . import format_digests
 from .embedding_file import EmbeddingFile
 
 
@@ -84,7 +84,7 @@ def made_at(path: Path) -> tuple[str, str] | None:
         made = EmbeddingFile.open(path).provenance
     except UserError:
         return None
-    return str(made.get("job_sha256")), text_digest(hdf5_layout.canonical_json(made))
+    return str(made.get("job_sha256")), text_digest(format_digests.canonical_json(made))
 
 
 def text_digest(text: str) -> str:

@@ -30,7 +30,7 @@ from embedbench.storage.atomic_write import (
 )
 from embedbench.system.callback_types import Notify
 
-from . import hdf5_layout
+from . import format_digests
 from .embedding_file import EmbeddingFile
 from .output_path import Target, check_target, drop, made_at, read_text, text_digest
 from .sample_list import Samples
@@ -60,7 +60,7 @@ class Partial:
         The file exists, its directory does not, or unfinished work of another job is there.
     """
 
-    BLOCK = hdf5_layout.BLOCK
+    BLOCK = format_digests.BLOCK
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Partial:
         if not isinstance(target, Target):
             target = check_target(Path(target), overwrite=overwrite)
         self.target, self.path, self.directory = target, target.path, target.directory
-        self._text = hdf5_layout.canonical_json(job)
+        self._text = format_digests.canonical_json(job)
         self._job = text_digest(self._text)
         self._notes: dict[int, Any] = {}
         if not self.is_published():
@@ -310,9 +310,11 @@ def write_block(path: Path, arrays: Mapping[str, NDArray[Any]], note: Any, job: 
         Digest of the job that the block belongs to.
     """
     tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
-    head = hdf5_layout.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
+    head = (
+        format_digests.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
+    )
     body = head + b"".join(
-        rows.astype(hdf5_layout.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
+        rows.astype(format_digests.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
         for rows in arrays.values()
     )
     digest = hashlib.sha256(body).hexdigest().encode()
@@ -339,7 +341,9 @@ def read_block(path: Path, job: str) -> tuple[dict[str, NDArray[Any]], Any]:
         arrays = {}
         offset = 0
         for name, dtype, shape in head.tables:
-            rows = np.frombuffer(data, hdf5_layout.FEATURE_TYPES[dtype], math.prod(shape), offset)
+            rows = np.frombuffer(
+                data, format_digests.FEATURE_TYPES[dtype], math.prod(shape), offset
+            )
             arrays[str(name)] = rows.reshape(shape)
             offset += rows.nbytes
         return arrays, head.note

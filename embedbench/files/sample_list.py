@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 
-from . import hdf5_layout
+from . import format_digests
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
@@ -146,6 +146,6 @@ class Samples:
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, labels, splits and hierarchy, in row order."""
-        return hdf5_layout.samples_digest(
+        return format_digests.samples_digest(
             self.ids, self.labels, self.split, self.classes, self.parents
         )

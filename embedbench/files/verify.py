@@ -9,7 +9,7 @@ import numpy as np
 
 from embedbench.errors import DamagedFileError, UserError
 
-from . import hdf5_layout, open_file
+from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 
 
@@ -48,7 +48,9 @@ def _damage_sentences(path: Path) -> list[str]:
     except UserError:  # the checksums cannot be read either
         return []
     sentences = []
-    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // hdf5_layout.BLOCK - e[0]))
+    runs = groupby(
+        enumerate(damage), key=lambda e: (e[1][0], e[1][1] // format_digests.BLOCK - e[0])
+    )
     for (table, _), run in runs:
         blocks = [block for _, block in run]
         sentences.append(

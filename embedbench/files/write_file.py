@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.storage import hdf5
 from embedbench.storage.atomic_write import writing
 
-from . import hdf5_layout
+from . import format_digests
 from .embedding_file import EmbeddingFile
 from .formats.sliced_tables import SampleTable
 from .optional_columns import checked_columns, pack_column
@@ -28,7 +28,7 @@ from .provenance import read_provenance
 from .sample_list import SPLITS, Samples
 
 _LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_LAYER = (hdf5_layout.TABLES[hdf5_layout.EMBEDDING],)  # the form of a layer
+_LAYER = (format_digests.TABLES[format_digests.EMBEDDING],)  # the form of a layer
 
 
 def assemble(
@@ -48,34 +48,34 @@ def assemble(
     samples.check()
     columns = checked_columns(columns or {}, len(samples.ids))
     provenance = _completed(provenance, samples)
-    text = hdf5_layout.canonical_json(provenance).encode()
+    text = format_digests.canonical_json(provenance).encode()
     read_provenance(text, "the provenance")
-    if len(text) > hdf5_layout.PROVENANCE:
+    if len(text) > format_digests.PROVENANCE:
         raise UserError(
             f"the provenance has {len(text):,} bytes; an embedding file holds at most "
-            f"{hdf5_layout.PROVENANCE:,}, so make it shorter."
+            f"{format_digests.PROVENANCE:,}, so make it shorter."
         )
-    recipe = hdf5_layout.recipe_digest(provenance)
+    recipe = format_digests.recipe_digest(provenance)
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
-        hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
-        hdf5_layout.set_attribute(
-            file, "format_version", hdf5_layout.lowest_version(provenance, columns)
+        format_digests.set_attribute(file, "format", format_digests.FORMAT)
+        format_digests.set_attribute(
+            file, "format_version", format_digests.lowest_version(provenance, columns)
         )
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
         kind, tables = _write_features(file, samples, chunks, compress=compress)
-        hdf5_layout.set_attribute(file, "kind", kind)
+        format_digests.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
         _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
         _write_column(file, "provenance", np.array(text))
         digests = file.create_group("digests")
-        hdf5_layout.set_attribute(digests, "samples", samples.digest())
-        hdf5_layout.set_attribute(digests, "recipe", recipe)
-        hdf5_layout.set_attribute(digests, "content", hdf5_layout.content_digest(tables))
+        format_digests.set_attribute(digests, "samples", samples.digest())
+        format_digests.set_attribute(digests, "recipe", recipe)
+        format_digests.set_attribute(digests, "content", format_digests.content_digest(tables))
         if columns:
-            hdf5_layout.set_attribute(digests, "columns", hdf5_layout.columns_digest(columns))
-        hdf5_layout.set_attribute(sums, "metadata", hdf5_layout.metadata_digest(file))
+            format_digests.set_attribute(digests, "columns", format_digests.columns_digest(columns))
+        format_digests.set_attribute(sums, "metadata", format_digests.metadata_digest(file))
 
 
 def check_rows(
@@ -97,13 +97,13 @@ def check_rows(
     layer = table.removeprefix("layers/")
     if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
         raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
-    kind = hdf5_layout.find_kind(rows.dtype, rows.shape)
-    if kind is None or (table != "features" and kind != hdf5_layout.EMBEDDING):
-        either = ", or ".join(hdf5_layout.TABLES.values() if table == "features" else _LAYER)
+    kind = format_digests.find_kind(rows.dtype, rows.shape)
+    if kind is None or (table != "features" and kind != format_digests.EMBEDDING):
+        either = ", or ".join(format_digests.TABLES.values() if table == "features" else _LAYER)
         raise UserError(
             f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
         )
-    if kind == hdf5_layout.EMBEDDING and not np.isfinite(rows).all():
+    if kind == format_digests.EMBEDDING and not np.isfinite(rows).all():
         bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
         who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
         raise UserError(
@@ -117,9 +117,9 @@ class _Table:
 
     def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
         self.name = name
-        self.dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
+        self.dtype = format_digests.FEATURE_TYPES[rows.dtype.name]
         self.shape = (n, *rows.shape[1:])
-        storage = {"chunks": (min(n, hdf5_layout.BLOCK), *rows.shape[1:])} if compress else {}
+        storage = {"chunks": (min(n, format_digests.BLOCK), *rows.shape[1:])} if compress else {}
         filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
         self.data = file.create_dataset(
             name, self.shape, self.dtype, **storage, **(filters if compress else {})
@@ -139,11 +139,11 @@ class _Table:
         rows = np.ascontiguousarray(rows, dtype=self.dtype)
         self.data[self.filled : self.filled + len(rows)] = rows
         while len(rows):
-            part = rows[: hdf5_layout.BLOCK - self.filled % hdf5_layout.BLOCK]
+            part = rows[: format_digests.BLOCK - self.filled % format_digests.BLOCK]
             self._hash.update(part.view(np.uint8).data)
             self.filled += len(part)
             rows = rows[len(part) :]
-            if self.filled % hdf5_layout.BLOCK == 0 or self.filled == self.shape[0]:
+            if self.filled % format_digests.BLOCK == 0 or self.filled == self.shape[0]:
                 self.sums += self._hash.digest()
                 self._hash = hashlib.sha256()
 
@@ -172,12 +172,12 @@ def _write_features(
                 f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
             )
         _write_sums(file, table.name, bytes(table.sums))
-    kind = hdf5_layout.find_kind(tables["features"].dtype, tables["features"].shape)
+    kind = format_digests.find_kind(tables["features"].dtype, tables["features"].shape)
     assert kind is not None
-    if kind == hdf5_layout.PIXELS and len(tables) > 1:
+    if kind == format_digests.PIXELS and len(tables) > 1:
         raise UserError("images have no layers beside them; leave the layers out.")
     return kind, [
-        (hdf5_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
+        (format_digests.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
         for table in tables.values()
     ]
 
@@ -186,12 +186,12 @@ def _write_samples(file: h5py.File, samples: Samples) -> None:
     rows = {
         "labels": samples.labels.astype("<i4"),
         "split": samples.split,
-        "sample_ids": hdf5_layout.pack_strings(samples.ids),
+        "sample_ids": format_digests.pack_strings(samples.ids),
     }
     _write_rows(file, rows)
     meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
-    hdf5_layout.set_attribute(file["split"], "meaning", meaning)
-    _write_column(file, "classes", hdf5_layout.pack_strings(samples.classes))
+    format_digests.set_attribute(file["split"], "meaning", meaning)
+    _write_column(file, "classes", format_digests.pack_strings(samples.classes))
     _write_column(file, "parents", samples.parents.astype("<i4"))
 
 
@@ -199,8 +199,10 @@ def _write_rows(file: h5py.File, tables: Mapping[str, NDArray[Any]]) -> None:
     """Write tables of one value a sample, and their checksums."""
     for name, values in tables.items():
         _write_column(file, name, values)
-        blocks = hdf5_layout.block_ranges(len(values))
-        _write_sums(file, name, b"".join(hdf5_layout.block_digest(values[a:b]) for a, b in blocks))
+        blocks = format_digests.block_ranges(len(values))
+        _write_sums(
+            file, name, b"".join(format_digests.block_digest(values[a:b]) for a, b in blocks)
+        )
 
 
 def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:
@@ -279,5 +281,5 @@ def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, 
             raise UserError(
                 f"{name} has {len(values)} rows for {n} sample ids; give one row per sample."
             )
-    for first, end in hdf5_layout.block_ranges(n):
+    for first, end in format_digests.block_ranges(n):
         yield {name: values[first:end] for name, values in tables.items()}

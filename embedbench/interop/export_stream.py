@@ -27,7 +27,7 @@ from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, table_of
 
-from .exported_stream import SCHEMA, EvalEntry, ExportedStream, SessionEntry
+from .stream_json import SCHEMA, EvalEntry, ExportedStream, SessionEntry
 
 STREAM, FEATURES = "stream.json", "features.npy"
 LISTS = ("train.csv", "val.csv", "test.csv")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .optimisers import trainable_parameters as trainable_parameters
     from .prototypes import UNSEEN as UNSEEN
     from .quadratic_penalty import pull as pull
-    from .sample_store import Store as Store
+    from .stored_views import Store as Store
     from .training_loop import train as train
 
 _HOMES = {

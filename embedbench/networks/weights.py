@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
-from embedbench.storage import cache, torch_file
+from embedbench.storage import cache, load_torch_file
 from embedbench.storage.atomic_write import write_safely
 
 from .weights_metadata import METADATA, HeadMetadata, read_metadata
@@ -90,7 +90,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
             state = load_file(path)
         else:
             # not by timm, some versions of which load without `weights_only` where that fails
-            state = torch_file.load(path, remedy)
+            state = load_torch_file.load(path, remedy)
             state = next((state[k] for k in _STATES if state.get(k) is not None), state)
         return {
             key: value.float() if value.is_floating_point() else value

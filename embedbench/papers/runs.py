@@ -11,7 +11,7 @@ from embedbench.config.declared_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.hdf5_layout import PIXELS
+from embedbench.files.format_digests import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.class_registry import protocol_class

@@ -25,7 +25,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import accuracy, record_files
+from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.comparison_with_best import (
     SAMPLE,
     SEEDS,
@@ -292,7 +292,7 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     group = rows[0].group
     outside = group.outside.get(study.metric)
     study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
-    if study.metric not in (FINAL, AVERAGE) or group.first.score not in accuracy.SCORES:
+    if study.metric not in (FINAL, AVERAGE) or group.first.score not in single_label_scores.SCORES:
         return study
     answers = {
         label: {

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from embedbench.arrays import Floats, Ints
-from embedbench.files import hdf5_layout
+from embedbench.files import format_digests
 from embedbench.files.embedding_file import EmbeddingFile
 
 from .figure_files import legend, words
@@ -41,7 +41,7 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     DamagedFileError
         Blocks do not match their checksums.
     """
-    if file.kind == hdf5_layout.PIXELS:
+    if file.kind == format_digests.PIXELS:
         return _sheet(file, width)
     rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))

@@ -15,7 +15,7 @@ import numpy as np
 
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files.hdf5_layout import PIXELS
+from embedbench.files.format_digests import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import Digests, RunRecord
 

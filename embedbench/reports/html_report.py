@@ -24,7 +24,7 @@ from .curve_figures import stack_runs
 from .frozen_vs_full import Bridge
 from .heatmap import colour_scale, heat_map
 from .html_figures import by_samples, curve_figures, trade_off_figures, with_final_score
-from .html_page import page
+from .html_template import page
 from .learner_colours import glyph, hue, styles_in
 from .result_rows import FLAGS, Group, Row, groups
 from .svg_minify import share_styles

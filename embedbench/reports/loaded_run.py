@@ -16,6 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.run_record import (
     FINAL,
     SCHEMA,
@@ -26,7 +27,6 @@ from embedbench.scores.run_record import (
     RunRecord,
 )
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.scoring import score_matrices
 
 
 @dataclass(frozen=True, kw_only=True)

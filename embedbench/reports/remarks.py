@@ -1,4 +1,4 @@
-"""Learners whose memory is larger than the stream, so that it limits nothing."""
+"""Sentences under a table: a memory that does not bind, settings that were tuned, several settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Accuracies of few-shot streams: a large base session, then sessions of a few samples a class.
+"""Scores of few-shot streams: gAcc(α) and its area, novel and harmonic accuracy, performance drop.
 
+A large base session is followed by sessions of a few samples a class.
 Most classes belong to the base session, so plain accuracy hardly shows what happens to the novel
 classes. gAcc(α) scales the weight of the base session from nothing (α = 0) to its number of classes
 (α = 1). The area under it is one number for the whole range.

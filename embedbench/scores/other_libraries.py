@@ -21,8 +21,8 @@ import numpy as np
 
 from embedbench.arrays import Floats
 
-from .accuracy import score_matrix
 from .predictions import Predictions
+from .single_label_scores import score_matrix
 
 GROUPS = ("accuracy", "forgetting", "backward transfer")
 EQUAL = 1e-9  # values closer than this are one

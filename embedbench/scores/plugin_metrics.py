@@ -18,12 +18,12 @@ import numpy as np
 from embedbench import plugins
 from embedbench.errors import UserError
 
+from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .omega_reference import reference_values
 from .record_files import read_predictions
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix
-from .scoring import score_matrices
 
 Outside = Mapping[str, "OutsideMetric"]
 

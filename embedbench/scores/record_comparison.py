@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Bools
 from embedbench.config.json_types import JsonRecord
 
-from . import accuracy, against_chance, few_shot_scores, label_set_scores
+from . import against_chance, few_shot_scores, label_set_scores, single_label_scores
 from .flags import FLAGS
 from .metrics import all_metrics
 from .run_record import BaseScore, RunRecord
@@ -22,7 +22,7 @@ RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0
 NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
 ADDED = ("flags", "few-steps")  # records of earlier versions may lack it
 MISSING = "missing"  # `source` of reference values that were never measured
-_SCORES = {*accuracy.SCORES, *label_set_scores.SCORES}
+_SCORES = {*single_label_scores.SCORES, *label_set_scores.SCORES}
 _CURVES = {
     *(f.__name__ for f in (*against_chance.CURVES, *label_set_scores.CURVES)),
     *few_shot_scores.CURVES,

@@ -25,13 +25,13 @@ from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
 from .flags import find_flags
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
+from .make_score_matrices import score_matrices
 from .omega_reference import Matrices, References, measure_references, reference_values
 from .predictions import Predictions
 from .record_comparison import MISSING, compare, fill_open_values
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix
-from .scoring import score_matrices
 
 RECORD, PREDICTIONS = "record.json", "predictions.h5"
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot_scores`

@@ -13,7 +13,7 @@ from typing import Any
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import describe_verdicts
 from embedbench.reports.comparison_text import allowed_ranks
-from embedbench.reports.html_page import page
+from embedbench.reports.html_template import page
 from embedbench.reports.terminal_tables import behind_text, in_points, points
 from embedbench.scores.mean_intervals import amount, format_signed
 from embedbench.scores.run_record import FINAL

@@ -89,7 +89,7 @@ class _File(JsonRecord):
 
 @dataclass(frozen=True)
 class _OrderFile(JsonRecord):
-    """An order file; `embedbench.streams.class_order_kinds.make_order` has more keys."""
+    """An order file; `embedbench.streams.make_class_order.make_order` has more keys."""
 
     order: tuple[str | int, ...]
     kind: str = ""

@@ -11,7 +11,7 @@ import numpy as np
 from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
-from embedbench.files.hdf5_layout import PIXELS
+from embedbench.files.format_digests import PIXELS
 from embedbench.files.mmap_cache import mapped_table
 from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache

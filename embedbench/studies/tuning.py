@@ -88,7 +88,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
         Builds the stream.
     """
     from embedbench.runs.stream_runner import run_stream
-    from embedbench.scores.scoring import main_matrix
+    from embedbench.scores.make_score_matrices import main_matrix
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)

@@ -21,6 +21,7 @@ from faulty_learners import StateIsNoData
 from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import suite
+from embedbench.checks.blob_streams import blobs, multilabel_blobs, on_table
 from embedbench.checks.demand import CheckFailed, NotApplicable, applies_where, demand
 from embedbench.checks.learner_check_tools import (
     SEEDS,
@@ -35,7 +36,6 @@ from embedbench.checks.learner_contract import same_seed_same_predictions, state
 from embedbench.checks.learner_peeking import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS, MetricCheck
 from embedbench.checks.protocol_contract import ProtocolCheck
-from embedbench.checks.small_streams import blobs, multilabel_blobs, on_table
 from embedbench.checks.suite import check_learner
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError

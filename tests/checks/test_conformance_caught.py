@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from embedbench.checks import metric_contract, suite
+from embedbench.checks.blob_streams import on_table
 from embedbench.checks.demand import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
-from embedbench.checks.small_streams import on_table
 from embedbench.config.declared_settings import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC

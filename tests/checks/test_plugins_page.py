@@ -160,7 +160,7 @@ def missing_elsewhere(mine: Path, command: Callable[..., tuple[int, str, str]]) 
 
 
 def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:
-    from embedbench.checks.small_files import WIDTH, small_file
+    from embedbench.checks.protocol_cases import WIDTH, small_file
 
     sys.path.insert(0, str(mine.parent / "site"))
     from mine.protocol import Halves  # type: ignore[import-not-found]

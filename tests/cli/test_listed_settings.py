@@ -16,7 +16,7 @@ from commands import caller
 from embedbench.cli import completion
 from embedbench.cli.list_settings import listed_settings
 from embedbench.config.declared_settings import above, at_least, make, within
-from embedbench.config.settings_schema import REQUIRED, flatten_settings, list_settings
+from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory
 from embedbench.runs import class_registry

@@ -22,7 +22,7 @@ from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, unknown
 from embedbench.reports.result_tables import collect
 from embedbench.streams.class_order import NAMED, ORDERS
-from embedbench.streams.class_order_kinds import CONFUSION, KINDS, PUBLISHED
+from embedbench.streams.make_class_order import CONFUSION, KINDS, PUBLISHED
 
 METRIC = "learning_accuracy"
 

@@ -15,8 +15,8 @@ from scipy.io import wavfile
 
 from embedbench.errors import UserError
 from embedbench.extract.hf_inputs import TEXT_BYTES
+from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
-from embedbench.extract.sources import open_source
 
 SMALL = {
     "hidden_size": 8,

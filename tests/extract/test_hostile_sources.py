@@ -21,9 +21,9 @@ from PIL import EpsImagePlugin, Image
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.extract import decode_batches, pipeline, sound_files, source  # noqa: F401  slow to import
-from embedbench.extract.backbones import Images, Pixels
+from embedbench.extract.open_backbone import Images, Pixels
+from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Content
-from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.atomic_write import open_regular
 

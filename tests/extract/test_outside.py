@@ -12,10 +12,10 @@ import torch
 
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
-from embedbench.extract.backbones import check_kind, open_backbone
-from embedbench.extract.plugin_backbones import is_outside
+from embedbench.extract.extract_plugins import is_outside
+from embedbench.extract.open_backbone import check_kind, open_backbone
+from embedbench.extract.open_source import absolute, open_source
 from embedbench.extract.source import Source
-from embedbench.extract.sources import absolute, open_source
 
 HERE = __name__
 

@@ -28,8 +28,8 @@ from torch import nn
 
 from embedbench.errors import UserError
 from embedbench.extract import backbone
+from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
-from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import import_file
 from embedbench.files.resumable_file import Partial

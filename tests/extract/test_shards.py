@@ -24,8 +24,8 @@ from embedbench.engines.task import Resources
 from embedbench.errors import UserError
 from embedbench.extract import engine_shards, extraction_worker
 from embedbench.extract.extraction_spec import Job
+from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
-from embedbench.extract.sources import open_source
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
 from embedbench.storage import leases

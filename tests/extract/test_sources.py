@@ -15,7 +15,7 @@ from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.extract import dataset_sources
-from embedbench.extract.sources import open_source
+from embedbench.extract.open_source import open_source
 from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
 
 

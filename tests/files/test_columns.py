@@ -54,7 +54,7 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import hdf5_layout
+from embedbench.files import format_digests
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import export_file, import_file
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "checksums of none": (lambda f: f.pop("columns/time"), "'checksums/columns/time', which is n"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (
-        lambda f: hdf5_layout.set_attribute(f, "format_version", "1.0"),
+        lambda f: format_digests.set_attribute(f, "format_version", "1.0"),
         "of format 1.0, which has no columns",
     ),
     "many bytes": (long_texts, "columns/domain has 9,000,000 bytes; expected at most 8,388,608"),
@@ -216,11 +216,15 @@ def test_a_file_that_breaks_the_format_is_refused(tmp_path: Path, case: str) -> 
         change(f)
         for name in ("time", "domain"):  # whoever forges the values forges the checksums
             if isinstance(table := f.get(f"columns/{name}"), h5py.Dataset) and len(table) == N:
-                sums = np.frombuffer(hdf5_layout.block_digest(table[()]), np.uint8).reshape(1, 32)
+                sums = np.frombuffer(format_digests.block_digest(table[()]), np.uint8).reshape(
+                    1, 32
+                )
                 if f"checksums/columns/{name}" in f:
                     f[f"checksums/columns/{name}"][()] = sums
         if "columns" in f["digests"].attrs:
-            hdf5_layout.set_attribute(f["checksums"], "metadata", hdf5_layout.metadata_digest(f))
+            format_digests.set_attribute(
+                f["checksums"], "metadata", format_digests.metadata_digest(f)
+            )
     with pytest.raises(UserError, match=sentence):
         EmbeddingFile.open(path)
 

@@ -19,7 +19,7 @@ import pytest
 from file_helpers import JOB, PROVENANCE, contents, flip, make_features, make_samples
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import hdf5_layout
+from embedbench.files import format_digests
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import export_file, import_file
 from embedbench.files.inspect import card, card_text
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
         "sample_ids has 9,000,000 bytes; expected at most 8,388,608",
     ),
     "a long provenance": (
-        replaced("provenance", np.array(b" " * (hdf5_layout.PROVENANCE + 1))),
+        replaced("provenance", np.array(b" " * (format_digests.PROVENANCE + 1))),
         "provenance has 33,554,433 bytes; expected at most",
     ),
     "kind is a number": (lambda f: f.attrs.create("kind", 1), "'kind' is not a text"),
@@ -106,10 +106,10 @@ def remade(path: Path, change: Callable[[h5py.File], None]) -> None:
     with h5py.File(path, "r+") as f:
         change(f)
         try:
-            digest = hdf5_layout.metadata_digest(f)
+            digest = format_digests.metadata_digest(f)
         except (KeyError, ValueError, TypeError, AttributeError):
             return
-        hdf5_layout.set_attribute(f["checksums"], "metadata", digest)
+        format_digests.set_attribute(f["checksums"], "metadata", digest)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -158,16 +158,16 @@ def test_values_that_are_not_finite_are_not_exported(path: Path, tmp_path: Path)
 
     def change(f: h5py.File) -> None:
         replaced("layers/b", bad)(f)
-        digest = np.frombuffer(hdf5_layout.block_digest(bad), np.uint8)[None]
+        digest = np.frombuffer(format_digests.block_digest(bad), np.uint8)[None]
         replaced("checksums/layers/b", digest)(f)
-        content = hdf5_layout.content_digest(
+        content = format_digests.content_digest(
             (
-                hdf5_layout.table_signature(name, f[name].dtype, f[name].shape),
+                format_digests.table_signature(name, f[name].dtype, f[name].shape),
                 f[f"checksums/{name}"][()].tobytes(),
             )
             for name in ("features", "layers/b")
         )
-        hdf5_layout.set_attribute(f["digests"], "content", content)
+        format_digests.set_attribute(f["digests"], "content", content)
 
     remade(path, change)
     assert verify(path) == ["row 7 of layers/b holds NaN or infinite values."]
@@ -244,7 +244,7 @@ def test_a_block_of_another_form_is_made_again(path: Path, head: bytes) -> None:
     partial.write(0, {"features": make_features(3)})
     partial.write(1, {"features": make_features(3)})
     (first, _) = sorted(partial.directory.glob("block-*"))
-    job = text_digest(hdf5_layout.canonical_json(JOB)).encode()
+    job = text_digest(format_digests.canonical_json(JOB)).encode()
     body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n" + bytes(4)
     first.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert partial.done() == {1}

@@ -20,7 +20,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import sliced_tables
 from embedbench.files.import_export import import_file
 from embedbench.networks.weights import load_weights
-from embedbench.storage import hdf5_check, torch_file
+from embedbench.storage import hdf5_check, load_torch_file
 
 N, D = 2500, 3  # more than two batches of rows
 
@@ -187,19 +187,19 @@ def test_a_torch_file_is_opened_here_only_if_its_content_has_passed(
         hdf5_check, "load_tensors", lambda path: (opened.append(path), load(path))[1]
     )
     asked: list[Path] = []
-    ask = torch_file._examiner.ask
+    ask = load_torch_file._examiner.ask
     monkeypatch.setattr(
-        torch_file._examiner, "ask", lambda path: (asked.append(path), ask(path))[1]
+        load_torch_file._examiner, "ask", lambda path: (asked.append(path), ask(path))[1]
     )
     torch.save({"x": ZEROS}, tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes((tmp_path / "a.pt").read_bytes())
     for name in ("a.pt", "b.pt"):
-        assert torch_file.load(tmp_path / name, "save it again")["x"].shape == (3, 2)
+        assert load_torch_file.load(tmp_path / name, "save it again")["x"].shape == (3, 2)
     assert (len(asked), len(opened)) == (1, 2)
-    monkeypatch.setattr(torch_file._examiner, "ask", lambda path: {"sha256": "0" * 64})
+    monkeypatch.setattr(load_torch_file._examiner, "ask", lambda path: {"sha256": "0" * 64})
     torch.save({"y": ZEROS}, tmp_path / "a.pt")
     with pytest.raises(UserError, match="it has changed"):
-        torch_file.load(tmp_path / "a.pt", "save it again")
+        load_torch_file.load(tmp_path / "a.pt", "save it again")
     assert len(opened) == 2
 
 
@@ -407,7 +407,7 @@ def test_without_pyarrow_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No slice of a table is longer than a block."""
-    from embedbench.files import hdf5_layout
+    from embedbench.files import format_digests
 
     longest: list[int] = []
     first = sliced_tables.SlicedTable.__getitem__
@@ -423,7 +423,7 @@ def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("a.safetensors", "a.pt"):
         longest.clear()
         import_file(tmp_path / name, tmp_path / f"{name}.h5")
-        assert max(longest) == hdf5_layout.BLOCK
+        assert max(longest) == format_digests.BLOCK
 
 
 # --- hostile texts, names and rows

@@ -12,7 +12,7 @@ import torch
 from image_files import pixel_file
 from plan_runs import plan
 
-from embedbench.checks.small_streams import as_images, blobs
+from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Memory, exemplar_bytes

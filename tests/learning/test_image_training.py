@@ -20,8 +20,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from trunk_runs import lively, run, x_of
 
+from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
-from embedbench.checks.small_streams import EVERY_CLASS, as_images, blobs
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError

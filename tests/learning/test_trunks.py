@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, conv2d
 from trunk_runs import lively, run, x_of
 
+from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.checks.small_streams import EVERY_CLASS, as_images, blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.cosine_network import CosineNet, cosine_net

@@ -21,7 +21,7 @@ from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runs import class_registry
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -17,7 +17,7 @@ from embedbench.models.mlp import MLP
 from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import StreamSpec
 
 # --- NCM ---

@@ -28,7 +28,7 @@ from embedbench.papers.class_orderings.tables import (
 )
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import PaperTable, load_published
-from embedbench.streams.class_order_kinds import CONFUSION, make_order
+from embedbench.streams.make_class_order import CONFUSION, make_order
 
 ROWS = load_published("class-orderings")["tables"]["1"]
 FAST = [

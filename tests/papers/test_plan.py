@@ -31,7 +31,7 @@ from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.plan import RATES, DataSet, Plan, PlannedWork, PreparedFile, plan_text
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list
-from embedbench.streams.class_order_kinds import make_order
+from embedbench.streams.make_class_order import make_order
 
 PAPERS = ("kemker2018", "masana2020", "abdelsalam2021", "tang2024", "michel2023")
 CIFAR = json.loads(

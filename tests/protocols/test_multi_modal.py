@@ -30,10 +30,10 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_task import reference_key
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import rescore
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of

@@ -32,10 +32,10 @@ from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict import verdict
 from embedbench.scores import record_files
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.learner_ranking import holm
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import remember
 from embedbench.text.terminal import render_text
 

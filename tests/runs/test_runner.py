@@ -18,8 +18,8 @@ from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runs.stream_runner import enough_memory, run_stream
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 

@@ -12,8 +12,8 @@ from protocol_files import make_file
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import rescore
 
 SETTINGS = (

@@ -19,7 +19,6 @@ from embedbench.config.json_types import plain
 from embedbench.errors import UserError
 from embedbench.papers.published import load_published
 from embedbench.scores import metrics, record_files
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.few_shot_scores import (
     CORNER_CASES,
     aacc,
@@ -39,6 +38,7 @@ from embedbench.scores.few_shot_scores import (
 )
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import score_matrix
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])

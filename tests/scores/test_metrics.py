@@ -10,9 +10,9 @@ import pytest
 from toy import predictions, random_predictions
 
 from embedbench.scores import metrics
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 NAN = math.nan
 BY_CLASS = {"worst_class_accuracy", "per_class_forgetting", "few_shot_accuracy"}  # test_per_class

@@ -10,9 +10,9 @@ import pytest
 from toy import predictions, random_predictions
 
 from embedbench.scores import metrics
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 NAN = math.nan
 

@@ -12,8 +12,8 @@ from toy import random_predictions
 
 from embedbench.scores import label_set_scores
 from embedbench.scores.label_set_predictions import LabelSets, pack
+from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, all_metrics, compute
-from embedbench.scores.scoring import score_matrices
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 TEXT = PAGE.read_text(encoding="utf-8")

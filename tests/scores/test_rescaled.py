@@ -13,7 +13,6 @@ from toy import random_predictions
 from embedbench.arrays import Floats
 from embedbench.cli.list_entries import entries
 from embedbench.scores import against_chance, metrics
-from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.against_chance import (
     beta,
     curves,
@@ -24,6 +23,7 @@ from embedbench.scores.against_chance import (
 )
 from embedbench.scores.metrics import Reference
 from embedbench.scores.score_matrix import ScoreMatrix
+from embedbench.scores.single_label_scores import score_matrix
 
 UNEQUAL = {
     "5+1×5": [5, 6, 7, 8, 9, 10],

@@ -10,7 +10,6 @@ import pytest
 import toy
 
 from embedbench.arrays import Bools, Floats
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.sample_share import (
     LeftOut,
@@ -19,6 +18,7 @@ from embedbench.scores.sample_share import (
     pair_variances,
     share_of_rows,
 )
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 
 def keep(p: Predictions, mask: Bools) -> Predictions:

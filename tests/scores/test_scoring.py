@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from toy import predictions, random_predictions
 
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 
 def loop_score(p: Predictions, name: str, moment: int, sample_numbers: list[int]) -> float:

@@ -21,9 +21,9 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import SCORES
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 

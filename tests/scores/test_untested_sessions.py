@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedbench.scores.accuracy import SCORES, score_matrix
 from embedbench.scores.against_chance import aa, af
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 # Four sessions; session 0 introduces classes 0 and 1, session 2 class 2, the others none.
 SETS = np.array([[True, True, False], [False] * 3, [False, False, True], [False] * 3])

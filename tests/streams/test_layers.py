@@ -11,14 +11,14 @@ import pytest
 import torch
 from honest_learners import Good
 
-from embedbench.checks.small_streams import blobs
+from embedbench.checks.blob_streams import blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.sample_store import Store
+from embedbench.learning.stored_views import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream

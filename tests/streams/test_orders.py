@@ -23,8 +23,8 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder
-from embedbench.streams import class_order_kinds, simulated_annealing
-from embedbench.streams.class_order_kinds import (
+from embedbench.streams import make_class_order, simulated_annealing
+from embedbench.streams.make_class_order import (
     CONFUSION,
     KINDS,
     PUBLISHED,
@@ -174,7 +174,7 @@ def test_changes_of_single_moves(seed: int) -> None:
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
     """The changes summed up over thousands of moves; 150 is more than a window of blocks."""
-    M, W = counts(n, n), objective(kind, class_order_kinds.session_sizes(n, min(n, 5)))
+    M, W = counts(n, n), objective(kind, make_class_order.session_sizes(n, min(n, 5)))
     B = (M + M.T).astype(np.float64)
     draws = np.random.default_rng(n).random((3000, 6))
     best, lowest = simulated_annealing.anneal(W, B, 100.0, 0.99, draws)
@@ -190,7 +190,7 @@ def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
 def test_small_orders_are_the_best_of_all(kind: str, seed: int) -> None:
     M, W = counts(6, seed), objective(kind, [2, 2, 2])
     best = min(naive_score(W, M, np.array(p)) for p in itertools.permutations(range(6)))
-    found = class_order_kinds.anneal(W, M, seed, steps=5000)
+    found = make_class_order.anneal(W, M, seed, steps=5000)
     assert naive_score(W, M, found) == pytest.approx(best)
 
 
@@ -203,7 +203,7 @@ def test_with_restarts_the_best_of_all_orders_is_always_reached(kind: str) -> No
     for seed in range(9):
         M = counts(8, seed)
         every = (W * M[PERMUTED[:, :, None], PERMUTED[:, None]]).sum((1, 2))
-        result = class_order_kinds.anneal(W, M, seed, steps=3000, restarts=5)
+        result = make_class_order.anneal(W, M, seed, steps=3000, restarts=5)
         assert naive_score(W, M, result) == pytest.approx(every.min())
 
 
@@ -211,7 +211,7 @@ def test_one_annealing_may_miss_the_best_order() -> None:
     W, missed = objective("max-confusion", [3, 3, 2]), 0
     for seed in range(9):
         M = counts(8, seed)
-        one, five = (class_order_kinds.anneal(W, M, seed, 3000, restarts) for restarts in (1, 5))
+        one, five = (make_class_order.anneal(W, M, seed, 3000, restarts) for restarts in (1, 5))
         assert order_score(W, M, five) <= order_score(W, M, one)
         missed += order_score(W, M, five) < order_score(W, M, one)
     assert missed
@@ -223,7 +223,7 @@ def test_restarts_gain_nine_tenths_of_what_a_qap_solver_gains(kind: str) -> None
     M, W = counts(100, 0), objective(kind, [10] * 10)
     natural = order_score(W, M, np.arange(100))
     solved = quadratic_assignment(W - np.diag(np.diag(W)), (M + M.T).astype(float)).col_ind
-    ours = class_order_kinds.anneal(W, M, seed=0, steps=20_000, restarts=5)
+    ours = make_class_order.anneal(W, M, seed=0, steps=20_000, restarts=5)
     gains = [natural - order_score(W, M, order) for order in (ours, solved)]
     assert gains[0] > 0.9 * gains[1] > 30_000
 
@@ -231,13 +231,13 @@ def test_restarts_gain_nine_tenths_of_what_a_qap_solver_gains(kind: str) -> None
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_annealing_beats_identity_and_random_and_repeats(kind: str) -> None:
     M, W = counts(60, 0), objective(kind, [6] * 10)
-    found = class_order_kinds.anneal(W, M, seed=1, steps=20_000)
+    found = make_class_order.anneal(W, M, seed=1, steps=20_000)
     score = order_score(W, M, found)
     assert score < order_score(W, M, np.arange(60))
     for seed in range(20):
         assert score < order_score(W, M, np.random.default_rng(seed).permutation(60))
-    assert found.tolist() == class_order_kinds.anneal(W, M, seed=1, steps=20_000).tolist()
-    assert found.tolist() != class_order_kinds.anneal(W, M, seed=2, steps=20_000).tolist()
+    assert found.tolist() == make_class_order.anneal(W, M, seed=1, steps=20_000).tolist()
+    assert found.tolist() != make_class_order.anneal(W, M, seed=2, steps=20_000).tolist()
 
 
 def planted(groups: int, size: int) -> Array:
@@ -257,7 +257,7 @@ def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasin
         ("increasing-task-confusion", [0, 1, 2, 3]),
         ("decreasing-task-confusion", [3, 2, 1, 0]),
     ):
-        found = class_order_kinds.anneal(objective(kind, [5] * 4), M, seed, steps=20_000)
+        found = make_class_order.anneal(objective(kind, [5] * 4), M, seed, steps=20_000)
         assert [set(part % 4) for part in np.split(found, 4)] == [{g} for g in wanted]
 
 
@@ -274,7 +274,7 @@ def test_published_orders_are_permutations_that_start_as_printed() -> None:
         "icarl_87": [87, 0, 52, 58, 44, 91, 68, 97],
         "coarse": [4, 30, 55, 72, 95, 1, 32, 67, 73, 91],  # aquatic mammals, fish
     }
-    shipped = class_order_kinds._published()
+    shipped = make_class_order._published()
     names = shipped.pop("classes")
     assert names == sorted(set(names))
     assert set(shipped) == set(starts) == {*PUBLISHED, "icarl_87", "coarse"}
@@ -285,12 +285,12 @@ def test_published_orders_are_permutations_that_start_as_printed() -> None:
 
 def test_published_orders_follow_the_names(tmp_path: Path) -> None:
     """A file that has CIFAR-100's classes in another order gets the same classes."""
-    names = class_order_kinds._published()["classes"]
+    names = make_class_order._published()["classes"]
     mixed = tuple(np.random.default_rng(0).permutation(names).tolist())
     file = small_file(tmp_path / "mixed.h5", mixed)
     for kind in PUBLISHED:
         found = make_order(file, kind)["order"]
-        assert found[0] == names[class_order_kinds._published()[kind][0]]
+        assert found[0] == names[make_class_order._published()[kind][0]]
         assert sorted(found) == names
     found = make_order(file, "icarl1993")["order"]
     assert found[:4] == [names[c] for c in (68, 56, 78, 8)]
@@ -344,14 +344,14 @@ def test_coarse_sorts_by_the_names_of_the_groups_from_the_root_down(
 
 def test_session_sizes() -> None:
     for n, sessions, base in ((100, 10, 0), (88, 11, 0), (10, 4, 0), (100, 11, 50), (7, 1, 0)):
-        sizes = class_order_kinds.session_sizes(n, sessions, base)
+        sizes = make_class_order.session_sizes(n, sessions, base)
         assert sum(sizes) == n
         assert len(sizes) == sessions
         later = sizes[1:] if base else sizes
         assert max(later, default=1) - min(later, default=1) <= 1
     for n, sessions, base in ((5, 6, 0), (10, 3, 9), (10, 1, 4), (5, 0, 0)):
         with pytest.raises(UserError, match=f"{n} classes cannot make {sessions} sessions"):
-            class_order_kinds.session_sizes(n, sessions, base)
+            make_class_order.session_sizes(n, sessions, base)
 
 
 # --- confusion ---
@@ -385,7 +385,7 @@ def test_confusion_reads_no_test_sample(tmp_path: Path) -> None:
 def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from embedbench.streams import class_order_kinds
+    from embedbench.streams import make_class_order
 
     file = confused_file(tmp_path / "a.h5")
     asked_for: list[Array] = []
@@ -397,9 +397,9 @@ def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
         asked_for.append(asked)
         return np.zeros(len(asked), dtype=np.int64)
 
-    monkeypatch.setattr(class_order_kinds, "_probe", probe)
-    matrix = class_order_kinds.confusion_matrix(file, "cross-fitted", seed=0)
-    judged = np.concatenate(asked_for[-class_order_kinds.FOLDS :])
+    monkeypatch.setattr(make_class_order, "_probe", probe)
+    matrix = make_class_order.confusion_matrix(file, "cross-fitted", seed=0)
+    judged = np.concatenate(asked_for[-make_class_order.FOLDS :])
     assert len(np.unique(judged, axis=0)) == len(judged) == 120
     assert matrix[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
 
@@ -484,11 +484,11 @@ def test_an_order_made_for_something_else_is_noted(tmp_path: Path) -> None:
         stream = api.build_stream(file, "incremental-class", order=str(path), **params)
         return " ".join(stream.notes)
 
-    class_order_kinds.write_order(told, path)
+    make_class_order.write_order(told, path)
     assert notes(base=2, step=2) == ""
     assert "sessions of other sizes" in notes(base=3)
     told["file"]["digests"] = other.digests
-    class_order_kinds.write_order(told, path)
+    make_class_order.write_order(told, path)
     assert "other samples" in notes(base=2, step=2)
 
 

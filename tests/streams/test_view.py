@@ -15,8 +15,8 @@ import torch
 from honest_learners import Good
 from numpy.typing import NDArray
 
-from embedbench.checks.small_files import build
-from embedbench.checks.small_streams import as_images, blobs
+from embedbench.checks.blob_streams import as_images, blobs
+from embedbench.checks.protocol_cases import build
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.runs import class_registry

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
 from embedbench.studies.resolve import grids

@@ -10,7 +10,7 @@ import torch
 from honest_learners import Good
 
 from embedbench.checks import suite as check
-from embedbench.checks.small_streams import blobs
+from embedbench.checks.blob_streams import blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags

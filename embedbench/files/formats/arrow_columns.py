@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
-from embedbench.files.hdf5_layout import texts
+from embedbench.files.format_digests import texts
 from embedbench.storage.hdf5_check import too_large
 
 from .sliced_tables import PARTS, NamedLabels, SampleTable, SlicedTable, join_tables

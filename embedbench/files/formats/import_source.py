@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import LONG, UserError, unknown
-from embedbench.files import hdf5_layout
+from embedbench.files import format_digests
 from embedbench.files.provenance import read_provenance
 from embedbench.files.sample_list import SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
@@ -167,7 +167,9 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
             f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
-    columns = {name: name for name in hdf5_layout.COLUMNS if name in arrays} | dict(wanted.columns)
+    columns = {name: name for name in format_digests.COLUMNS if name in arrays} | dict(
+        wanted.columns
+    )
     chosen = {*columns.values(), *filter(None, names.values())}
     rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
     taken = {key: _taken(arrays, key, src) for key in rest | chosen}
@@ -290,9 +292,10 @@ def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> 
     if "provenance" in arrays:
         return read_provenance(str(arrays["provenance"][()]), f"{src}: provenance")
     sums = (
-        hdf5_layout.block_digest(features[a:b]) for a, b in hdf5_layout.block_ranges(len(features))
+        format_digests.block_digest(features[a:b])
+        for a, b in format_digests.block_ranges(len(features))
     )
-    made = hdf5_layout.sha256_parts([("features", b"".join(sums))])
+    made = format_digests.sha256_parts([("features", b"".join(sums))])
     return {
         "backbone": {"name": "unknown", "features_sha256": made},
         "preprocessing": {},

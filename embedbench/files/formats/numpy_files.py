@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
-from embedbench.files.hdf5_layout import TEXT
+from embedbench.files.format_digests import TEXT
 from embedbench.storage.hdf5_check import too_large
 
 _HEADERS = {

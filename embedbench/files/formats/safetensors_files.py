@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
-from embedbench.files.hdf5_layout import texts
+from embedbench.files.format_digests import texts
 from embedbench.storage.atomic_write import open_regular
 
 from .sliced_tables import SlicedTable

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short
-from embedbench.files.hdf5_layout import texts
-from embedbench.storage import torch_file
+from embedbench.files.format_digests import texts
+from embedbench.storage import load_torch_file
 
 from .sliced_tables import SlicedTable
 
@@ -30,7 +30,7 @@ def read(path: Path) -> Mapping[str, Any]:
     UserError
         It cannot be read, holds other objects, or tensors of more bytes than it has.
     """
-    loaded, size = torch_file.load(path, REMEDY), path.stat().st_size
+    loaded, size = load_torch_file.load(path, REMEDY), path.stat().st_size
     values = loaded if isinstance(loaded, dict) else {"features": loaded}
     tables = {
         key: _table(value, f"{path}: {short(key)[1:-1]}", size)

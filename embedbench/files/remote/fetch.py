@@ -146,9 +146,9 @@ def parse_name(text: str) -> Name:
 def ask(name: Name) -> Remote:
     """Ask a server or store for the facts of a file."""
     if name.scheme == HUB:
-        from . import hub_files
+        from . import hub_names
 
-        return hub_files.ask(name)
+        return hub_names.ask(name)
     if name.scheme in WEB:
         from . import http_files
 

@@ -10,7 +10,7 @@ from embedbench.papers.published import PaperTable
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import format_signed
 from embedbench.scores.predictions import Predictions
-from embedbench.streams.class_order_kinds import CONFUSION, objective, session_sizes
+from embedbench.streams.make_class_order import CONFUSION, objective, session_sizes
 
 from .runs import LEARNERS, ORDERS, OrderingRuns
 

@@ -16,9 +16,9 @@ from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import metric, over
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.scoring import score_matrices
 from embedbench.streams.protocol_tools import Split, load_table, split_rows
 from embedbench.streams.resident_table import Table as Features
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .accuracy import SCORES, score_matrix
 from .label_set_predictions import AnyPredictions, LabelSets
 from .score_matrix import ScoreMatrix
+from .single_label_scores import SCORES, score_matrix
 
 
 def score_matrices(

@@ -20,8 +20,8 @@ from embedbench.files.formats.idx import is_idx
 from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage.atomic_write import check_regular, read_text, unreadable
 
+from .extract_plugins import absolute_outside, is_outside, outside_source
 from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, media_suffix
-from .plugin_backbones import absolute_outside, is_outside, outside_source
 from .source import Source, escape_name, id_problem, read_sample, unusable
 from .text_tables import TEXT_TABLES, text_table
 from .zip_source import Archive

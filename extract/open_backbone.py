@@ -16,7 +16,7 @@ from embedbench.files.formats.idx import pixels, pixels_recipe
 
 from .backbone import OURS, Backbone
 from .bundled_backbone import HF
-from .plugin_backbones import backbone_class, outside_backbone
+from .extract_plugins import backbone_class, outside_backbone
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
 from .torchvision_decoder import PILLOW, decoder_recipe

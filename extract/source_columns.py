@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short
-from embedbench.files.hdf5_layout import COLUMNS
+from embedbench.files.format_digests import COLUMNS
 from embedbench.files.optional_columns import read_list
 from embedbench.files.train_test_split import groups
 
+from .open_source import SPLIT_FOLDERS, hierarchy
 from .source import Source
-from .sources import SPLIT_FOLDERS, hierarchy
 
 FOLDER = "folder"
 
