@@ -1,4 +1,4 @@
-"""Sentences under a table: a memory that does not bind, settings that were tuned, several settings."""
+"""Sentences under a table: memories that limit nothing, tuned settings, several settings."""
 
 from __future__ import annotations
 

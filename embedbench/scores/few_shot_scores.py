@@ -1,9 +1,9 @@
 """Scores of few-shot streams: gAcc(α) and its area, novel and harmonic accuracy, performance drop.
 
-A large base session is followed by sessions of a few samples a class.
-Most classes belong to the base session, so plain accuracy hardly shows what happens to the novel
-classes. gAcc(α) scales the weight of the base session from nothing (α = 0) to its number of classes
-(α = 1). The area under it is one number for the whole range.
+A large base session is followed by sessions of a few samples a class. Most classes belong to the
+base session, so plain accuracy hardly shows what happens to the novel classes. gAcc(α) scales the
+weight of the base session from nothing (α = 0) to its number of classes (α = 1). The area under it
+is one number for the whole range.
 
 **Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6. The
 formulas count sessions from 1, as the paper does: i = 1 … T. A_i^j = R[i, j] is the accuracy on the

@@ -1,7 +1,8 @@
 """The gate: what must hold of an HDF5 file, or one of torch.save, before anything in it is read.
 
 Run as a script, it is the process in which `storage.hdf5` and `storage.load_torch_file` have
-unknown files examined, so that what crashes, hangs or fills the memory does it there. It imports nothing of embedbench.
+unknown files examined, so that what crashes, hangs or fills the memory does it there.
+It imports nothing of embedbench.
 """
 
 from __future__ import annotations
