@@ -75,12 +75,13 @@ SMALL = {
 }
 # Defaults that have changed since, at their earlier value, so that rows can be compared over the
 # change. Code from before it does not know those that are new: there, empty these.
+ICARLS = ("icarl", "icarl-cnn", "icarl-norm")
 ICARL = "lr=8e-4 optimiser=nadam"  # its rule and batches are those of every case
 EARLIER = {
     "agem": "lr=0.05",
     "derpp": "lr=0.02 updates=1",
     **dict.fromkeys(("er", "er-ace", "er-infinite", "gss", "mir", "remind"), "updates=1"),
-    **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm"), ICARL),
+    **dict.fromkeys(ICARLS, ICARL),
     "ranpac": "lam_rule=session",
     "slda": "shrinkage=1e-4",
 }
@@ -90,7 +91,7 @@ EARLIER_SPLIT = "--no-stratify"  # of `extract`
 LATER = ("lam_rule", "novel", "scale_least", "updates")
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
-    "patience": "stop.rule=patience stop.epochs=5 stop.patience=1 stop.min_steps=4",
+    "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
     "plateau": "stop.rule=plateau stop.epochs=5 stop.patience=0 stop.min_steps=0",
 }
 # name | protocol | files | learners (*: all; trunk: those that have one) | options | settings
@@ -154,6 +155,8 @@ class Case:
         preset = "--preset" in self.options  # names what it needs
         for name in () if preset else learners:
             then = EARLIER.get(name, "").split()
+            if name in ICARLS and "patience" in self.settings:
+                then.append("stop.rule=patience")  # their rule where none is named
             items += [f"{name}.{item}" for item in then if item.partition("=")[0] not in named]
         if "big" not in self.settings:
             for name in ("", "offline", *learners):
