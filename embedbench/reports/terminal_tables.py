@@ -228,7 +228,7 @@ def behind_text(verdict: RowVerdict | None, score: Callable[[float], str], betwe
 
 def effort(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Passes over the training data and optimiser steps, each where the learners differ in it."""
-    learners = [row for row in rows if row.learns]
+    learners = [row for row in rows if row.learns and row.used]
     return {
         name: [amount(getattr(row, name)) for row in rows]
         for name in ("passes", "steps")

@@ -80,7 +80,7 @@ def test_a_stream_counts_once_and_seeds_are_paired() -> None:
     assert (best.learner, other.n) == ("x", 2)
     assert other.behind_by == pytest.approx((0.03 + 0.10) / 2)
     alone = compared.apart([r for r in made if r.file == "a"], ["x"], ["y"])
-    assert alone.n == 2
+    assert len(alone.values) == 2
     assert alone.mean == pytest.approx(0.03)
     # t(0.975, 1) = 12.706; the differences .02 and .04 have the standard error .01
     assert alone.half == pytest.approx(12.706 * 0.01, rel=1e-3)

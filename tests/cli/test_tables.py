@@ -62,7 +62,7 @@ def test_csv_of_a_report_has_exact_means_and_intervals(runs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("form", "first"),
-    [("markdown", "| learner |"), ("latex", "% \\usepackage{booktabs}\n\\begin{tabular}{@{}lr")],
+    [("markdown", "| learner |"), ("latex", "% \\usepackage{booktabs}\n% wide: for table*")],
 )
 def test_stdout_is_the_table_alone(runs: Path, form: str, first: str) -> None:
     done = asked("report", runs, f"--{form}")

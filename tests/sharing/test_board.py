@@ -85,7 +85,7 @@ def test_runs_on_other_features_have_a_page_of_their_own(
     first, other = sorted(both.streams, key=lambda s: -len(s.entries))
     assert {e.by for e in first.entries} == {"Team A"}
     assert {e.by for e in other.entries} == {"Team B"}
-    assert [e.ranks for e in other.entries] == [{}, {}]  # ncm alone, and chance
+    assert [e.verdicts for e in other.entries] == [{}, {}]  # ncm alone, and chance
 
 
 def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
@@ -113,18 +113,23 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     assert [e.metrics["final_accuracy"].mean for e in ranked] == sorted(
         (e.metrics["final_accuracy"].mean for e in ranked), reverse=True
     )
-    assert {e.ranks["final_accuracy"] for e in ranked if e.n == 3} <= {1, 2, 3}
+    verdicts = [e.verdicts["final_accuracy"] for e in ranked if e.n == 3]
+    assert all(v.parts == ("seeds", "test sample") and v.groups > 1 for v in verdicts)
+    assert all(v.ranks[0] <= v.rank <= v.ranks[1] for v in verdicts)
+    assert not ranked[0].verdicts["final_accuracy"].behind
 
 
 def test_less_memory_is_better(made: Board) -> None:
-    ranking = made.streams[0].rankings["memory"]
-    means = [learner.mean for learner in ranking.learners]
+    entries = [e for e in made.streams[0].entries if "memory" in e.verdicts]
+    means = [
+        e.verdicts["memory"].mean for e in sorted(entries, key=lambda e: e.verdicts["memory"].rank)
+    ]
     assert means == sorted(means)
     assert means[0] < means[-1]
 
 
-def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: Path) -> None:
-    """Two packs, each with one learner: of the other one's seeds one or none."""
+def test_entries_without_a_seed_in_common_have_no_verdict(team: Path, tmp_path: Path) -> None:
+    """Two packs, each with one learner: seed 0 here, seeds 1 and 2 there."""
     parts = {}
     for learner in ("ncm", "slda"):
         with unpack(team / "a.zip") as one:
@@ -136,7 +141,7 @@ def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: 
             pack(one.runs, parts[learner])
     (stream,) = board([*parts.values()], [team / "e.h5"]).streams
     assert {e.learner: e.n for e in stream.entries if e.learns} == {"ncm": 1, "slda": 2}
-    assert [e.ranks for e in stream.entries] == [{}] * len(stream.entries)
+    assert [e.verdicts for e in stream.entries] == [{}] * len(stream.entries)
     page = write_board(board([*parts.values()], [team / "e.h5"]), tmp_path / "site")[3].read_text()
     assert page.count('<td data-sort="">–</td>') == len(stream.entries)
 
