@@ -62,9 +62,9 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     decoding = decode_rate(source, model)
     if bench.on_card:
         torch.cuda.reset_peak_memory_stats()
-    seen: list[tuple[float, int]] = []
     meter = Meter(bench.device)
     before = meter.read()
+    seen = [(time.perf_counter(), 0)]
     file = extract(
         str(folder),
         bench.scratch / f"{name}-{dtype}.h5",
@@ -78,8 +78,9 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
         progress=lambda done, total: seen.append((time.perf_counter(), done)),
     )
     joules = float((meter.read() - before)[1])
-    warm = next(i for i, (_, done) in enumerate(seen) if done >= seen[-1][1] / 4)
-    ours = (seen[-1][1] - seen[warm][1]) / (seen[-1][0] - seen[warm][0])
+    end, total = seen[-1]
+    began, done = next((s for s in seen if total / 4 <= s[1] < total), seen[0])  # one batch: all
+    ours = (total - done) / (end - began)
     rows = file.read()[:COMPARED].astype(np.float64)
     cpu = on_cpu(name, weights, source, bench)
     cosine = float(cosines(rows, cpu).min())

@@ -35,6 +35,7 @@ def average_ranks(scores: Floats) -> Floats:
     scores : array of float
         (blocks, k).
 
+    >>> import numpy as np
     >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
     array([1.5 , 1.75, 2.75])
     """

@@ -1,7 +1,7 @@
 """The toy of `benchmarks/gpu.py` on a pretended card, one step of each kind in this process.
 
-Left out: steps that start processes (`runs/cells/2` and more) or compile, which a pretended card
-cannot follow.
+Left out: steps that start processes (`runs/cells/2` and more, `extraction/kill`) or compile, which
+a pretended card cannot follow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpu_parts.step import Bench  # noqa: E402  (the path is set above)
 
 OFTEN = {"answers/embeddings/ncm", "conformance/ncm", "runs/permuted/epochs"}
 STEPS = {step.name: step for part in gpu.PARTS for step in gpu.steps_of(part)}
-ELSEWHERE = {"runs/cells/2", "runs/cells/4", "runs/cells/8"}
+ELSEWHERE = {"extraction/kill", "runs/cells/2", "runs/cells/4", "runs/cells/8"}
 
 
 def steps() -> list[object]:

@@ -134,8 +134,8 @@ def test_a_terminal_is_given_the_table_before_the_reference_is_made(
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err)
     assert (
         ("Ω is open" in shown)
-        == (bool(re.search(r"ncm +1 +\S+ +open", shown)))
+        == (bool(re.search(r"ncm +1 +\S+ +\S+ +open", shown)))
         == (terminal and not quiet)
     )
     assert "open" not in out
-    assert re.search(r"ncm +1 +\d+\.\d +[01]\.\d", out)
+    assert re.search(r"ncm +1 +\d+\.\d +\S+ +[01]\.\d", out)

@@ -230,7 +230,7 @@ def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
     assert learned == [outcome.run_dirs]
     (row, _) = collect(tmp_path)
-    assert re.search(r"ncm +1 +[1-9]\S* +open +\S+ +open", table_text([row]))
+    assert re.search(r"ncm +1 +[1-9]\S* +\S+ +open +\S+ +open", table_text([row]))
     (table,) = to_json([row])["tables"]
     assert table["rows"][0]["metrics"]["omega_all"]["mean"] is None
     monkeypatch.undo()

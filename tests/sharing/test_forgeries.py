@@ -233,7 +233,7 @@ def test_an_honest_pack_is_ranked_beside_them(made: Made) -> None:
     mine = {e["learner"]: e for e in stream["entries"] if e["pack"] == honest["sha256"]}
     assert {name: e["n"] for name, e in mine.items()} == {"ncm": 3, "slda": 3, "chance": 3}
     for metric in ("final_accuracy", "omega_all"):
-        assert all(mine[name]["ranks"][metric] for name in ("ncm", "slda"))
+        assert all(mine[name]["verdicts"][metric] for name in ("ncm", "slda"))
     assert {e["by"] for e in stream["entries"]} == {"Team A"}
 
 
@@ -289,10 +289,10 @@ def test_shares_of_other_references_are_not_ranked(team: Path, tmp_path: Path, h
     (stream,) = made.streams
     assert len({e.pack for e in stream.entries if e.learns}) == 2
     assert "Ω of these rows are shares of different offline references" in " ".join(stream.notes)
-    assert "omega_all" not in stream.rankings
+    assert "omega_all" not in stream.units
     for entry in stream.entries:
-        assert ("final_accuracy" in entry.ranks) == entry.learns
-        assert "omega_all" not in entry.ranks
+        assert ("final_accuracy" in entry.verdicts) == entry.learns
+        assert "omega_all" not in entry.verdicts
     page = (write_board(made, tmp_path / "site")[0].parent / stream.page).read_text()
     shown = [f'data-sort="{e.metrics["omega_all"].mean!r}"' in page for e in stream.entries]
     assert not any(shown)
