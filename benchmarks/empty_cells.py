@@ -28,7 +28,8 @@ import torch
 from embedbench.engines.engine import Engine
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.footprint import Footprint
+from embedbench.learning.learner import Learner, Tags
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.studies.resolve import resolve

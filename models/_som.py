@@ -21,7 +21,7 @@ from embedbench.config.declared_settings import (
     require,
     within,
 )
-from embedbench.learning.learner import Footprint, tensor_bytes
+from embedbench.learning.footprint import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 

@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 from embedbench.config.declared_settings import above, at_least, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Footprint, tensor_bytes
+from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.learner import Context
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator, predict

@@ -20,7 +20,8 @@ from torch.nn.functional import (
 
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import generator, mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName

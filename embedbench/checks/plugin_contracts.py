@@ -1,4 +1,4 @@
-"""The checks for sources: a list of labelled samples that can be read in any order."""
+"""The checks for sources, engines and trackers, ours and those of plug-ins."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from embedbench.reports.comparison_results import Study
     from embedbench.reports.frozen_vs_full import Bridge
     from embedbench.reports.result_rows import Row
-    from embedbench.scores.comparison_with_best import Over
+    from embedbench.scores.behind_the_best import Over
     from embedbench.scores.verified_records import RescoredRun
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .exemplars import Exemplars as Exemplars
+    from .footprint import Footprint as Footprint
+    from .footprint import tensor_bytes as tensor_bytes
     from .learner import Context as Context
-    from .learner import Footprint as Footprint
     from .learner import Learner as Learner
     from .learner import Tags as Tags
-    from .learner import tensor_bytes as tensor_bytes
     from .net_learner import NetLearner as NetLearner
     from .net_settings import augmented_views as augmented_views
     from .net_settings import eval_features as eval_features
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Context": "learner",
     "Exemplars": "exemplars",
-    "Footprint": "learner",
+    "Footprint": "footprint",
     "Learner": "learner",
     "NetLearner": "net_learner",
     "Store": "sample_store",
@@ -33,7 +33,7 @@ _HOMES = {
     "augmented_views": "net_settings",
     "eval_features": "net_settings",
     "pull": "quadratic_penalty",
-    "tensor_bytes": "learner",
+    "tensor_bytes": "footprint",
     "train": "training_loop",
     "trainable_parameters": "optimisers",
 }

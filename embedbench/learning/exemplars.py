@@ -23,7 +23,7 @@ from .exemplar_budget import (
     label_classes,
     session_classes,
 )
-from .learner import Footprint
+from .footprint import Footprint
 from .sample_views import JoinedView, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]

@@ -17,6 +17,8 @@ from embedbench.config.declared_settings import check_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 
+from .footprint import Footprint
+
 if TYPE_CHECKING:
     import torch
 
@@ -117,15 +119,6 @@ class NoCheckpoint:
 
 
 NO_CHECKPOINT = NoCheckpoint()
-
-
-class Footprint(dict[str, int]):
-    """Bytes a learner holds between sessions, by kind ("parameters", "fisher", "samples", …)."""
-
-    @property
-    def total(self) -> int:
-        """All kinds together, bytes."""
-        return sum(self.values())
 
 
 @dataclass(frozen=True)
@@ -264,8 +257,3 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
 def learns_sessions(learner: Learner) -> bool:
     """Whether a learner has a `learn`; online learners may have only `observe`."""
     return type(learner).learn is not Learner.learn
-
-
-def tensor_bytes(*tensors: torch.Tensor) -> int:
-    """Bytes of tensors, each counted once."""
-    return sum(t.numel() * t.element_size() for t in tensors)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Ints, Labels
 from embedbench.streams.view import View
 
-from .learner import Footprint
+from .footprint import Footprint
 
 
 class Store:

@@ -6,7 +6,7 @@ interval is over orders (each order counts with its mean over seeds), because ru
 not independent evidence about other orders. If there is one order, intervals are over seeds, and
 the result holds for that order only.
 
-Who is behind whom says `scores.comparison_with_best` alone, here and in the tables, the figure of
+Who is behind whom says `scores.behind_the_best` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
 stored answers, for final and average incremental accuracy; other metrics have the seeds' share.
 """
@@ -26,7 +26,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files, single_label_scores
-from embedbench.scores.comparison_with_best import (
+from embedbench.scores.behind_the_best import (
     SAMPLE,
     SEEDS,
     Over,

@@ -12,7 +12,7 @@ import numpy as np
 
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
-from embedbench.scores.comparison_with_best import PairVerdict, RowVerdict
+from embedbench.scores.behind_the_best import PairVerdict, RowVerdict
 from embedbench.scores.learner_ranking import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy

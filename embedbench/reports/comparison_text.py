@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.comparison_with_best import RowVerdict
+from embedbench.scores.behind_the_best import RowVerdict
 from embedbench.scores.mean_intervals import format_signed
 from embedbench.text.table_export import records
 from embedbench.text.terminal import line, new_table

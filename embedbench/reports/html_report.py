@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.scores.comparison_with_best import RowVerdict
+from embedbench.scores.behind_the_best import RowVerdict
 from embedbench.scores.mean_intervals import amount, format_signed, megabytes
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
@@ -29,7 +29,7 @@ from .learner_colours import glyph, hue, styles_in
 from .result_rows import FLAGS, Group, Row, groups
 from .svg_minify import share_styles
 from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_points, points, who_has
-from .verdict import verdict
+from .verdict_sentence import verdict
 
 
 def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.scores import record_files
-from embedbench.scores.comparison_with_best import Over
+from embedbench.scores.behind_the_best import Over
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.plugin_metrics import Outside
 from embedbench.scores.run_record import RunRecord
@@ -75,7 +75,7 @@ class Group:
     remarks : tuple of str
         Remarks on the learners: several settings of one, some of them tuned.
     over : str
-        What the verdicts on its rows rest on, see `comparison_with_best`.
+        What the verdicts on its rows rest on, see `behind_the_best`.
     """
 
     place: str

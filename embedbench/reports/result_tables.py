@@ -20,7 +20,7 @@ from typing import Any
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, printable
-from embedbench.scores.comparison_with_best import Over, RowVerdict
+from embedbench.scores.behind_the_best import Over, RowVerdict
 from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
@@ -31,7 +31,7 @@ from .compare_learners import judge
 from .remarks import beside, candidates, remark_on_memory
 from .result_rows import LEFT_OUT, Group, Row, groups
 from .row_labels import flat, labels, value
-from .verdict import verdict
+from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.comparison_with_best import ROUNDING, RowVerdict
+from embedbench.scores.behind_the_best import ROUNDING, RowVerdict
 from embedbench.scores.flags import fewest_steps
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL
@@ -30,7 +30,7 @@ from .compare_learners import TableVerdicts, describe_verdicts, judge
 from .remarks import searches
 from .result_rows import FLAGS, Group, Row, groups
 from .result_tables import to_json
-from .verdict import verdict
+from .verdict_sentence import verdict
 
 FINAL_COLUMN = ("final_accuracy", "final %", 1, 100.0)
 BEHIND = ("behind", "behind by", 1, 100.0)  # by the final score: the verdict on the row

@@ -23,7 +23,7 @@ from statistics import mean
 from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.bounds import are_inside
+from embedbench.scores.record_bounds import are_inside
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path

@@ -14,7 +14,7 @@ from embedbench.config.json_types import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 
-from . import bounds
+from . import record_bounds
 from .omega_reference import References
 
 SCHEMA = "embedbench-record/1.0"
@@ -118,10 +118,14 @@ class UnscoredRun(JsonRecord):
 
     def _bounds(self) -> Iterator[tuple[str, str, bool]]:
         """Yield keys, what their values must be, and whether they are."""
-        yield "each seed", bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
-        yield "predictions_sha256", bounds.SHA256, bounds.is_sha256(self.predictions_sha256)
-        whole = all(bounds.is_sha256(file.sha256) for file in self.files)
-        yield "the sha256 of each file", bounds.SHA256, whole
+        yield "each seed", record_bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
+        yield (
+            "predictions_sha256",
+            record_bounds.SHA256,
+            record_bounds.is_sha256(self.predictions_sha256),
+        )
+        whole = all(record_bounds.is_sha256(file.sha256) for file in self.files)
+        yield "the sha256 of each file", record_bounds.SHA256, whole
         by_class = self.n_train_by_class or ()
         yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
         total = sum(by_class) == sum(self.n_train)
@@ -132,15 +136,23 @@ class UnscoredRun(JsonRecord):
         sizes = [v for h in held for v in h.values()]
         if self.imported is not None:  # its bytes are unknown
             sizes = [v for v in sizes if v == v]
-            whole = bounds.is_sha256(self.imported.sha256)
-            yield "imported.sha256", bounds.SHA256, whole
-        yield "each of footprint", bounds.SIZE, bounds.are_sizes(sizes)
+            whole = record_bounds.is_sha256(self.imported.sha256)
+            yield "imported.sha256", record_bounds.SHA256, whole
+        yield "each of footprint", record_bounds.SIZE, record_bounds.are_sizes(sizes)
         costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]
-        yield "each of seconds and joules", bounds.COST, bounds.are_costs(costs)
-        yield "each reference run", bounds.INSIDE, bounds.are_inside(self.reference.runs)
-        yield "reference.ideal and chance", bounds.SCORE, bounds.are_scores(self.reference.values)
+        yield "each of seconds and joules", record_bounds.COST, record_bounds.are_costs(costs)
+        yield (
+            "each reference run",
+            record_bounds.INSIDE,
+            record_bounds.are_inside(self.reference.runs),
+        )
+        yield (
+            "reference.ideal and chance",
+            record_bounds.SCORE,
+            record_bounds.are_scores(self.reference.values),
+        )
 
     def _lengths(self) -> dict[str, int]:
         """Return, by key, each length that must equal the number of sessions."""

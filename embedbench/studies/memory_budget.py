@@ -12,7 +12,7 @@ import numpy as np
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.learning.exemplar_budget import Capacity, Memory
-from embedbench.learning.learner import Footprint
+from embedbench.learning.footprint import Footprint
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files

@@ -143,7 +143,8 @@ CELL = '''
 from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
-from embedbench.learning.learner import Footprint, Learner
+from embedbench.learning.learner import Learner
+from embedbench.learning.footprint import Footprint
 from embedbench.api import above, at_least, require
 
 @dataclass

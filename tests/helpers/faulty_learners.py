@@ -11,7 +11,8 @@ from honest_learners import Good
 from torch import Tensor
 
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
 

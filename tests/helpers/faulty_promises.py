@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.checks.demand import CheckFailed
 from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.learner import Context, Tags
 from embedbench.learning.training_loop import train
 from embedbench.models.mlp import MLP
 from embedbench.streams.stream import Session, StreamSpec

@@ -22,7 +22,8 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
-from embedbench.learning.learner import Context, Footprint, Learner
+from embedbench.learning.footprint import Footprint
+from embedbench.learning.learner import Context, Learner
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.reports.result_rows import Group

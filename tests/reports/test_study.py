@@ -30,7 +30,7 @@ from embedbench.reports.html_report import render
 from embedbench.reports.matrix_figures import ranks
 from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import table_text
-from embedbench.reports.verdict import verdict
+from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores import record_files
 from embedbench.scores.learner_ranking import holm
 from embedbench.scores.predictions import Predictions

@@ -11,7 +11,7 @@ import pytest
 from report_records import make, typed
 
 from embedbench.reports.result_rows import Group, Row
-from embedbench.reports.verdict import verdict
+from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores.run_record import Costs, RunRecord
 
 COST = "; it holds 2.0 MB and learns in 6.0 s"

@@ -87,7 +87,8 @@ def test_unknown_lists_what_is_known_even_without_a_near_name() -> None:
 
 OUTSIDE = '''
 from dataclasses import dataclass
-from embedbench.learning.learner import Footprint, Learner
+from embedbench.learning.learner import Learner
+from embedbench.learning.footprint import Footprint
 
 
 @dataclass

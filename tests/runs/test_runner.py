@@ -12,7 +12,8 @@ from toy import class_stream
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.footprint import Footprint
+from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.stopping import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from embedbench.arrays import Floats
-from embedbench.scores.comparison_with_best import (
+from embedbench.scores.behind_the_best import (
     RowVerdict,
     compare_pairs,
     compare_with_best,

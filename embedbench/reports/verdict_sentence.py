@@ -22,7 +22,7 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Who is behind say the verdicts on the rows (`scores.comparison_with_best`).
+    Who is behind say the verdicts on the rows (`scores.behind_the_best`).
 
     Parameters
     ----------
