@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import itertools
@@ -16,12 +15,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution, EntryPoint, EntryPoints
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from embedbench.errors import UserError, short, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint, EntryPoints
 
 KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", "trackers")
 BY_PATH = "package.module:Name"  # how code is named that no package offers
@@ -175,7 +176,9 @@ def summary(entry: EntryPoint) -> str:
 
 
 def _entries(kind: str) -> EntryPoints:
-    return importlib.metadata.entry_points(group=f"embedbench.{kind}")
+    from importlib.metadata import entry_points  # slow
+
+    return entry_points(group=f"embedbench.{kind}")
 
 
 def _module(entry: EntryPoint) -> str:
@@ -189,11 +192,13 @@ def _distributions(top: str) -> Iterator[Distribution]:
 
     One installed for development lists no files of it, but may have entry points of ours.
     """
+    from importlib.metadata import distribution, packages_distributions  # slow
+
     for entry in itertools.chain.from_iterable(map(_entries, KINDS)):
         if _module(entry).partition(".")[0] == top and entry.dist is not None:
             yield entry.dist
-    for name in dict.fromkeys(importlib.metadata.packages_distributions().get(top, ())):
-        yield importlib.metadata.distribution(name)
+    for name in dict.fromkeys(packages_distributions().get(top, ())):
+        yield distribution(name)
 
 
 def _roots(made: Distribution) -> list[Path]:

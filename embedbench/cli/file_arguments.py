@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.errors import UserError
-from embedbench.files.remote.fetch import all_fixed, local
 from embedbench.files.remote.uri import is_name
 
 from .progress import bar
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 def here(text: str) -> Path:
     """The path of a FILE argument; a name is fetched, with a bar."""
+    from embedbench.files.remote.fetch import local
+
     if not is_name(text):
         return Path(text)
     with fetching(quiet=False) as how:
@@ -63,6 +64,8 @@ def data_here(items: Sequence[str]) -> list[str]:
 
 def fixed_study(study: Study, expect: Sequence[str], quiet: bool) -> Study:
     """The study with names that can mean one content only; their files are fetched."""
+    from embedbench.files.remote.fetch import all_fixed
+
     with fetching(quiet) as how:
         return replace(study, files=tuple(all_fixed(s, expect, **how) for s in study.files))
 

@@ -100,6 +100,9 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
+        for param in self.get_params(ctx):
+            if param.default is None and getattr(param, "is_flag", False):
+                param.default = False  # None would be read by pydantic, which is slow to import
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:

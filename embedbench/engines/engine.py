@@ -10,10 +10,9 @@ import importlib.util
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -21,6 +20,9 @@ from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import cores
 
 from .task import Resources, pairs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
@@ -205,6 +207,8 @@ def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
 ) -> Iterator[Executor]:
     """The executor that a function of other people makes; it is shut down at the end."""
+    from concurrent.futures import Executor
+
     try:
         executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:

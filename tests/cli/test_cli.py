@@ -409,6 +409,22 @@ def test_looking_around_does_not_import_torch(words: list[str], place: Path) -> 
     assert done.stdout
 
 
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["runs", "status", "--help"]])
+def test_help_imports_nothing_slow(words: list[str], place: Path) -> None:
+    """Some are imported by typer alone, to read values: pydantic takes as long as all the rest."""
+    slow = {"torch", "numpy", "rich", "pydantic", "concurrent.futures", "importlib.metadata"}
+    code = (
+        "import sys; from embedbench.cli.app import main\n"
+        "try: main()\n"
+        f"finally: print({slow} & set(sys.modules) or 'none', file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=place, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.strip()) == (0, "none")
+    assert done.stdout.startswith("Usage:")
+
+
 def test_version(call: Call) -> None:
     done = call("--version")
     assert (done.code, done.out, done.err) == (0, "embedbench 0.1.0\n", "")
