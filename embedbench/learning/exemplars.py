@@ -281,13 +281,13 @@ class Exemplars:
         index = torch.from_numpy(chosen).to(self.device)
         return self.packing.unpack(self._x[index]), self.y[index], self._logits[index]
 
-    def footprint(self) -> Footprint:
-        """Bytes of samples, labels and stored logits.
-
-        Asked between sessions, it first gives back the room made for more: what is held is counted.
-        """
+    def trim(self) -> None:
+        """Give back the room made for more exemplars."""
         if len(self._x) > self.n:
             self.load_state_dict(self.state_dict())
+
+    def footprint(self) -> Footprint:
+        """Bytes of samples, labels and stored logits."""
         widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
         each = self._x.element_size()
         return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))

@@ -254,6 +254,17 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
     return log
 
 
+def trim(learner: Learner) -> None:
+    """Give back the memory that a learner's parts hold for growth only; `state` names the parts.
+
+    The runner calls it after each session, so that what is held is what the footprint counts.
+    """
+    for name in learner.state:
+        part = getattr(learner, name)
+        if hasattr(part, "trim"):
+            part.trim()
+
+
 def learns_sessions(learner: Learner) -> bool:
     """Whether a learner has a `learn`; online learners may have only `observe`."""
     return type(learner).learn is not Learner.learn

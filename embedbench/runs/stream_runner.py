@@ -29,6 +29,7 @@ from embedbench.learning.learner import (
     NoCheckpoint,
     learn_session,
     learns_sessions,
+    trim,
 )
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.sample_views import blocks
@@ -102,6 +103,7 @@ def _through(
                     evaluator.ask(learner, Moment(i, before + n, seen))
             if checkpoint.carried:  # the joules before the interruption are unknown
                 clock.learning.add(checkpoint.carried, math.nan)
+            trim(learner)
             logs.append(_log(clock, learner, log))
             checkpoint.end(learner, evaluator, logs)
             teacher.progress(f"session {i + 1}/{len(stream.sessions)}")

@@ -397,14 +397,18 @@ def test_a_small_learner_with_exemplars_holds_what_it_counts(memory: Memory) -> 
     footprint_counts_the_state(Kept)
 
 
-def test_counting_changes_no_later_choice() -> None:
-    counted, other = (exemplars(per_class=4, select="balanced") for _ in range(2))
+def test_trimming_changes_no_bytes_counted_and_no_later_choice() -> None:
+    trimmed, other = (exemplars(per_class=4, select="balanced") for _ in range(2))
     for i in range(40):
-        for held in (counted, other):
+        for held in (trimmed, other):
             held.add(torch.full((1, 3), float(i)), torch.tensor([i * 7 % 5]))
-        counted.footprint()
-        assert numbers(counted) == numbers(other)
-    assert counted.seen == other.seen == 40
+        rooms, before = len(trimmed._x), trimmed.footprint()
+        assert len(trimmed._x) == rooms  # counting moves nothing
+        trimmed.trim()
+        assert len(trimmed._x) == len(trimmed)
+        assert before == trimmed.footprint() == other.footprint()
+        assert numbers(trimmed) == numbers(other)
+    assert trimmed.seen == other.seen == 40
 
 
 def test_one_sample_at_a_time_seldom_moves_the_others() -> None:
