@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.declared_settings import at_least
 from embedbench.config.seeds import Seeds
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import (
-    new_net,
-    predict,
-    settle_trunk,
-)
 from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
-class DERpp(OnlineLearner):
+class DERpp(OnlineLearner, ReplayLearner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
@@ -55,28 +51,21 @@ class DERpp(OnlineLearner):
         β ≥ 0, weight of the stored labels.
     """
 
-    trunk: str = "mlp"
-    units: Annotated[int, at_least(1, 100_000)] = 400
-    layers: Annotated[int, at_least(0, 100)] = 2
-    batch_size: Annotated[int, at_least(1)] = 64
-    lr: Annotated[float, above(0)] = 0.005
-    weight_decay: Annotated[float, at_least(0)] = 1e-4
+    batch_size: int = 64
+    lr: float = 0.005
+    weight_decay: float = 1e-4
     optimiser: OptimiserName = "sgd"
-    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     alpha: Annotated[float, at_least(0)] = 0.2
     beta: Annotated[float, at_least(0)] = 1.0
 
+    # no settings here, which learns no whole sessions
+    optimiser_state: ClassVar[Literal["kept"]] = "kept"  # type: ignore[misc]  # an instance's above
+    stop: ClassVar[Stop] = Stop()  # type: ignore[misc]
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle_trunk(self)
-        check_memory(self)
-
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.steps = seeds, device, 0
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
     def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
@@ -95,9 +84,6 @@ class DERpp(OnlineLearner):
 
     def store(self, x: Tensor, y: Tensor) -> None:
         self.exemplars.add(x, y, self.logits)
-
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict(self.net, x)
 
 
 def _of(classes: Tensor | None, logits: Tensor) -> Tensor:

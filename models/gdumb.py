@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, at_least, require, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_settings import (
-    Net,
-    augmented_views,
-    generator,
-    predict,
-    settle_trunk,
-    trunk_and_head,
-)
-from embedbench.learning.optimisers import OptimiserName, make_optimiser
+from embedbench.config.declared_settings import above, require, within
+from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
+from embedbench.learning.learner import Tags
+from embedbench.learning.net_settings import augmented_views, generator
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.stream import Session
 from embedbench.streams.view import View
 
 
 @dataclass
-class GDumb(Learner):
+class GDumb(ReplayLearner):
     """Greedy sampler and dumb learner: a new network, trained on the memory at every evaluation.
 
     **Source**: Prabhu et al. (2020); Algorithm 1 is the sampler. The learning rate's schedule is
@@ -57,18 +48,16 @@ class GDumb(Learner):
         "balanced", "reservoir" or "all".
     """
 
-    trunk: str = "mlp"
-    units: Annotated[int, at_least(1, 100_000)] = 400
-    layers: Annotated[int, at_least(0, 100)] = 2
-    batch_size: Annotated[int, at_least(1)] = 64
-    lr: Annotated[float, above(0)] = 0.05
+    batch_size: int = 64
+    lr: float = 0.05
     lr_min: Annotated[float, above(0)] = 5e-4
-    weight_decay: Annotated[float, at_least(0)] = 1e-6
+    weight_decay: float = 1e-6
     optimiser: OptimiserName = "sgd"
     clip: Annotated[float, above(0)] = 10.0
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
-    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
+
+    optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # type: ignore[misc]  # no setting here
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
@@ -76,17 +65,7 @@ class GDumb(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle_trunk(self)
-        check_memory(self)
         require(self, self.name, lr_min=within(f"(0, {self.lr}]"))
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.spec, self.seeds, self.device = spec, seeds, device
-        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-        self.net = self._new_net()
-
-    def _new_net(self) -> Net:
-        return trunk_and_head(self, self.spec, self.seeds.init).to(self.device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.exemplars.add(x, y)
@@ -94,10 +73,8 @@ class GDumb(Learner):
     def prepare(self) -> None:
         if not len(self.exemplars):
             return
-        self.net = self._new_net()
-        optimiser = make_optimiser(
-            self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay
-        )
+        self.net = self.make_net(self.spec, self.seeds.init).to(self.device)
+        optimiser = fresh_optimiser(self, self.net)
         steps_an_epoch = math.ceil(len(self.exemplars) / self.batch_size)
         steps = 0
 
@@ -137,6 +114,3 @@ class GDumb(Learner):
             classes=np.unique(y),
             loss_classes=None if seen is None else np.isin(every, seen.cpu().numpy()),
         )
-
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return predict(self.net, x)
