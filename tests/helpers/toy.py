@@ -184,7 +184,7 @@ def confident_predictions(
     values |= {name: np.full(shape, np.nan, np.float32) for name in names}
     for m in range(shape[0]):
         for i in range(shape[1]):
-            scores = rng.integers(-4, 5, made.seen.shape[1]) / 2
+            scores: Array = rng.integers(-4, 5, made.seen.shape[1]) / 2
             if rng.random() < 0.1:
                 continue  # a score was NaN
             candidates = np.flatnonzero(made.seen[m])
@@ -198,8 +198,8 @@ def confident_predictions(
                 values["logp"][m, i] = np.log(chances.max())
                 values["squares"][m, i] = (chances**2).sum()
             if true in candidates:
-                order = sorted(candidates, key=lambda c: (-scores[c], c))
-                values["rank"][m, i] = order.index(true)
+                order = np.lexsort((candidates, -scores[candidates]))
+                values["rank"][m, i] = candidates[order].tolist().index(true)
                 if logits:
                     values["true_logp"][m, i] = np.log(chances[candidates == true][0])
     if groups:

@@ -41,7 +41,8 @@ def test_the_file_gives_back_what_was_saved(
 
 def test_answers_alone_are_version_1_0(tmp_path: Path) -> None:
     p = confident_predictions(1)
-    plain = replace(p, **dict.fromkeys(PARTS))
+    nothing: dict[str, Any] = dict.fromkeys(PARTS)
+    plain = replace(p, **nothing)
     plain.save(tmp_path / "plain.h5")
     with h5py.File(tmp_path / "plain.h5") as f:
         assert f.attrs["format_version"] == "1.0"
