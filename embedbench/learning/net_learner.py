@@ -71,6 +71,7 @@ class NetLearner(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
+        self.scores_are = "logits"
         self.net = self.make_net(spec, seeds.init).to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)
 
