@@ -7,6 +7,7 @@ describes the layout of `predictions.h5`, so that it can be read without this mo
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,23 +21,30 @@ from embedbench.arrays import Bools, Ints
 from embedbench.storage import hdf5
 from embedbench.storage.atomic_write import writing
 
-VERSION = "1.0"
+VERSIONS = "1.0", "1.1"  # without and with optional tables
 LIBVER = ("v108", "v108")
 
 Answers = NDArray[np.int32]
-_INT, _ANSWER, _BYTE = "<i8", "<i4", "|u1"
+Ranks = NDArray[np.uint16]
+Singles = NDArray[np.float32]
+_INT, _ANSWER, _BYTE, _RANK, _SINGLE = "<i8", "<i4", "|u1", "<u2", "<f4"
+UNRANKED = 65535  # the true class is no candidate yet, or a score was NaN
+LAST_RANK = 65534  # this place or a later one
+ROUNDING = 1e-5  # of a probability computed from its logarithm in float32, and to spare
 
 
 class ArrayFile:
     """Arrays stored as one HDF5 file with one dataset each; subclasses are dataclasses.
 
     `FORMAT` is the name of the format. `TABLES` names the stored type of each field and its axes;
-    axes with one letter are of one length. `MASKS` names the bool fields, which are stored as 0 and
-    1. `MOMENTS` are the tables that both formats have.
+    axes with one letter are of one length. `OPTIONAL` likewise those of version 1.1, whose fields
+    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1.
+    `MOMENTS` are the tables that both formats have.
     """
 
     FORMAT: ClassVar[str]
     TABLES: ClassVar[dict[str, tuple[str, str]]]
+    OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {}
     MASKS: ClassVar[tuple[str, ...]]
     MOMENTS: ClassVar[dict[str, tuple[str, str]]] = {
         "session": (_INT, "M"),
@@ -51,7 +59,7 @@ class ArrayFile:
 
     def __repr__(self) -> str:
         """Three lines: moments and classes, samples, and the arrays with their shapes."""
-        shapes = ", ".join(f"{name} {getattr(self, name).shape}" for name in self.TABLES)
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in self._arrays())
         return (
             f"<{type(self).__name__} of {len(self.ids):,} samples at {len(self.session)} moments\n"
             f" {self.session[-1] + 1} sessions, {self.seen.shape[1]} classes, "
@@ -59,14 +67,23 @@ class ArrayFile:
             f" {shapes}>"
         )
 
+    def _arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """The arrays that are there, by name."""
+        values = ((x.name, getattr(self, x.name)) for x in fields(self))  # type: ignore[arg-type]  # subclasses are
+        return ((name, value) for name, value in values if value is not None)
+
+    @property
+    def version(self) -> str:
+        """The version of the format that it is saved in: the earliest that holds all its tables."""
+        return VERSIONS[any(name in self.OPTIONAL for name, _ in self._arrays())]
+
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         # version 1.8 of HDF5's format has checksums of its structure
         with writing(path) as temporary, h5py.File(temporary, "w", libver=LIBVER) as f:
             f.attrs["format"] = self.FORMAT
-            f.attrs["format_version"] = VERSION
-            for name in (x.name for x in fields(self)):  # type: ignore[arg-type]  # subclasses are
-                value = getattr(self, name)
+            f.attrs["format_version"] = self.version
+            for name, value in self._arrays():
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
                 # neighbouring answers are often equal: gzip makes them about ten times smaller
@@ -89,24 +106,29 @@ class ArrayFile:
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
         stated = f.attrs.get("format"), f.attrs.get("format_version")
-        if stated != (cls.FORMAT, VERSION):
-            raise WrongError(f"expected {cls.FORMAT} version {VERSION}, it says {stated}")
+        versions = VERSIONS if cls.OPTIONAL else VERSIONS[:1]
+        if stated not in [(cls.FORMAT, version) for version in versions]:
+            expected = f"{cls.FORMAT} version {' or '.join(versions)}"
+            raise WrongError(f"expected {expected}, it says {stated}")
+        later = cls.OPTIONAL if stated[1] == VERSIONS[1] else {}
+        tables = cls.TABLES | {name: table for name, table in later.items() if name in f}
         sizes: dict[str, int] = {}
         values = {}
         chunks = sorted(
             (chunk.byte_offset, chunk.byte_offset + chunk.size)
-            for name in cls.TABLES
+            for name in tables
             for chunk in _chunks(_table(f, name))
         )
         ends = itertools.pairwise(chunks)
         demand(all(a[1] <= b[0] for a, b in ends), "two tables have bytes in common")
-        for name, (kind, axes) in cls.TABLES.items():
+        for name, (kind, axes) in tables.items():
             value = _values(f, name, kind, axes, sizes)
             if name in cls.MASKS:
                 demand(bool((value <= 1).all()), f"{name} must hold 0 and 1 only")
                 value = value.astype(np.bool_)
             values[name] = value
         result = cls(**values)
+        demand(result.version == stated[1], "version 1.1 must have the table rank")
         result.check()
         return result
 
@@ -188,6 +210,9 @@ def _chunks(table: h5py.Dataset) -> list[Any]:
 class Predictions(ArrayFile):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 
+    How sure the learner was is None in a file of version 1.0; `logp`, `true_logp` and `squares` are
+    None, too, where a learner's scores give no probabilities.
+
     Parameters
     ----------
     ids, y, eval_set : array of int
@@ -204,6 +229,18 @@ class Predictions(ArrayFile):
         (M, n) the answer over the classes seen so far; -1 where a score was NaN.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
+    rank : array of uint16 or None
+        (M, n) place of the true class among the candidates of the answer, from 0, at most
+        `LAST_RANK`; `UNRANKED` where it is none of them or a score was NaN.
+    score : array of float32 or None
+        (M, n) score of the answer, as the learner gave it; NaN where a score was NaN.
+    logp, true_logp : array of float32 or None
+        (M, n) log-probability of the answer and of the true class over the candidates; NaN where
+        there is no answer, or the true class is unranked.
+    squares : array of float32 or None
+        (M, n) the sum of the candidates' squared probabilities; NaN where there is no answer.
+    group : array of int or None
+        (n,) number of the sample's `group` in the embedding files; None where they have none.
     """
 
     ids: Ints
@@ -215,6 +252,12 @@ class Predictions(ArrayFile):
     seen: Bools
     answer: Answers
     within: Answers
+    rank: Ranks | None = None
+    score: Singles | None = None
+    logp: Singles | None = None
+    true_logp: Singles | None = None
+    squares: Singles | None = None
+    group: Ints | None = None
 
     FORMAT: ClassVar[str] = "embedbench-predictions"
     TABLES: ClassVar[dict[str, tuple[str, str]]] = {
@@ -225,6 +268,14 @@ class Predictions(ArrayFile):
         **ArrayFile.MOMENTS,
         "answer": (_ANSWER, "Mn"),
         "within": (_ANSWER, "Mn"),
+    }
+    OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {
+        "rank": (_RANK, "Mn"),
+        "score": (_SINGLE, "Mn"),
+        "logp": (_SINGLE, "Mn"),
+        "true_logp": (_SINGLE, "Mn"),
+        "squares": (_SINGLE, "Mn"),
+        "group": (_INT, "n"),
     }
     MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
 
@@ -257,3 +308,65 @@ class Predictions(ArrayFile):
                 candidates[eval_set, within].all(),
                 "within must be among the classes of the sample's session",
             )
+        for names in (("rank", "score"), ("logp", "true_logp", "squares")):
+            there = {name for name in names if getattr(self, name) is not None}
+            demand(len(there) in (0, len(names)), f"only all of {', '.join(names)} can be there")
+        if self.rank is None or self.score is None:
+            others = self.logp is None and self.group is None
+            demand(others, "logp, true_logp, squares and group need rank and score")
+            return
+        if self.group is not None:
+            demand((self.group >= 0).all(), "group must not be negative")
+        for moment in range(len(self.session)):
+            self._check_rank(moment, self.rank[moment], self.score[moment])
+        if self.logp is None or self.true_logp is None or self.squares is None:
+            return
+        for moment, (logp, true, squares) in enumerate(
+            zip(self.logp, self.true_logp, self.squares, strict=True)
+        ):
+            self._check_probabilities(moment, self.rank[moment], logp, true, squares)
+
+    def _check_rank(self, moment: int, rank: Ranks, score: Singles) -> None:
+        seen, answer = self.seen[moment], self.answer[moment]
+        unranked, n_seen = rank == UNRANKED, int(seen.sum())
+        demand(
+            np.array_equal(rank == 0, answer == self.y),
+            "rank must be 0 exactly where the answer is right",
+        )
+        demand(
+            unranked[~seen[self.y] | (answer < 0)].all(),
+            f"rank must be {UNRANKED} where the class was not seen or there is no answer",
+        )
+        demand(
+            (rank[~unranked] < n_seen).all(), "rank must be lower than the number of classes seen"
+        )
+        demand(
+            np.array_equal(np.isnan(score), answer < 0),
+            "score must be NaN exactly where there is no answer",
+        )
+
+    def _check_probabilities(
+        self, moment: int, rank: Ranks, logp: Singles, true: Singles, squares: Singles
+    ) -> None:
+        none, unranked = self.answer[moment] < 0, rank == UNRANKED
+        for name, values, undefined in (
+            ("logp", logp, none),
+            ("true_logp", true, unranked),
+            ("squares", squares, none),
+        ):
+            demand(np.array_equal(np.isnan(values), undefined), f"{name} is NaN elsewhere than due")
+            if name != "squares":
+                demand((values[~undefined] <= 0).all(), f"{name} must be at most 0")
+        right = rank == 0
+        demand(
+            np.array_equal(logp[right], true[right]),
+            "true_logp must be logp where the answer is right",
+        )
+        among, given = squares[~none], np.exp(2 * logp[~none].astype(np.float64))
+        demand(
+            ((among * self.seen[moment].sum() > 1 - ROUNDING) & (among <= 1)).all(),
+            "squares must lie between 1 / the number of classes seen and 1",
+        )
+        demand(
+            (given <= among * (1 + ROUNDING)).all(), "squares must be at least exp(logp) squared"
+        )

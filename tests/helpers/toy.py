@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,3 +164,44 @@ def random_predictions(seed: int, *, permutation: bool = False) -> Predictions:
             if rng.random() < 0.1:
                 answer[m, i] = within[m, i] = -1
     return predictions(truth, answer, groups, seen_at_once=permutation, within=within)
+
+
+def confident_predictions(
+    seed: int, *, permutation: bool = False, logits: bool = True, groups: bool = True
+) -> Predictions:
+    """Answers of version 1.1 from random scores, by loops; some scores are NaN, many are equal.
+
+    Without `logits` there are no probabilities; without `groups` the samples have no `group`.
+    """
+    made, rng = random_predictions(seed, permutation=permutation), np.random.default_rng(seed)
+    shape = made.answer.shape
+    values: dict[str, Array] = {
+        "answer": np.full(shape, -1, np.int32),
+        "within": np.full(shape, -1, np.int32),
+        "rank": np.full(shape, 65535, np.uint16),
+    }
+    names = ("score", "logp", "true_logp", "squares") if logits else ("score",)
+    values |= {name: np.full(shape, np.nan, np.float32) for name in names}
+    for m in range(shape[0]):
+        for i in range(shape[1]):
+            scores = rng.integers(-4, 5, made.seen.shape[1]) / 2
+            if rng.random() < 0.1:
+                continue  # a score was NaN
+            candidates = np.flatnonzero(made.seen[m])
+            inside = np.flatnonzero(made.set_classes[made.eval_set[i]])
+            best, true = candidates[scores[candidates].argmax()], made.y[i]
+            values["answer"][m, i] = best
+            values["within"][m, i] = inside[scores[inside].argmax()]
+            values["score"][m, i] = scores[best]
+            chances = np.exp(scores[candidates]) / np.exp(scores[candidates]).sum()
+            if logits:
+                values["logp"][m, i] = np.log(chances.max())
+                values["squares"][m, i] = (chances**2).sum()
+            if true in candidates:
+                order = sorted(candidates, key=lambda c: (-scores[c], c))
+                values["rank"][m, i] = order.index(true)
+                if logits:
+                    values["true_logp"][m, i] = np.log(chances[candidates == true][0])
+    if groups:
+        values["group"] = rng.integers(0, 4, shape[1])
+    return replace(made, **values)
