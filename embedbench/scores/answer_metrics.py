@@ -84,3 +84,8 @@ ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
     for signal in unknown_classes.SIGNALS
     for name in [f"{f.__name__}_by_{signal}"]
 }
+# what computes and describes each
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    **{name: metric.function for name, metric in ANSWER_METRICS.items()},
+    **OF_MATRICES,
+}

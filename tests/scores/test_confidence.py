@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from confident_runs import from_scores, log_softmax, random_run
 from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
-from toy import Array, confident_predictions, predictions, random_predictions
+from toy import confident_predictions, random_predictions
 
 from embedbench.scores import confidence
 from embedbench.scores.answer_metrics import ANSWER_METRICS, LOWER
@@ -19,50 +19,7 @@ from embedbench.scores.unknown_classes import SIGNALS, oscr, unknown_auroc, unkn
 SINGLE = 2e-6  # relative: values are stored as float32
 
 
-def log_softmax(scores: Array) -> Array:
-    top = scores - scores.max(axis=-1, keepdims=True)
-    return np.asarray(top - np.log(np.exp(top).sum(axis=-1, keepdims=True)))
-
-
-def from_scores(
-    scores: Array, truth: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
-) -> Predictions:
-    """What a run with these (T, n, C) logits stores."""
-    made = predictions(truth, np.zeros(scores.shape[:2]), groups)
-    logs = log_softmax(np.where(made.seen[:, None], scores, -np.inf))
-    best, y = logs.argmax(axis=2), made.y[None, :, None]
-    true = np.take_along_axis(logs, np.broadcast_to(y, (len(logs), len(made.y), 1)), 2)
-    before = np.arange(logs.shape[2]) < y
-    rank = ((logs > true) | ((logs == true) & before)).sum(axis=2)
-    known = np.isfinite(true[..., 0])
-    tables = {
-        "score": np.take_along_axis(scores, best[..., None], 2)[..., 0],
-        "logp": logs.max(axis=2),
-        "true_logp": np.where(known, true[..., 0], np.nan),
-        "squares": (np.exp(logs) ** 2).sum(axis=2),
-    }
-    made = replace(
-        made,
-        answer=best.astype(np.int32),
-        within=np.broadcast_to(made.y, best.shape).astype(np.int32),
-        rank=np.where(known, rank, 65535).astype(np.uint16),
-        **{name: table.astype(np.float32) for name, table in tables.items()},
-    )
-    made.check()
-    return made
-
-
-def random_run(seed: int, n_classes: int = 9) -> tuple[Predictions, Array]:
-    """A run of three sessions with random logits, many of them equal, and these."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(n_classes)
-    groups = [sorted(map(int, g)) for g in np.split(order, [n_classes - 3, n_classes - 1])]
-    truth = [[*g, *map(int, rng.choice(g, rng.integers(3, 15)))] for g in groups]
-    scores = rng.integers(-5, 6, (3, sum(map(len, truth)), n_classes)) / 2
-    return from_scores(scores, truth, groups), scores
-
-
-# --- by hand ---------------------------------------------------------------------------------------
+# --- by hand ---
 
 
 @pytest.fixture
@@ -127,7 +84,7 @@ def test_equal_signals_count_half(small: Predictions) -> None:
     assert ANSWER_METRICS["unknown_fpr95_by_softmax"](flat) == 1
 
 
-# --- by loops --------------------------------------------------------------------------------------
+# --- by loops ---
 
 
 def plain(p: Predictions, m: int, name: str) -> float:
@@ -189,7 +146,7 @@ def test_moments_between_the_ends_of_sessions_do_not_count() -> None:
         assert metric.curve(longer) == pytest.approx(metric.curve(p), nan_ok=True), name
 
 
-# --- by scikit-learn, from the logits themselves -----------------------------------------------------
+# --- by scikit-learn, from the logits themselves ---
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -222,7 +179,7 @@ def test_they_are_those_of_scikit_learn(seed: int) -> None:
             assert unknown_auroc(q, signal)[m] == pytest.approx(area, abs=1e-12), signal
 
 
-# --- what must come out ------------------------------------------------------------------------------
+# --- what must come out ---
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -278,7 +235,7 @@ def test_labels_drawn_from_the_probabilities_are_calibrated(seed: int) -> None:
     assert ANSWER_METRICS["calibration_error"](sure) == pytest.approx(1 - accuracy)
 
 
-# --- what is not there -------------------------------------------------------------------------------
+# --- what is not there ---
 
 
 @pytest.mark.parametrize("seed", range(3))
