@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from embedbench.arrays import Floats
+
 from .metrics import Reference
 from .score_matrix import ScoreMatrix
 
@@ -50,8 +52,8 @@ def _has_moments(scores: ScoreMatrix) -> bool:
     return len(scores.session) > len(scores.ends)
 
 
-def _largest_drop(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _largest_drop(values: Floats) -> float:
     """The largest drop from one value to one of the nine after it; at least 0."""
     known = values[~np.isnan(values)]
     lags = range(1, min(WINDOW, len(known)))
-    return max((float((known[:-lag] - known[lag:]).max()) for lag in lags), default=0.0, key=float)
+    return max([0.0, *(float((known[:-lag] - known[lag:]).max()) for lag in lags)])
