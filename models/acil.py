@@ -47,6 +47,7 @@ class ACIL(Learner):
     lam: Annotated[float, above(0)] = 0.1
 
     tags: ClassVar[Tags] = Tags(online=True)
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {
         "projection": "projection",
         "gram": "moments",

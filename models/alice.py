@@ -72,6 +72,7 @@ class ALICE(Learner):
     mixes: Annotated[int, at_least(0, 1000)] = 4
     shots: Annotated[int, at_least(1)] = 5
 
+    scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "prototypes"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -78,6 +78,7 @@ class CFSCIL(Learner):
     retrain_steps: Annotated[int, at_least(1, 100_000)] = 50
     retrain_lr: Annotated[float, above(0)] = 0.01
 
+    scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -22,6 +22,7 @@ class Chance(Learner):
     """
 
     tags: ClassVar[Tags] = Tags(learns=False, multilabel=True, images=True)
+    scores_are = "other"
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         draw = torch.Generator().manual_seed(seeds.init)

@@ -68,6 +68,7 @@ class DERpp(OnlineLearner):
     beta: Annotated[float, at_least(0)] = 1.0
 
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
+    scores_are = "logits"
 
     def __post_init__(self) -> None:
         super().__post_init__()

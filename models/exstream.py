@@ -76,6 +76,7 @@ class ExStream(Learner):
     optimiser: OptimiserName = "adam"
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {
         "net": "parameters",
         "optimiser_": "optimiser",

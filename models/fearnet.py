@@ -116,6 +116,7 @@ class FearNet(Learner):
     bla: Stop = field(default_factory=lambda: Stop(rule="trained", epochs=20))
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
+    scores_are = "log-likelihoods"
     state: ClassVar[dict[str, str]] = {
         "net": "parameters",
         "chooser": "parameters",

@@ -63,6 +63,7 @@ class FeCAM(Learner):
     covariance: Literal["class", "base"] = "class"
 
     tags: ClassVar[Tags] = Tags(seedless=True)
+    scores_are = "distances"
     state: ClassVar[dict[str, str]] = {
         "counts": "means",
         "means": "means",

@@ -71,6 +71,7 @@ class FEL(Learner):
     stop: Stop = field(default_factory=Stop)
     lr_later: Annotated[float, above(0)] | None = later(None, earlier=None)
 
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}
 
     def __post_init__(self) -> None:

@@ -125,6 +125,7 @@ class FR(Learner):
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.scores_are = "probabilities" if self.ensemble == "softmax" else "cosines"
         self.seeds, self.device, self.learned = seeds, device, 0
         self.slices = slices(spec, self.layers)
         n_classes, (all_columns,) = spec.n_classes, spec.input_shape

@@ -71,6 +71,7 @@ class GDumb(Learner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 

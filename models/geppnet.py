@@ -52,6 +52,7 @@ class GeppNet(Learner):
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {"net": "som", "samples": "samples"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -54,6 +54,7 @@ class GeppNetSTM(Learner):
     answer_from_memory: bool = False
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {
         "net": "som",
         "samples": "samples",

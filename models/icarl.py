@@ -80,6 +80,8 @@ class ICaRL(ReplayLearner):
         self.net: Net | CosineNet
         super().start(spec, seeds, device)
         self.by_means = self.answer == "means" and not spec.multilabel
+        by_cosines = self.by_means or isinstance(self.net, CosineNet)
+        self.scores_are = "cosines" if by_cosines else "logits"
         head = self.net.theta if isinstance(self.net, CosineNet) else self.net.head.weight
         width = head.shape[1]
         self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)

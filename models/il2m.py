@@ -60,6 +60,7 @@ class IL2M(ReplayLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
+        self.scores_are = self.rectified
         # By class: μ_first, μ_now, conf of its session, and its session's number (-1: unseen).
         self.first, self.now, self.confidence = (
             torch.ones(spec.n_classes, device=device) for _ in range(3)

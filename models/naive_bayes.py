@@ -45,6 +45,7 @@ class NaiveBayes(Learner):
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means", "squares": "variances"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.scores_are = "other" if self.likelihood == "published" else "log-likelihoods"
         size = (spec.n_classes, spec.input_shape[0])
         self.sums = torch.zeros(size, device=device, dtype=torch.float64)
         self.squares = torch.zeros(size, device=device, dtype=torch.float64)

@@ -60,6 +60,7 @@ class NCFSCIL(Learner):
     stop: Stop = field(default_factory=Stop)
     outputs: Annotated[int, at_least(1, 100_000)] | None = None
 
+    scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {
         "net": "parameters",
         "optimiser_": "optimiser",

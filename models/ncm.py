@@ -44,6 +44,7 @@ class NCM(Learner):
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.scores_are = "cosines" if self.metric == "cosine" else "distances"
         # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit
         size = (spec.n_classes, spec.input_shape[0])
         self.sums = torch.zeros(size, device=device, dtype=torch.float64)

@@ -36,6 +36,7 @@ class Offline(Learner):
     mlp: MLP = field(default_factory=lambda: MLP(stop=Stop(perfect=PERFECT)))
 
     tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"mlp": "parameters"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

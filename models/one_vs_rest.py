@@ -35,6 +35,7 @@ class OneVsRest(Learner):
     score: Literal["difference", "ratio"] = "difference"
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -81,6 +81,7 @@ class PathNet(Learner):
     val_samples: Annotated[int, at_least(1)] = 1000
 
     tags: ClassVar[Tags] = Tags(needs_session_id=True)
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {
         "banks": "parameters",
         "heads": "parameters",

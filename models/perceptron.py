@@ -35,6 +35,7 @@ class Perceptron(Learner):
     """
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {"rows": "samples", "counts": "counts"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

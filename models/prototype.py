@@ -39,6 +39,7 @@ class Prototype(Learner):
     classifier: Classifier = field(default_factory=Classifier)
 
     tags: ClassVar[Tags] = Tags(seedless=True)
+    scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"prototypes": "prototypes"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -70,6 +70,7 @@ class RanDumb(Learner):
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.scores_are = "log-likelihoods" if self.ensemble == 1 else "probabilities"
         width, n_classes, size = spec.input_shape[0], spec.n_classes, self.features
         members = self.ensemble
         check_size(self.name, members * size * (size + width + 2 * n_classes))

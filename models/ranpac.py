@@ -62,6 +62,7 @@ class RanPAC(Learner):
     lam_sessions: Annotated[int, at_least(1)] | None = later(None, earlier=None)
     lam_rule: Literal["all", "session"] = later("all", earlier="session")
 
+    scores_are = "other"
     state: ClassVar[dict[str, str]] = {
         "projection": "projection",
         "gram": "moments",

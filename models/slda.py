@@ -58,6 +58,7 @@ class SLDA(Learner):
     freeze: bool = False
 
     tags: ClassVar[Tags] = Tags(online=True, seedless=True)
+    scores_are = "log-likelihoods"
     state: ClassVar[dict[str, str]] = {
         "sums": "means",
         "counts": "means",

@@ -42,6 +42,7 @@ class TEEN(Learner):
     scale: Annotated[float, above(0)] = 16.0
 
     tags: ClassVar[Tags] = Tags(seedless=True)
+    scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"prototypes": "prototypes", "base": "base"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

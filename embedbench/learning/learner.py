@@ -66,6 +66,13 @@ class Tags:
     seedless: bool = False
 
 
+ScoreKind = typing.Literal[
+    "logits", "log-likelihoods", "probabilities", "distances", "cosines", "votes", "other"
+]
+SCORE_KINDS: tuple[ScoreKind, ...] = typing.get_args(ScoreKind)
+SOFTMAX = ("logits", "log-likelihoods")  # scores whose softmax gives probabilities
+
+
 class Checkpoint(typing.Protocol):
     """Saves a training, so that it can continue after an interruption."""
 
@@ -159,6 +166,11 @@ class Learner(ABC):
     each with its kind in the footprint, or "transient" for what weighs nothing, such as a number.
     `learned` is the number of whole sessions before the one at work; the order of the samples
     depends on it. `start` sets it to 0, `learn_session` counts, every checkpoint holds it.
+
+    `scores_are` says what `scores` returns, and so what stored answers know of a learner's
+    confidence: the softmax of "logits" and of "log-likelihoods" gives probabilities, and so do
+    "probabilities", which need not add up to 1. Of the others only the order counts. A learner
+    whose scores depend on its settings sets it in `start`.
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
@@ -167,6 +179,7 @@ class Learner(ABC):
     tags: ClassVar[Tags] = Tags()
     state: ClassVar[dict[str, str]] = {}
     learned: int = 0
+    scores_are: ScoreKind = "other"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -200,6 +213,16 @@ class Learner(ABC):
         self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
     ) -> torch.Tensor | NDArray[np.float32]:
         """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
+
+    def log_probabilities(
+        self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
+    ) -> torch.Tensor | NDArray[np.float32]:
+        """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
+
+        Only for learners whose scores give no probabilities, and that have some by another rule. It
+        is called beside `scores`, and changes nothing either.
+        """
+        raise TypeError(f"{type(self).__name__} has no log_probabilities()")
 
     def footprint(self) -> Footprint:
         """Bytes held between sessions, by kind: those of the attributes in `state`.
@@ -252,6 +275,11 @@ def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str,
         )
     learner.learned = number + 1
     return log
+
+
+def has_log_probabilities(learner: Learner) -> bool:
+    """Whether a learner has a rule of its own for probabilities."""
+    return type(learner).log_probabilities is not Learner.log_probabilities
 
 
 def learns_sessions(learner: Learner) -> bool:

@@ -63,6 +63,7 @@ class NetLearner(Learner):
     images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(images=True)
+    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}
 
     def __post_init__(self) -> None:

@@ -156,7 +156,15 @@ def train_and_predict(
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
         with limit_threads(checkpoint.threads):
             learner = spec.learner.fresh()
-            return run_stream(stream, learner, spec.seeds, spec.device, progress, checkpoint)
+            return run_stream(
+                stream,
+                learner,
+                spec.seeds,
+                spec.device,
+                progress,
+                checkpoint,
+                full=spec.answers == "full",
+            )
 
     try:
         if checkpoint.open():

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from embedbench.config.declared_settings import identity, make
 from embedbench.config.seeds import Seeds
@@ -20,6 +20,7 @@ from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 
 T = TypeVar("T", Learner, Protocol)
+AnswersKept = Literal["full", "plain"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,9 @@ class RunSpec:
         The log of the search that chose the settings, see `tune`. It does not affect the result.
     checkpoint : float
         Least number of seconds between two checkpoints. It does not affect the result.
+    answers : str
+        What is kept of the answers: "full", with how sure the learner was of each, or "plain". It
+        does not affect the result.
     """
 
     files: tuple[str, ...]
@@ -124,6 +128,7 @@ class RunSpec:
     part: int = 0
     tuning: dict[str, Any] | None = field(default=None, compare=False)
     checkpoint: float = 60.0
+    answers: AnswersKept = field(default="full", compare=False)
 
     @cached_property
     def seeds(self) -> Seeds:

@@ -55,6 +55,8 @@ def run_stream(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
     checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
+    *,
+    full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
@@ -65,6 +67,8 @@ def run_stream(
     `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
     continues from the last save. Within a session of online batches nothing is saved. On a GPU the
     arithmetic is `repeatable`.
+
+    `full` keeps how sure the learner was of its answers, too, unless the checkpoint lacks it.
     """
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
@@ -72,15 +76,15 @@ def run_stream(
     with repeatable(device), enough_memory(device):
         learner.start(stream.spec, seeds, device)
         teacher = _Teacher(stream, learner, seeds, device, progress, checkpoint, head)
-        return _through(stream, teacher, checkpoint)
+        return _through(stream, teacher, checkpoint, full)
 
 
 def _through(
-    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint
+    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint, full: bool
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
-    evaluator, clock = make_evaluator(stream, device), Clock(device)
+    evaluator, clock = make_evaluator(stream, device, full=full), Clock(device)
     logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
