@@ -38,7 +38,7 @@ def nll(p: Predictions) -> Floats | None:
     -1/n Σ log p_y. Guessing among C classes has log C. The run's value is that after the last
     session.
 
-    **Source**: Guo et al. (2017), §2, Eq. 6; Good (1952), "logarithmic score".
+    **Source**: Guo et al. (2017), §2; Good (1952), logarithmic score.
     """
     return None if p.true_logp is None else _means(p, -_at_ends(p, p.true_logp))
 
@@ -49,7 +49,7 @@ def brier_score(p: Predictions) -> Floats | None:
     1/n Σ_i Σ_c (p_ic - [c = y_i])² = 1/n Σ_i (Σ_c p_ic² - 2 p_iy + 1), from 0 to 2. The run's value
     is that after the last session.
 
-    **Source**: Brier (1950), Eq. 2, over all classes; for two classes it is twice what
+    **Source**: Brier (1950), over all classes; for two classes it is twice what
     `sklearn.metrics.brier_score_loss` has by default.
     """
     if p.squares is None or p.true_logp is None:

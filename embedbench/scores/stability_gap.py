@@ -22,7 +22,7 @@ def min_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     1/(T-1) Σ_{j<T-1} min_m R_m[j] over the moments m after the end of session j, those between the
     ends of sessions too. NaN where a run was evaluated at the ends of sessions alone.
 
-    **Source**: De Lange et al. (2023), §3, "average minimum accuracy".
+    **Source**: De Lange et al. (2023), average minimum accuracy, min-ACC.
     """
     lows = [
         scores.values[scores.session > scores.learned[j], j].min()
@@ -39,7 +39,7 @@ def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     seen; 0 where the score never falls. Lower is better. It depends on `evaluate_every`: compare
     runs of one setting. NaN where a run was evaluated at the ends of sessions alone.
 
-    **Source**: De Lange et al. (2023), §3, windowed forgetting WF^w with w = 10, as their code
+    **Source**: De Lange et al. (2023), windowed forgetting WF^w with w = 10, as their code
     computes it. **Departs**: they evaluate after every step of the optimiser, a run here after
     every `evaluate_every` samples; a session with one moment has no drop and counts as 0.
     """

@@ -48,7 +48,7 @@ def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
     The threshold is the highest signal at which at least 95 % of the test samples of seen classes
     are accepted; accepted are signals at or above it. Lower is better, .95 is guessing.
 
-    **Source**: Liang et al. (2018), ODIN, §4, "FPR at 95 % TPR".
+    **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
     """
     return _by_session(p, signal, lambda seen, _, unknown: false_positive_rate(seen, unknown))
 
@@ -61,7 +61,7 @@ def oscr(p: Predictions, signal: str) -> Floats | None:
     the seen sample is answered rightly and has the higher signal (equal: half): at most the
     accuracy and at most the AUROC.
 
-    **Source**: Dhamija et al. (2018), §4, Eq. 7 and 8, whose curve this is the area of.
+    **Source**: Dhamija et al. (2018), §4, whose curve this is the area of.
     **Departs**: they draw it over a logarithmic FPR by softmax; the area over the plain FPR is what
     later papers call OSCR (Vaze et al. 2022).
     """
