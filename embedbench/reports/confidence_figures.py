@@ -58,8 +58,8 @@ def calibration(rows: Sequence[Row], width: float) -> Figure:
             continue
         each = [reliability_bins(p, len(p.session) - 1) for p in made]
         bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
-        drawn = bins.count >= FEW
-        confidence, right = (100 * v[drawn] / bins.count[drawn] for v in bins[1:])
+        drawn = bins.samples >= FEW
+        confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
         (line,) = axes.plot(confidence, right, **look(style))
         errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
         entries[f"{row.label} (ECE {100 * np.mean(errors):.1f})"] = line

@@ -72,7 +72,7 @@ def calibration_error(p: Predictions) -> Floats | None:
     for m in session_ends(p):
         bins = reliability_bins(p, m)
         gap = np.abs(bins.right - bins.confidence).sum()
-        errors.append(gap / bins.count.sum() if bins.count.any() else np.nan)
+        errors.append(gap / bins.samples.sum() if bins.samples.any() else np.nan)
     return np.array(errors)
 
 
@@ -81,13 +81,13 @@ class ReliabilityBins(NamedTuple):
 
     Parameters
     ----------
-    count : array of int
-        Samples in each bin.
+    samples : array of float
+        Number of samples.
     confidence, right : array of float
         Sum of the probabilities of their answers, and number of right answers.
     """
 
-    count: Ints
+    samples: Floats
     confidence: Floats
     right: Floats
 
@@ -103,11 +103,9 @@ def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:
     inner = np.linspace(0, 1, BINS + 1)[1:-1]
     which = np.digitize(confidence, inner, right=True)
     right = p.answer[moment, rows] == p.y[rows]
-    return ReliabilityBins(
-        np.bincount(which, minlength=BINS),
-        np.bincount(which, confidence, BINS),
-        np.bincount(which, right, BINS),
-    )
+    parts = np.stack([np.ones(len(which)), confidence, right])
+    sums = [np.bincount(which, part, BINS).astype(np.float64) for part in parts]
+    return ReliabilityBins(*sums)
 
 
 def session_ends(p: Predictions) -> Ints:
@@ -117,7 +115,7 @@ def session_ends(p: Predictions) -> Ints:
 
 def seen_samples(p: Predictions, moment: int) -> Bools:
     """(n,) The test samples of the sessions so far whose class was seen."""
-    return np.logical_and(p.eval_set <= p.session[moment], p.seen[moment, p.y])
+    return np.asarray((p.eval_set <= p.session[moment]) & p.seen[moment, p.y], dtype=np.bool_)
 
 
 def _at_ends(p: Predictions, values: NDArray[Any]) -> Floats:
