@@ -14,11 +14,12 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.config.declared_settings import above, at_least, later, make, require, within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
 from embedbench.runs.class_registry import alias_settings, learner_class, protocol_class
+from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
@@ -103,17 +104,20 @@ def run(
     seed: int = 0,
     device: str = "cpu",
     threads: int = 1,
+    answers: str = "full",
 ) -> AnyPredictions:
     """Run a learner through a stream; return its answers after every session.
 
-    `seed` and `threads` are those of `embedbench run`: equal ones give equal answers.
+    `seed`, `threads` and `answers` are those of `embedbench run`: equal ones give equal answers.
     """
     from embedbench.runs.stream_runner import run_stream
 
+    if answers not in KEPT:
+        raise unknown("answers", answers, KEPT)
     if isinstance(learner, str):
         learner = make_learner(learner)
     with limit_threads(threads):
-        return run_stream(stream, learner, Seeds.of(seed), device)[0]
+        return run_stream(stream, learner, Seeds.of(seed), device, full=answers == "full")[0]
 
 
 def score(

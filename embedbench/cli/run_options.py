@@ -61,6 +61,10 @@ Preset = Annotated[
         autocompletion=completion.of("presets"),
     ),
 ]
+AnswersKept = Annotated[
+    str | None,
+    typer.Option(help="full keeps how sure a learner was, plain does not.", show_default="full"),
+]
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
 TuneSessions = Annotated[
     int | None,
@@ -97,6 +101,7 @@ def study_options(
     trunk: Trunk = None,
     weights: Weights = None,
     augment: Augment = None,
+    answers: AnswersKept = None,
     preset: Preset = None,
     tune: Tune = None,
     tune_sessions: TuneSessions = None,
@@ -122,6 +127,7 @@ def study_options(
         trunk=trunk,
         weights=weights,
         augment=augment,
+        answers=answers,
         tune_sessions=tune_sessions,
         budget_mb=budget_mb,
         engine=engine_name(engine, jobs),

@@ -21,7 +21,7 @@ FEW = 12  # options that need no headings
 GROUPS = {
     "Network": "trunk weights augment backbone layers dtype size",
     "Tuning": "preset tune tune_sessions budget_mb",
-    "Study": "config allow_code save_config shard",
+    "Study": "config allow_code save_config shard answers",
     "Machine": "jobs engine resources engine_set threads device allow_mixed_devices checkpoint",
     "Columns": "columns domain_from group_from time_from",
     "Provenance": "licence citation url backbone_name weights_licence pretrained_on",

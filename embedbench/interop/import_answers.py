@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,16 @@ import numpy as np
 from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
-from embedbench.runs.answers_from_scores import EVAL_BATCH, allowed_classes, best_classes
+from embedbench.learning.learner import SCORE_KINDS
+from embedbench.runs.answers_from_scores import (
+    ANSWERS,
+    EVAL_BATCH,
+    Candidates,
+    allowed_classes,
+    best_classes,
+    join,
+    logits_of,
+)
 from embedbench.runs.class_registry import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
@@ -159,8 +169,7 @@ def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
 # --- the file of answers ---
 
 
-STREAM, ROWS = "stream", "rows"
-KINDS = ("scores", "answers", "within")
+STREAM, ROWS, KIND = "stream", "rows", "scores_are"
 _ANSWERS_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
 
 
@@ -202,8 +211,8 @@ class _AnswerFile:
                 raise self.error(
                     f"it has scores and {name}; give the scores alone, which decide all answers"
                 )
-            if not match and name not in (STREAM, ROWS):
-                raise self.error(str(unknown("array", name, [STREAM, ROWS, *known])))
+            if not match and name not in (STREAM, ROWS, KIND):
+                raise self.error(str(unknown("array", name, [STREAM, ROWS, KIND, *known])))
         some = any(name.startswith("within_") for name in self.arrays)
         for name in known:
             if name not in self.arrays and (some or not name.startswith("within_")):
@@ -220,12 +229,19 @@ class _AnswerFile:
                 "it does not name its stream; add stream=STREAM['digest'], where STREAM is the "
                 "content of stream.json"
             )
-        text = str(named) if named.shape == () and named.dtype.kind == "U" else ""
+        text = _text(named)
         if text != self.stream.digest:
             raise self.error(
                 f"these are answers on another stream: expected the digest "
                 f"{self.stream.digest[:12]}… of stream.json, got {short(text[:16])}"
             )
+
+    def _kind(self) -> str:
+        """What the scores are; "other" where the file does not say."""
+        kind = _text(self.arrays[KIND]) if KIND in self.arrays else "other"
+        if kind not in SCORE_KINDS:
+            raise self.error(str(unknown(KIND, kind, SCORE_KINDS)))
+        return kind
 
     def _order(self) -> Ints | None:
         """Row of each test sample in the arrays, (n,); None: in the order of test.csv."""
@@ -285,16 +301,26 @@ class _AnswerFile:
             )
         return np.asarray(given, dtype=np.int32)
 
-    def chosen(self, session: int, masks: Sequence[Bools]) -> list[Answers]:
-        """(n,) The best class in each of the masks, (E, C), after a session."""
+    def chosen(self, session: int, allowed: Bools, classes: Bools) -> dict[str, Any]:
+        """(n,) The answers after a session from its scores, and how sure the tool was of them.
+
+        Parameters
+        ----------
+        session : int
+            The session.
+        allowed, classes : array of bool
+            (E, C) candidates of the answer, and of the answer within the session.
+        """
         import torch
 
         name, n = f"scores_after_{session}", len(self.tests.rows)
         scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
-        blocked = [torch.from_numpy(~mask) for mask in masks]
-        parts: list[list[Answers]] = [[] for _ in masks]
-        sets = np.empty_like(self.tests.sets)  # in the order of the file
-        sets[slice(None) if self.order is None else self.order] = self.tests.sets
+        blocked = [torch.from_numpy(~mask) for mask in (allowed, classes)]
+        candidates, kind = Candidates(allowed, "cpu"), self._kind()
+        parts: dict[str, list[torch.Tensor]] = defaultdict(list)
+        order = slice(None) if self.order is None else self.order
+        sets, y = np.empty_like(self.tests.sets), np.empty_like(self.tests.labels)
+        sets[order], y[order] = self.tests.sets, self.tests.labels  # in the order of the file
         for first in range(0, n, EVAL_BATCH):
             here = slice(first, first + EVAL_BATCH)
             x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
@@ -306,9 +332,17 @@ class _AnswerFile:
                 )
             which = torch.from_numpy(sets[here])
             best = best_classes(x, *(mask[which] for mask in blocked))
-            for part, values in zip(parts, best, strict=True):
-                part.append(values.numpy())
-        return [self._in_order(np.concatenate([np.zeros(0, np.int32), *p])) for p in parts]
+            values = dict(zip(ANSWERS, best, strict=True))
+            true = torch.from_numpy(y[here])
+            values |= candidates.confidence(x, logits_of(x, kind), best[0], true, which)
+            for key, tensor in values.items():
+                parts[key].append(tensor)
+        return {key: self._in_order(join(tensors, key)) for key, tensors in parts.items()}
+
+
+def _text(value: Any) -> str:
+    """An array that is one text as text; empty for any other."""
+    return str(value) if value.shape == () and value.dtype.kind == "U" else ""
 
 
 def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
@@ -324,18 +358,17 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
     file = _AnswerFile(path, stream, tests)
     classes = np.stack([stream.mask(e.classes) for e in stream.eval_sets])
     limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
-    seen, answer, within = stream.seen(), list[Answers](), list[Answers]()
+    seen, answers = stream.seen(), list[dict[str, Any]]()
     for i, known in enumerate(seen):
         allowed = allowed_classes(known, limits)
         if file.gave == "scores":
-            best, inside = file.chosen(i, (allowed, classes))
+            answers.append(file.chosen(i, allowed, classes))
         else:
             best = file.answers("answers", i, allowed)
             inside = np.full_like(best, -1)
             if f"within_after_{i}" in file.arrays:
                 inside = file.answers("within", i, classes)
-        answer.append(best)
-        within.append(inside)
+            answers.append({"answer": best, "within": inside})
     predictions = Predictions(
         ids=tests.rows,
         y=tests.labels,
@@ -344,8 +377,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
         session=np.arange(len(seen)),
         samples_seen=np.cumsum(stream.n_train),
         seen=seen,
-        answer=np.stack(answer),
-        within=np.stack(within),
+        **{name: np.stack([one[name] for one in answers]) for name in answers[0]},
     )
     predictions.check()
     return predictions, file.gave

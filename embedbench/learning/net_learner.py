@@ -63,7 +63,6 @@ class NetLearner(Learner):
     images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(images=True)
-    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}
 
     def __post_init__(self) -> None:
@@ -72,6 +71,7 @@ class NetLearner(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
+        self.scores_are = "logits"
         self.net = self.make_net(spec, seeds.init).to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)
 

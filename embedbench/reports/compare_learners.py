@@ -295,9 +295,12 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
     if study.metric not in (FINAL, AVERAGE) or group.first.score not in single_label_scores.SCORES:
         return study
+    # plain answers hold no groups: then every sample is one, in all runs
+    grouped = all(r.answers == "full" and r.imported is None for row in rows for r in row.used)
+    average = study.metric == AVERAGE
     answers = {
         label: {
-            _block(r): partial(_left_out, place, r, average=study.metric == AVERAGE)
+            _block(r): partial(_left_out, place, r, average=average, grouped=grouped)
             for row in each
             for r in row.used
             if (place := row.place_of(r)) is not None
@@ -310,12 +313,13 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     return replace(study, answers=answers, key=key if is_pinned else "")
 
 
-def _left_out(place: Path, run: RunRecord, *, average: bool) -> LeftOut | None:
-    """A score without each sample; None if there are no answers of one class a sample."""
+def _left_out(place: Path, run: RunRecord, *, average: bool, grouped: bool) -> LeftOut | None:
+    """A score without each group, or each sample; None without answers of one class a sample."""
     try:
         answers = record_files.read_predictions(place, run)
     except UserError:  # a record is enough for a table
         return None
     if not isinstance(answers, Predictions):
         return None
+    answers = answers if grouped else replace(answers, group=None)
     return LeftOut.of(answers, run.score, average=average)

@@ -222,7 +222,7 @@ class ClassEvaluator(_Evaluator):
         if "logp" in answers and np.isnan(answers["logp"][answers["answer"] >= 0]).any():
             raise UserError(
                 f"{type(learner).__name__} must give log-probabilities wherever its scores are "
-                "numbers, and gave NaN; correct its log_probabilities, or its scores_are"
+                "numbers, and gave NaN; correct its log_probabilities"
             )
         self._keep(moment, answers)
 
@@ -277,7 +277,7 @@ def logits_of(scores: Tensor, kind: str) -> Tensor | None:
     if kind not in SCORE_KINDS:
         raise UserError(str(unknown("scores_are", kind, SCORE_KINDS)))
     if kind == "probabilities":
-        return scores.log()
+        return scores.clamp(min=0).log()  # a class not seen yet may have less than 0
     return scores if kind in SOFTMAX else None
 
 

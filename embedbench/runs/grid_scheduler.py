@@ -18,7 +18,7 @@ from typing import Any
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
-from embedbench.scores import record_files
+from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.omega_reference import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import leases
@@ -265,7 +265,7 @@ class _Grid:
 
         A run that has its references keeps them: one sentence says that others were asked for.
         """
-        others, by_threads = 0, Counter[Any]()
+        others, plain, by_threads = 0, 0, Counter[Any]()
         for run_dir, task in self.tasks.items():
             try:
                 run = _record_at(run_dir)
@@ -280,11 +280,18 @@ class _Grid:
             if run_dir in self.requested:
                 self.outcome.run_dirs.append(run_dir)
                 others += not _same(task.reference, run.reference)
+                plain += task.spec.answers == "full" and _is_plain(run)
         if others:
             self.notify(
                 "finished runs keep their references and their formula of Ω, though others are "
                 f"asked for now ({others} of {len(self.outcome.run_dirs)} runs); run them again "
                 "with --overwrite, or take another --out"
+            )
+        if plain:
+            self.notify(
+                f"{plain} of {len(self.outcome.run_dirs)} runs have plain answers, without how "
+                "sure the learner was, and are kept; run them again with --overwrite, or take "
+                "another --out"
             )
         for number, n in by_threads.items():
             if number not in (self.threads, None):
@@ -345,6 +352,11 @@ def _has_others(task: Task) -> bool:
     except UserError:  # damaged, which is said where it is read again
         return False
     return run is not None and not _same(task.reference, run.reference)
+
+
+def _is_plain(run: RunRecord) -> bool:
+    """Whether a run lacks how sure the learner was, which label sets never have."""
+    return run.answers is None and run.score in single_label_scores.SCORES
 
 
 def _same(wanted: References, kept: References) -> bool:

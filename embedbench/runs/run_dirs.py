@@ -98,7 +98,8 @@ def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, 
     try:
         predictions.save(made / record_files.PREDICTIONS)
         sha256 = cache.sha256(made / record_files.PREDICTIONS)
-        run = replace(unscored, predictions_sha256=sha256)
+        kept = None if getattr(predictions, "rank", None) is None else "full"
+        run = replace(unscored, predictions_sha256=sha256, answers=kept)
         record_files.save(record_files.evaluate(run, made, root, run_dir), made)
         if is_ours := publish(made, run_dir, root):
             remember(run_dir, root)

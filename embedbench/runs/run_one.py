@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 from embedbench.arrays import digest
 from embedbench.engines.local_pool import use_card
 from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove
@@ -119,6 +121,8 @@ def execute(
     predictions, sessions = train_and_predict(
         task, checkpoint, (lambda _: None) if lease is None else lease.note
     )
+    if isinstance(predictions, Predictions) and predictions.rank is not None:
+        predictions = replace(predictions, group=task.group_samples(predictions.ids))
     unscored = _unscored(task, sessions, checkpoint)
     if not save_run(predictions, unscored, task.run_dir, task.root):
         notify(f"another process has finished {task.label} first; its run is kept")

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from embedbench.config.declared_settings import identity, make
 from embedbench.config.seeds import Seeds
@@ -21,6 +21,7 @@ from embedbench.streams.protocol import Protocol
 
 T = TypeVar("T", Learner, Protocol)
 AnswersKept = Literal["full", "plain"]
+KEPT: tuple[AnswersKept, ...] = get_args(AnswersKept)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from embedbench.arrays import digest
+import numpy as np
+
+from embedbench.arrays import Ints, digest
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.scores.omega_reference import References
@@ -82,6 +84,15 @@ class Task:
         """The files behind `stream`."""
         return tuple(map(self.streams.file, self.names))
 
+    def group_samples(self, ids: Ints) -> Ints | None:
+        """(n,) number of the `group` of each sample; None where a file has none.
+
+        A protocol of someone else may have ids that are no rows of its files.
+        """
+        groups = self.streams.groups(self.names)
+        known = groups is not None and (not len(ids) or 0 <= ids.min() <= ids.max() < len(groups))
+        return groups[ids] if groups is not None and known else None
+
     @property
     def stream(self) -> Stream:
         """The stream that the learner gets: that of the run, or one of its references."""
@@ -116,6 +127,7 @@ class StreamCache:
     def __init__(self) -> None:
         self._files: dict[str, EmbeddingFile] = {}
         self._last: tuple[_Key, Stream] | None = None
+        self._groups: dict[tuple[str, ...], Ints | None] = {}
         self._facts: dict[_Key, _Facts] = {}
         self._reference_keys: dict[tuple[_Key, int], str] = {}
 
@@ -127,6 +139,22 @@ class StreamCache:
         if path not in self._files:
             self._files[path] = EmbeddingFile.open(local(path))
         return self._files[path]
+
+    def groups(self, paths: tuple[str, ...]) -> Ints | None:
+        """(N,) number of the `group` of each row of files, one after another; None without groups.
+
+        No two files have a group in common.
+        """
+        if paths not in self._groups:
+            columns = [self.file(path).columns.get("group") for path in paths]
+            codes, first = list[Ints](), 0
+            for column in (c for c in columns if c is not None):
+                names, code = np.unique(column, return_inverse=True)
+                codes.append(code + first)
+                first += len(names)
+            every = len(codes) == len(paths)
+            self._groups[paths] = np.concatenate(codes) if every else None
+        return self._groups[paths]
 
     def stream(self, spec: RunSpec) -> Stream:
         """The stream of a run."""

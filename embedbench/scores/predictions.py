@@ -86,8 +86,12 @@ class ArrayFile:
             for name, value in self._arrays():
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
-                # neighbouring answers are often equal: gzip makes them about ten times smaller
-                f.create_dataset(name, data=value, compression="gzip", shuffle=True)
+                # Neighbouring answers are often equal: gzip makes them about ten times smaller. Of
+                # floating-point numbers it finds a quarter, at its lowest level as at others.
+                level = 1 if value.dtype.kind == "f" else 4
+                f.create_dataset(
+                    name, data=value, compression="gzip", compression_opts=level, shuffle=True
+                )
         hdf5.trust(path)
 
     @classmethod

@@ -62,6 +62,7 @@ class UnscoredRun(JsonRecord):
     seeds: Seeds
     files: tuple[FileInfo, ...]
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
+    answers: str | None = field(default=None, metadata=ABSENT)
     order: ClassOrder | None = None
     digests: Digests
     validation: str

@@ -52,9 +52,11 @@ class LeftOut:
         score : str
             A base score of `accuracy.SCORES`.
         names : array or None
-            (N,) `group` of each row of the embedding file; None: every sample is a group.
+            (N,) `group` of each row of the embedding file; None: those that the answers hold, or
+            else every sample is a group.
         """
-        groups, number = np.unique(p.ids if names is None else names[p.ids], return_inverse=True)
+        alone = p.ids if p.group is None else p.group
+        groups, number = np.unique(alone if names is None else names[p.ids], return_inverse=True)
         left_out = leave_out_accuracy(p, number, len(groups) + 1, score, last=not average)
         return cls(groups, left_out.mean(axis=0))
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import digest
+from embedbench.arrays import Ints, digest
 from embedbench.config.declared_settings import add_missing_fields, make
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
@@ -33,7 +32,7 @@ from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import open_regular, unreadable
@@ -138,14 +137,16 @@ class Rebuilder:
             raise UserError(f"its {what} are not those {rebuilt}")
         if isinstance(predictions, Predictions):
             _check_answers(task.stream, predictions)
+            ours = task.group_samples(predictions.ids)
+            if (group := predictions.group) is not None and (
+                ours is None or not np.array_equal(group, ours)
+            ):
+                raise UserError(f"its groups of samples are not those {rebuilt}")
         return described
 
-    def groups(self, made: RunRecord) -> NDArray[Any] | None:
-        """(N,) `group` of each sample of the file of a run; None without one, or of two files."""
-        if len(made.files) > 1:
-            return None
-        file = EmbeddingFile.open(self._files[_key(made.files[0].digests)])
-        return file.column("group") if "group" in file.columns else None
+    def groups(self, made: RunRecord) -> Ints | None:
+        """(N,) number of the `group` of each row of a run's files; None where one has none."""
+        return self.streams.groups(tuple(self._files[_key(f.digests)] for f in made.files))
 
     def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
         """The spec with the learner and the seeds that a record states."""
@@ -241,12 +242,17 @@ def _check_answers(stream: Stream, predictions: Predictions) -> None:
     """
     sets = predictions.eval_set
     limits = [e.candidates for e in stream.eval_sets]
-    for seen, answer, within in zip(
-        predictions.seen, predictions.answer, predictions.within, strict=True
+    ranks = [None] * len(predictions.seen) if predictions.rank is None else predictions.rank
+    for seen, answer, within, rank in zip(
+        predictions.seen, predictions.answer, predictions.within, ranks, strict=True
     ):
         allowed = np.pad(allowed_classes(seen, limits), ((0, 0), (0, 1)), constant_values=True)
         if not allowed[sets, answer].all():
             raise UserError("it has answers outside of the candidates of its stream")
+        if rank is not None:
+            unranked = ~allowed[sets, predictions.y] | (answer < 0)
+            if not np.array_equal(rank == UNRANKED, unranked):
+                raise UserError("its ranks contradict the candidates of its stream")
         inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)
         both = inside[sets, answer] & allowed[sets, within]
         if not np.array_equal(answer[both], within[both]):

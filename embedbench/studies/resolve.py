@@ -24,7 +24,7 @@ from embedbench.runs.class_registry import (
     protocol_class,
     protocol_name,
 )
-from embedbench.runs.run_spec import RunSpec, Spec, set_words
+from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
 from .presets import preset
@@ -228,6 +228,8 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
     ):
         if not named:
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
+    if study.answers is not None and study.answers not in KEPT:
+        raise unknown("answers", study.answers, KEPT)
     by_learner = grids(study, study.grid, classes)
     both = [name for name in grids(study, study.tune, classes) if name in by_learner]
     if both:  # each point would need its own search
@@ -354,6 +356,7 @@ class _StreamStudy:
                     device=device,
                     command=shlex.join(words),
                     checkpoint=checkpoint,
+                    answers="plain" if study.answers == "plain" else "full",
                 )
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
@@ -378,6 +381,7 @@ class _StreamStudy:
         study = self.study
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
+        words += ["--answers", "plain"] if study.answers == "plain" else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}

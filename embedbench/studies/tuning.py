@@ -93,7 +93,9 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
     with limit_threads(threads):
-        predictions, _ = run_stream(stream, spec.learner.fresh(), spec.seeds, spec.device)
+        predictions, _ = run_stream(
+            stream, spec.learner.fresh(), spec.seeds, spec.device, full=False
+        )
     return float(np.mean(main_matrix(predictions).pooled))
 
 

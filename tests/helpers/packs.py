@@ -12,6 +12,7 @@ from typing import Any
 
 from image_files import embedding_file
 from plan_runs import plan
+from toy import plain
 
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
@@ -69,11 +70,15 @@ def edited_record(path: Path, out: Path, part: str, edit: Callable[[Any], None])
 
 @dataclass(frozen=True)
 class Forgery:
-    """What is changed in a run: its answers and labels, its record, its place."""
+    """What is changed in a run: its answers and labels, its record, its place.
+
+    The answers are plain ones unless `full`.
+    """
 
     answers: Callable[[Predictions], Predictions] = lambda predictions: predictions
     said: Callable[[Any], object] = lambda values: None
     moved: Callable[[str], str] = lambda place: place
+    full: bool = False
 
 
 def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
@@ -97,6 +102,7 @@ def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
         changed.add(name := forgery.moved(name))
         assert isinstance(predictions, Predictions)
         (folder / name).mkdir(parents=True, exist_ok=True)
+        predictions = predictions if forgery.full else plain(predictions)
         forgery.answers(predictions).save(folder / name / "predictions.h5")
         again = replace(record_files.RunRecord.from_json(values), predictions_sha256=None)
         again = replace(

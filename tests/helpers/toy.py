@@ -166,6 +166,12 @@ def random_predictions(seed: int, *, permutation: bool = False) -> Predictions:
     return predictions(truth, answer, groups, seen_at_once=permutation, within=within)
 
 
+def plain(p: Predictions) -> Predictions:
+    """The answers alone, as version 1.0 has them."""
+    nothing: dict[str, Any] = dict.fromkeys(Predictions.OPTIONAL)
+    return replace(p, **nothing)
+
+
 def confident_predictions(
     seed: int, *, permutation: bool = False, logits: bool = True, groups: bool = True
 ) -> Predictions:
@@ -184,7 +190,7 @@ def confident_predictions(
     values |= {name: np.full(shape, np.nan, np.float32) for name in names}
     for m in range(shape[0]):
         for i in range(shape[1]):
-            scores = rng.integers(-4, 5, made.seen.shape[1]) / 2
+            scores = rng.integers(-4, 5, (made.seen.shape[1],)) / 2
             if rng.random() < 0.1:
                 continue  # a score was NaN
             candidates = np.flatnonzero(made.seen[m])
@@ -198,10 +204,10 @@ def confident_predictions(
                 values["logp"][m, i] = np.log(chances.max())
                 values["squares"][m, i] = (chances**2).sum()
             if true in candidates:
-                order = sorted(candidates, key=lambda c: (-scores[c], c))
-                values["rank"][m, i] = order.index(true)
+                order = np.lexsort((candidates, -scores[candidates]))
+                values["rank"][m, i] = candidates[order].tolist().index(true)
                 if logits:
                     values["true_logp"][m, i] = np.log(chances[candidates == true][0])
     if groups:
-        values["group"] = rng.integers(0, 4, shape[1])
+        values["group"] = rng.integers(0, 4, (shape[1],))
     return replace(made, **values)

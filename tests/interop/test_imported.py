@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from plan_runs import plan
 from protocol_files import make_file
+from toy import plain as plain_answers
 
 from embedbench.api import make_learner
 from embedbench.config.json_types import plain
@@ -92,7 +93,7 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     assert not outcome.failed
     arrays, _ = scores_of(cells[0])
     stream = exported(tmp_path, protocol)
-    answers = write(tmp_path / "answers.npz", stream, **arrays)
+    answers = write(tmp_path / "answers.npz", stream, scores_are="log-likelihoods", **arrays)
     place = import_answers(answers, stream, root, name="theirs", tool=TOOL)
     mine, theirs = record_files.load(outcome.run_dirs[0]), record_files.load(place)
     assert place.parent.parent == outcome.run_dirs[0].parent.parent
@@ -118,7 +119,7 @@ def test_stored_answers_come_back_too(tmp_path: Path, seed: int) -> None:
     arrays = {f"answers_after_{i}": a[order] for i, a in enumerate(p.answer)}
     arrays |= {f"within_after_{i}": a[order].astype(np.int64) for i, a in enumerate(p.within)}
     answers = write(tmp_path / "a.npz", stream, rows=p.ids[order], **arrays)
-    assert same(read_answers(answers, *load(stream))[0], p)
+    assert same(read_answers(answers, *load(stream))[0], plain_answers(p))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,6 +135,9 @@ def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
     path = write(tmp_path / "a.npz", directory, rows=tests.rows[shuffled], **arrays)
     p, gave = read_answers(path, stream, tests)
     assert gave == "scores"
+    assert p.logp is None  # the file does not say what its scores are
+    assert p.rank is not None
+    assert p.score is not None
     seen: list[int] = []
     for i, session in enumerate(stream.sessions):
         seen += session.introduces
@@ -141,6 +145,10 @@ def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
             among = sorted(stream.eval_sets[tests.sets[k]].classes)
             assert p.answer[i, k] == max(sorted(seen), key=lambda j: scores[i][k, j])
             assert p.within[i, k] == max(among, key=lambda j: scores[i][k, j])
+            order = sorted(seen, key=lambda j: (-scores[i][k, j], j))
+            assert p.score[i, k] == scores[i][k, order[0]]
+            place = order.index(p.y[k]) if p.y[k] in seen else 65535
+            assert p.rank[i, k] == place
     assert p.samples_seen.tolist() == np.cumsum(stream.n_train).tolist()
 
 
@@ -204,6 +212,8 @@ WRONG: dict[str, tuple[Change, str]] = {
     "rows wrong": (lambda a: a.update(rows=np.arange(20) + 1000), "row 1000 is not there"),
     "rows short": (lambda a: a.update(rows=np.arange(3)), "of shape"),
     "rows float": (lambda a: a.update(rows=np.zeros(20)), "integers"),
+    "no kind": (lambda a: a.update(scores_are="logit"), "Did you mean 'logits'"),
+    "kind no text": (lambda a: a.update(scores_are=np.zeros(2)), "unknown scores_are ''"),
     "objects": (lambda a: a.update(rows=np.array([{}] * 20)), "cannot be read"),
 }
 

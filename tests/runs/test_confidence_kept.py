@@ -174,9 +174,14 @@ def test_a_kind_of_scores_that_is_none_is_refused() -> None:
 
 def test_log_probabilities_that_are_nan_are_refused() -> None:
     stream = numbered_stream([None] * 3)
-    table = -1 - random_scores(stream, 1, np.float32, "probabilities")
-    with pytest.raises(UserError, match="must give log-probabilities wherever its scores"):
-        run_stream(stream, Scripted(table, "probabilities"), Seeds.of(0))
+
+    class Careless(OwnRule):
+        def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+            return self.scores(x).log()  # of numbers below 0
+
+    learner = Careless(random_scores(stream, 1, np.float32, "logits"))
+    with pytest.raises(UserError, match="Careless must give log-probabilities wherever its scores"):
+        run_stream(stream, learner, Seeds.of(0))
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])

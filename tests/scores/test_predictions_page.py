@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import random_predictions
+from toy import confident_predictions, random_predictions
 
 from embedbench.scores import label_set_scores
 from embedbench.scores.label_set_predictions import LabelSets, pack
@@ -17,7 +17,7 @@ from embedbench.scores.metrics import Reference, all_metrics, compute
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-READ, BASE, ENDS, METRICS, SEVERAL, STREAMING, SETS = (
+READ, SURE, BASE, ENDS, METRICS, SEVERAL, STREAMING, SETS = (
     compile(code, PAGE.name, "exec")
     for code in re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 )
@@ -31,9 +31,32 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return space
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_confidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    answers = confident_predictions(seed)
+    answers.save(tmp_path / "predictions.h5")
+    space = opened(tmp_path, monkeypatch)
+    m = len(answers.session) - 1
+    which = answers.eval_set <= answers.session[m]
+    exec(SURE, space | {"m": m, "S": which}, space)
+    assert answers.rank is not None
+    assert answers.true_logp is not None
+    assert answers.squares is not None
+    ranks = answers.rank[m][which].astype(int)
+    assert space["top5"] == np.mean([rank in range(5) for rank in ranks])
+    known = [i for i in np.flatnonzero(which) if answers.rank[m, i] != 65535]
+    assert space["nll"] == pytest.approx(np.mean([-answers.true_logp[m, i] for i in known]))
+    # Σ (p_c - y_c)² = Σ p² - 2 p_true + 1
+    squares = [1 + answers.squares[m, i] - 2 * np.exp(answers.true_logp[m, i]) for i in known]
+    assert space["brier"] == pytest.approx(np.mean(squares))
+
+
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    answers = random_predictions(seed)
+def test_scores_and_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, full: bool
+) -> None:
+    answers = confident_predictions(seed) if full else random_predictions(seed)
     answers.save(tmp_path / "predictions.h5")
     sizes = np.random.default_rng(seed).integers(1, 40, answers.seen.shape[1])
     matrix = score_matrices(answers, sizes)["class_accuracy"]

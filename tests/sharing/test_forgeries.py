@@ -72,6 +72,21 @@ def own_answer(predictions: Predictions) -> Predictions:
     return replace(predictions, answer=answer)
 
 
+def other_groups(predictions: Predictions) -> Predictions:
+    """All samples are of one group, so that their number says little."""
+    return replace(predictions, group=np.zeros_like(predictions.ids))
+
+
+def unranked(predictions: Predictions) -> Predictions:
+    """Classes that were not answered are said not to be there."""
+    assert predictions.rank is not None
+    hidden = predictions.rank > 0
+    changed: dict[str, Any] = {"rank": np.where(hidden, 65535, 0).astype(np.uint16)}
+    if predictions.true_logp is not None:
+        changed["true_logp"] = np.where(hidden, np.nan, predictions.true_logp)
+    return replace(predictions, **changed)
+
+
 def wrong(predictions: Predictions) -> Predictions:
     """Most answers of a reference are wrong."""
     answer = (predictions.y + (np.arange(len(predictions.y)) > 5)) % predictions.seen.shape[1]
@@ -117,6 +132,8 @@ RECIPE = "its digest 'recipe' is not that of its protocol and parameters"
 # forgery of a run of ncm → why it is not ranked
 FORGERIES: dict[str, tuple[Forgery, str]] = {
     "answers": (Forgery(known), "contradict those within the session"),
+    "groups": (Forgery(other_groups, full=True), "its groups of samples are not those"),
+    "ranks": (Forgery(unranked, full=True), "its ranks contradict the candidates"),
     "parameters": (Forgery(relabelled, setting(protocol_params__sessions=7)), RECIPE),
     "no parameters": (
         Forgery(relabelled, setting(protocol_params__validation="nan")),
