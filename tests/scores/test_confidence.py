@@ -132,6 +132,16 @@ def test_all_agree_with_loops(seed: int) -> None:
         assert metric(p) == pytest.approx(value, abs=1e-12), name
 
 
+def test_only_the_sessions_so_far_count_where_all_classes_are_seen() -> None:
+    rng = np.random.default_rng(0)
+    p = from_scores(
+        rng.normal(size=(3, 30, 3)), [[0, 1, 2] * 3, [0, 1] * 6, [2] * 9], [[0, 1, 2]] * 3
+    )
+    for name in ("top5_accuracy", "nll", "brier_score", "calibration_error"):
+        expected = [plain(p, m, name) for m in range(3)]
+        assert ANSWER_METRICS[name].curve(p) == pytest.approx(expected), name
+
+
 def test_moments_between_the_ends_of_sessions_do_not_count() -> None:
     p, _ = random_run(0)
     at = [0, 0, 1, 2, 2]  # moments of the same answers; an end is the last one of its session
