@@ -111,16 +111,18 @@ def unknown(rows: Sequence[Row], width: float) -> Figure:
     shape = (1, len(panels)) if beside else (len(panels), 1)
     every = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
     entries: dict[str, Artist] = {}
+    limits = []  # the panels share an axis: each of them sets it anew
     for axes, (signal, curves) in zip(every, panels.items(), strict=True):
         for label, curve in curves.items():
             entries[label] = draw_curve(axes, curve, 0, 100, alpha=0.08)
         axes.axhline(GUESS, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
         fit_to(axes, 100)
+        limits.append(axes.get_ylim())
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         axes.set_title(f"by {signal}")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    lows, highs = zip(*(axes.get_ylim() for axes in every), strict=True)
+    lows, highs = zip(*limits, strict=True)
     every[0].set_ylim(min(lows), max(highs))
     for axes in every if beside else every[-1:]:
         axes.set_xlabel("after session")

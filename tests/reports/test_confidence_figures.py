@@ -100,6 +100,9 @@ def test_lines_of_unknown_classes_end_before_the_last_session(
         figure = confidence_figures.unknown(rows, width)
         figure.draw_without_rendering()
     assert [axes.get_title() for axes in figure.axes] == ["by score", "by softmax", "by energy"]
+    low, high = figure.axes[0].get_ylim()
+    drawn = [y for axes in figure.axes for li in axes.lines for y in li.get_ydata()]
+    assert low <= min(drawn) < max(drawn) <= high  # of all panels: they share the axis
     for axes, signal in zip(figure.axes, ("score", "softmax", "energy"), strict=True):
         means = {tuple(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"}
         curves = [
