@@ -100,9 +100,6 @@ def test_lines_of_unknown_classes_end_before_the_last_session(
         figure = confidence_figures.unknown(rows, width)
         figure.draw_without_rendering()
     assert [axes.get_title() for axes in figure.axes] == ["by score", "by softmax", "by energy"]
-    low, high = figure.axes[0].get_ylim()
-    drawn = [y for axes in figure.axes for li in axes.lines for y in li.get_ydata()]
-    assert low <= min(drawn) < max(drawn) <= high  # of all panels: they share the axis
     for axes, signal in zip(figure.axes, ("score", "softmax", "energy"), strict=True):
         means = {tuple(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"}
         curves = [
@@ -110,6 +107,18 @@ def test_lines_of_unknown_classes_end_before_the_last_session(
             for learner in ("mlp", "ewc")
         ]
         assert means == {tuple(np.mean([100 * v[:2] for v in c], axis=0)) for c in curves}  # type: ignore[index]
+
+
+def test_panels_share_an_axis_that_holds_all_of_them(tmp_path: Path) -> None:
+    cosines = run(0, 3.0)  # without probabilities: in the first panel alone, and far below
+    assert cosines.score is not None
+    none = dict.fromkeys(("logp", "true_logp", "squares"))
+    turned = Predictions(**{**vars(cosines), **none, "score": -cosines.score})
+    keep_runs(tmp_path, {"mlp": [run(1, 3.0)], "ncm": [turned]})
+    figure = confidence_figures.unknown(collect(tmp_path), 6.75)
+    low, high = figure.axes[0].get_ylim()
+    drawn = [y for axes in figure.axes for line in axes.lines for y in line.get_ydata()]
+    assert low <= min(drawn) < max(drawn) <= high
 
 
 @pytest.mark.parametrize("kind", ["calibration", "unknown"])
