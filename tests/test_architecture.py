@@ -79,6 +79,7 @@ MAY_BE_SLOW = {
     *{
         "reports/embedding_map",
         "reports/html_report",
+        "reports/confidence_figures",
         "reports/curve_figures",
         "reports/heatmap",
         "reports/matrix_figures",

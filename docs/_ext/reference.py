@@ -18,7 +18,7 @@ import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
 from embedbench.runs import class_registry
-from embedbench.scores import against_chance, few_shot_scores, metrics
+from embedbench.scores import against_chance, answer_metrics, few_shot_scores, metrics
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 
@@ -163,12 +163,12 @@ def learner_notes(name: str, cls: type) -> str:
 
 def metrics_page() -> str:
     """Every metric with its formula and source."""
-    homes: dict[str, ModuleType] = {
-        name: home for home in (few_shot_scores, against_chance, metrics) for name in vars(home)
-    }
+    functions = dict(answer_metrics.FUNCTIONS)
+    for home in (few_shot_scores, against_chance, metrics):
+        functions |= vars(home)
     text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."
     for row in entries("metrics"):
-        function = getattr(homes[row["name"]], row["name"])
+        function = functions[row["name"]]
         text += f"\n\n## `{row['name']}`\n\n{markdown(parts(function)[''])}"
     return text + "\n"
 

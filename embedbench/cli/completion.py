@@ -36,7 +36,7 @@ def of_kinds(incomplete: str) -> list[str]:
 def of_figures(incomplete: str) -> list[tuple[str, str]]:
     """Completes a kind of figure.
 
-    >>> [name for name, _ in of_figures("c")]
+    >>> [name for name, _ in of_figures("cu")]
     ['curves']
     """
     from embedbench.reports.figure_kinds import KINDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from embedbench import plugins
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import class_registry
+from embedbench.scores.answer_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.studies import presets
 from embedbench.text.terminal import align_pairs
@@ -70,7 +72,9 @@ def _ours(kind: str) -> list[dict[str, str]]:
             *_functions(here / "scores" / "against_chance.py", ["scores"]),
             *_functions(here / "scores" / "few_shot_scores.py", ["accuracies"]),
         ]
-        return [{"name": f.name, "summary": _first_line(f)} for f in functions]
+        ours = [{"name": f.name, "summary": _first_line(f)} for f in functions]
+        asked = {name: inspect.getdoc(f) or "" for name, f in FUNCTIONS.items()}
+        return ours + [{"name": n, "summary": doc.partition("\n")[0]} for n, doc in asked.items()]
     if kind == "presets":
         return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "orders":

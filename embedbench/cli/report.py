@@ -77,7 +77,9 @@ def score(
     ] = False,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="PKG.MOD:FUNCTION", help="Also a metric of yours; repeatable."),
+        typer.Option(
+            metavar="NAME", help="Also one that records do not hold, or of yours; repeatable."
+        ),
     ] = None,
     update: Annotated[
         bool,
@@ -172,7 +174,8 @@ FigureKind = Annotated[
     str | None,
     typer.Option(
         metavar="KIND",
-        help="Also write a figure of one stream: curves, matrix, omega, trade-off or ranks.",
+        help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
+        "calibration or unknown.",
         autocompletion=completion.of_figures,
     ),
 ]

@@ -25,7 +25,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import record_files, single_label_scores
+from embedbench.scores import answer_metrics, record_files, single_label_scores
 from embedbench.scores.behind_the_best import (
     SAMPLE,
     SEEDS,
@@ -49,7 +49,8 @@ from .row_labels import labels
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 AVERAGE = "average_incremental_accuracy"
 SHARE = "share"  # of what is kept in the cache
-LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
+# metrics where less is better
+LOWER = ("average_forgetting", "per_class_forgetting", *answer_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
 
 

@@ -25,6 +25,7 @@ from .inline_svg import INK, SOFT, STYLE, colour, look, svg
 from .learner_colours import styles_in
 from .result_rows import Group, Row
 from .svg_charts import Curve, draw_curve, fit_to
+from .terminal_tables import is_percent
 
 MANY = 8  # from so many learners on, bands are paler
 FRONT: Any = {  # a ring around each member
@@ -247,11 +248,11 @@ def _fit(axes: Axes, scores: Sequence[Stat]) -> None:
 
 
 def row_scores(rows: Sequence[Row], metric: str) -> list[Stat]:
-    """A metric of each row: percent, but for Ω."""
+    """A metric of each row, in percent where tables have it so."""
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
         raise unknown("metric", metric, names)
-    factor = 1 if metric.startswith("omega") else 100
+    factor = 100 if is_percent(metric) else 1
     scores = [Stat.of(factor * v for v in row.metrics[metric].values) for row in rows]
     if all(math.isnan(score.mean) for score in scores):
         raise UserError(f"{metric} is undefined in every run; name another --metric")
@@ -262,7 +263,7 @@ def metric_name(metric: str) -> str:
     """A metric for an axis."""
     if metric.startswith("omega_"):
         return f"Ω_{metric.removeprefix('omega_')}"
-    return f"{metric.replace('_', ' ')} (%)"
+    return metric.replace("_", " ") + " (%)" * is_percent(metric)
 
 
 def _point(axes: Axes, cost: float, score: Stat, style: int, scale: float) -> Artist:

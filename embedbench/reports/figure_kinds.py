@@ -15,6 +15,8 @@ KINDS = {
     "omega": "Ω_base, Ω_new and Ω_all with 95 % intervals over seeds",
     "trade-off": "accuracy against memory and against seconds of learning",
     "ranks": "ranks of the means, and the ranks that the verdicts leave open",
+    "calibration": "right answers against their probability, after the last session",
+    "unknown": "AUROC of seen classes against those that come later, by three signals",
 }
 WIDTHS = {"column": 3.25, "page": 6.75}  # inches: of a column, and of a page with two
 FORMATS = (".pdf", ".svg", ".png")
@@ -70,7 +72,7 @@ def save_figure(
     UserError
         There are several streams, the stream has nothing to draw, or the file cannot be written.
     """
-    from . import curve_figures, matrix_figures
+    from . import confidence_figures, curve_figures, matrix_figures
     from .figure_files import write
 
     streams = groups(rows)
@@ -89,5 +91,7 @@ def save_figure(
         "omega": lambda: matrix_figures.omega(rows, inches),
         "trade-off": lambda: curve_figures.trade_off(rows, inches, metric),
         "ranks": lambda: matrix_figures.ranks(rows, inches, metric),
+        "calibration": lambda: confidence_figures.calibration(rows, inches),
+        "unknown": lambda: confidence_figures.unknown(rows, inches),
     }
     write(path, draw[kind])

@@ -69,7 +69,7 @@ class Group:
     further : tuple of str
         Metrics that get a column beside those that every table has.
     outside : dict
-        The metrics of other people among them, by name.
+        Those among them that records do not hold, by name.
     apart : str
         Settings of the protocol that differ between tables of one title.
     remarks : tuple of str

@@ -20,6 +20,7 @@ from typing import Any
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, printable
+from embedbench.scores.answer_metrics import ANSWER_METRICS
 from embedbench.scores.behind_the_best import Over, RowVerdict
 from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.record_files import find
@@ -87,6 +88,14 @@ def collect(
         # each reference learner gets a table; its neighbours learned other streams
         together = place if place.parent.name == "references" else place.parent
         tables.setdefault(together, {}).setdefault(place, []).append(run)
+    runs = [run for learners in tables.values() for made in learners.values() for run in made]
+    for name in ANSWER_METRICS.keys() & set(metrics):
+        if runs and not any(name in run.metrics for run in runs):
+            raise UserError(
+                f"{name} needs to know how sure answers were, and no run under {root} has that "
+                "stored; embedbench run stores it, but with --answers plain, for label sets, and "
+                "for learners whose scores give no probabilities"
+            )
     if cells and not tables:
         raise UserError(
             f"none of the {len(cells)} runs under {root} can be reported; the lines above say why"

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.scores.answer_metrics import RAW
 from embedbench.scores.behind_the_best import ROUNDING, RowVerdict
 from embedbench.scores.flags import fewest_steps
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
@@ -95,8 +96,8 @@ def heading(metric: str) -> str:
 
 
 def is_percent(metric: str) -> bool:
-    """Whether tables have a metric in percent: all but Ω."""
-    return not metric.startswith("omega")
+    """Whether tables have a metric in percent: all fractions but Ω."""
+    return not metric.startswith("omega") and metric not in RAW
 
 
 def print_tables(rows: Sequence[Row]) -> None:

@@ -1,8 +1,7 @@
-"""Metrics of other people: those of installed packages, and those named on the command line.
+"""Metrics that records do not hold: those of installed packages, and those asked for by name.
 
-Records never hold them: what is in a record is recomputed and compared wherever it is read, also
-where such a package is missing or has another version. They are computed from the predictions
-whenever they are asked for.
+What is in a record is recomputed and compared wherever it is read, also where a package is missing
+or has another version. These are computed from the predictions whenever they are asked for.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ import numpy as np
 from embedbench import plugins
 from embedbench.errors import UserError
 
+from .answer_metrics import ANSWER_METRICS, OF_MATRICES, AnswerMetric
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .omega_reference import reference_values
+from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix
 
-Outside = Mapping[str, "OutsideMetric"]
+Outside = Mapping[str, "OutsideMetric | AnswerMetric"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ class OutsideMetric:
         UserError
             There is none, it cannot be imported, or it takes other arguments.
         """
-        function = plugins.load("metrics", name, all_metrics())
+        if name in OF_MATRICES:
+            return cls(name, OF_MATRICES[name], "the stored answers")
+        function = plugins.load("metrics", name, {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS})
         if not takes_scores(function):
             raise UserError(
                 f"{name!r} is no metric: expected a function of (scores, reference), got "
@@ -98,7 +101,7 @@ def takes_scores(function: Any) -> bool:
 
 
 def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
-    """The metrics of installed packages, and those of `names` that are not ours.
+    """The metrics of installed packages, and those of `names` that records do not hold.
 
     Parameters
     ----------
@@ -112,10 +115,13 @@ def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outs
     UserError
         One of `names` is unknown or cannot be used.
     """
-    ours = all_metrics()
-    result = {name: OutsideMetric.load(name) for name in names if name not in ours}
+    result: dict[str, OutsideMetric | AnswerMetric] = {
+        name: ANSWER_METRICS[name] if name in ANSWER_METRICS else OutsideMetric.load(name)
+        for name in names
+        if name not in all_metrics()
+    }
     for name in sorted(plugins.entry_points_by_name("metrics")):
-        if name in ours:
+        if name in {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS}:
             notify(
                 f"the metric {name} of an installed package has the name of one of ours; left out"
             )
@@ -130,7 +136,10 @@ def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outs
 def with_outside(
     made: RunRecord, place: Path, metrics: Outside, notify: Callable[[str], None]
 ) -> RunRecord:
-    """A record whose metrics, of every base score, include those of other people.
+    """A record whose metrics include those that records do not hold.
+
+    Those of score matrices are there for every base score. One of answers is absent where the
+    predictions do not hold what it needs.
 
     Parameters
     ----------
@@ -149,15 +158,22 @@ def with_outside(
     if not metrics:
         return made
     by_score = dict(made.by_score)
-    matrices = score_matrices(read_predictions(place, made), made.n_train_by_class)
+    predictions = read_predictions(place, made)
+    matrices = score_matrices(predictions, made.n_train_by_class)
+    of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
     for name, matrix in matrices.items():
         reference = reference_values(made.reference, name)
-        values = {key: _value(metric, matrix, reference, notify) for key, metric in metrics.items()}
+        values = {k: _value(metric, matrix, reference, notify) for k, metric in of_matrices.items()}
         if name in by_score:
             scored = by_score[name]
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})
         if name == made.score:
             made = replace(made, metrics={**made.metrics, **values})
+    answers = {k: m for k, m in metrics.items() if isinstance(m, AnswerMetric)}
+    if isinstance(predictions, Predictions):
+        each = {name: metric(predictions) for name, metric in answers.items()}
+        known = {name: value for name, value in each.items() if value is not None}
+        made = replace(made, metrics={**made.metrics, **known})
     return replace(made, by_score=by_score)
 
 

@@ -178,7 +178,7 @@ class RescoredRun(JsonRecord):
     updated : bool
         Whether the record was written.
     outside : dict or None
-        Metrics of other people: name → value of the main score. None: there are none.
+        Metrics that records do not hold: name → value of the main score. None: there are none.
     """
 
     run: str
@@ -216,7 +216,7 @@ def rescore(
         Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
         one is written only if nothing differs: its predictions may have changed as well.
     metrics : mapping or None
-        Metrics of other people, by name; they are computed and never written.
+        Metrics that records do not hold, by name; they are computed and never written.
     notify : callable
         `notify(sentence)` gets one for each of them that fails.
     """
@@ -227,7 +227,7 @@ def rescore(
         if not metrics:
             return result
         values = with_outside(whole, place, metrics, notify).metrics
-        return replace(result, outside={key: values[key] for key in metrics})
+        return replace(result, outside={key: values[key] for key in metrics if key in values})
     except UserError as e:
         return RescoredRun(run=name, fault=str(e))
 

@@ -26,6 +26,7 @@ from embedbench.reports.result_tables import collect
 from embedbench.scores.mean_intervals import Stat
 
 COLUMN = WIDTHS["column"]
+OF_RECORDS = set(KINDS) - {"calibration", "unknown"}  # they need answers: test_confidence_figures
 
 
 def study(root: Path) -> list[Row]:
@@ -277,7 +278,7 @@ def test_marks_have_the_rank_of_the_mean_and_bars_the_ranks_left_open(tmp_path: 
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(OF_RECORDS))
 def test_svgs_have_the_width_the_labels_and_the_same_bytes_twice(
     rows: list[Row], tmp_path: Path, kind: str
 ) -> None:
@@ -313,7 +314,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     keep(tmp_path / "runs", make(bad), row="x")
     keep(tmp_path / "runs", make("ewc"))
     rows = collect(tmp_path / "runs")
-    for kind in KINDS:
+    for kind in OF_RECORDS:
         save_figure(rows, kind, tmp_path / "a.svg")
         text = (tmp_path / "a.svg").read_text("utf-8")
         ElementTree.fromstring(text)
@@ -381,7 +382,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
     rows = collect(tmp_path / "short")
     with pytest.raises(UserError, match="needs two sessions"):
         save_figure(rows, "curves", tmp_path / "b.svg")
-    for kind in set(KINDS) - {"curves"}:
+    for kind in OF_RECORDS - {"curves"}:
         save_figure(rows, kind, tmp_path / "b.svg")
 
 

@@ -1,0 +1,158 @@
+"""Figures of how sure answers are: is the confidence right, and does it see unknown classes?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from embedbench.arrays import Floats
+from embedbench.errors import UserError
+from embedbench.scores import record_files
+from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.confidence import ReliabilityBins, reliability_bins
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.unknown_classes import SIGNALS
+
+from .figure_files import legend
+from .inline_svg import INK, SOFT, look
+from .learner_colours import styles_in
+from .result_rows import Row
+from .svg_charts import Curve, draw_curve, fit_to
+
+FEW = 20  # answers of a bin: the share of right ones among fewer says little
+GUESS = 50.0  # percent: AUROC of a signal that knows nothing
+
+
+def calibration(rows: Sequence[Row], width: float) -> Figure:
+    """The share of right answers against their probability, after the last session.
+
+    A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
+    the diagonal confidence is right, below it the learner is too sure. The legend has the
+    calibration error.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of one table.
+    width : float
+        Inches.
+
+    Raises
+    ------
+    UserError
+        No run holds probabilities.
+    """
+    size = min(width, 3.25)
+    figure = Figure(figsize=(width, size), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 100], [0, 100], color=INK, linewidth=0.9, dashes=(5, 3), zorder=1)
+    entries: dict[str, Artist] = {}
+    for row, style in _styles(rows):
+        made = [p for p in _predictions(row) if p.logp is not None]
+        if not made:
+            continue
+        each = [reliability_bins(p, len(p.session) - 1) for p in made]
+        bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
+        drawn = bins.samples >= FEW
+        confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
+        (line,) = axes.plot(confidence, right, **look(style))
+        errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
+        entries[f"{row.label} (ECE {100 * np.mean(errors):.1f})"] = line
+    if not entries:
+        raise UserError(_absent("calibration", "probabilities"))
+    axes.set_xlim(0, 101)
+    axes.set_ylim(0, 101)
+    axes.set_aspect("equal")
+    axes.grid()
+    axes.set_axisbelow(True)
+    axes.set_xlabel("probability of the answer (%)")
+    axes.set_ylabel("right answers (%)")
+    legend(figure, entries, height=size)
+    return figure
+
+
+def unknown(rows: Sequence[Row], width: float) -> Figure:
+    """AUROC of seen classes against those that come later, after each session but the last.
+
+    Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
+    other on a page, one above the other in a column.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of one table.
+    width : float
+        Inches.
+
+    Raises
+    ------
+    UserError
+        No run holds scores, or no class comes later.
+    """
+    panels: dict[str, dict[str, Curve]] = {signal: {} for signal in SIGNALS}
+    for row, style in _styles(rows):
+        made = _predictions(row)
+        for signal, curves in panels.items():
+            values = [ANSWER_METRICS[f"unknown_auroc_by_{signal}"].curve(p) for p in made]
+            known = [100 * v for v in values if v is not None]
+            if known and not np.isnan(known).all():
+                curves[row.label] = Curve(_until_known(np.array(known)), style)
+    panels = {signal: curves for signal, curves in panels.items() if curves}
+    if not panels:
+        raise UserError(_absent("unknown", "scores, and has classes that come later"))
+    beside = width > 4
+    height = 2.4 if beside else 1.7 * len(panels)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    shape = (1, len(panels)) if beside else (len(panels), 1)
+    every = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
+    entries: dict[str, Artist] = {}
+    limits = []  # the panels share an axis: each of them sets it anew
+    for axes, (signal, curves) in zip(every, panels.items(), strict=True):
+        for label, curve in curves.items():
+            entries[label] = draw_curve(axes, curve, 0, 100, alpha=0.08)
+        axes.axhline(GUESS, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
+        fit_to(axes, 100)
+        limits.append(axes.get_ylim())
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        axes.set_title(f"by {signal}")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    lows, highs = zip(*limits, strict=True)
+    every[0].set_ylim(min(lows), max(highs))
+    for axes in every if beside else every[-1:]:
+        axes.set_xlabel("after session")
+    for axes in every[:1] if beside else every:
+        axes.set_ylabel("AUROC (%)")
+    entries["guessing"] = Line2D([], [], color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
+    legend(figure, entries, height=height)
+    return figure
+
+
+def _until_known(values: Floats) -> Floats:
+    """(n, T) → (n, k): without the last sessions, in which nothing is unknown."""
+    return values[:, : int(np.flatnonzero(~np.isnan(values).all(axis=0))[-1]) + 1]
+
+
+def _styles(rows: Sequence[Row]) -> list[tuple[Row, int]]:
+    """The learners that are drawn, with their styles."""
+    styles = styles_in(rows)
+    return [(row, styles[row.label]) for row in rows if row.used and row.learns]
+
+
+def _predictions(row: Row) -> list[Predictions]:
+    """The answers of the runs of a row that are at hand and have one class a sample."""
+    places = [(row.place_of(run), run) for run in row.used]
+    made = [record_files.read_predictions(at, run) for at, run in places if at is not None]
+    return [p for p in made if isinstance(p, Predictions)]
+
+
+def _absent(kind: str, what: str) -> str:
+    return (
+        f"--figure {kind} needs answers with {what}, and no run here has that stored; embedbench "
+        "run stores how sure answers are, but with --answers plain and for label sets"
+    )

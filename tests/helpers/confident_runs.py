@@ -1,0 +1,73 @@
+"""Runs with answers of format 1.1 that follow from logits, for tests of confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from report_records import unscored
+from toy import Array, predictions
+
+from embedbench.scores import record_files
+from embedbench.scores.predictions import Predictions
+from embedbench.storage import cache
+
+
+def log_softmax(scores: Array) -> Array:
+    top = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(top - np.log(np.exp(top).sum(axis=-1, keepdims=True)))
+
+
+def from_scores(
+    scores: Array, truth: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+) -> Predictions:
+    """What a run with these (T, n, C) logits stores."""
+    made = predictions(truth, np.zeros(scores.shape[:2]), groups)
+    logs = log_softmax(np.where(made.seen[:, None], scores, -np.inf))
+    best, y = logs.argmax(axis=2), made.y[None, :, None]
+    true = np.take_along_axis(logs, np.broadcast_to(y, (len(logs), len(made.y), 1)), 2)
+    before = np.arange(logs.shape[2]) < y
+    rank = ((logs > true) | ((logs == true) & before)).sum(axis=2)
+    known = np.isfinite(true[..., 0])
+    tables = {
+        "score": np.take_along_axis(scores, best[..., None], 2)[..., 0],
+        "logp": logs.max(axis=2),
+        "true_logp": np.where(known, true[..., 0], np.nan),
+        "squares": (np.exp(logs) ** 2).sum(axis=2),
+    }
+    made = replace(
+        made,
+        answer=best.astype(np.int32),
+        within=np.broadcast_to(made.y, best.shape).astype(np.int32),
+        rank=np.where(known, rank, 65535).astype(np.uint16),
+        **{name: table.astype(np.float32) for name, table in tables.items()},
+    )
+    made.check()
+    return made
+
+
+def random_run(seed: int, n_classes: int = 9) -> tuple[Predictions, Array]:
+    """A run of three sessions with random logits, many of them equal, and these."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n_classes)
+    groups = [sorted(map(int, g)) for g in np.split(order, [n_classes - 3, n_classes - 1])]
+    truth = [[*g, *map(int, rng.choice(g, rng.integers(3, 15)))] for g in groups]
+    scores = rng.integers(-5, 6, (3, sum(map(len, truth)), n_classes)) / 2
+    return from_scores(scores, truth, groups), scores
+
+
+def keep_runs(root: Path, runs: Mapping[str, Sequence[Predictions]]) -> None:
+    """Records of runs on one stream: learner → the predictions of its seeds."""
+    for learner, each in runs.items():
+        for seed, p in enumerate(each):
+            place = root / "stream-1" / learner / f"seed-{seed}"
+            place.mkdir(parents=True)
+            p.save(place / "predictions.h5")
+            made = unscored(len(p.set_classes), learner=learner, seed=seed).to_json()
+            made["seeds"] = dict.fromkeys(("order", "init", "batches", "memory"), seed)
+            made["digests"]["train"] = f"{seed:064x}"
+            made["predictions_sha256"] = cache.sha256(place / "predictions.h5")
+            run = type(unscored(1)).from_json(made)
+            record_files.save(record_files.evaluate(run, place, root), place)

@@ -1,0 +1,205 @@
+"""The figures of confidence draw what the metrics say; tables and verdicts have them when asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from confident_runs import from_scores, keep_runs
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.reports import confidence_figures
+from embedbench.reports.compare_learners import studies
+from embedbench.reports.comparison_results import compare
+from embedbench.reports.figure_files import PAPER
+from embedbench.reports.figure_kinds import save_figure
+from embedbench.reports.result_rows import Row
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import choose_columns, table_text
+from embedbench.scores import record_files
+from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.verified_records import rescore
+
+GROUPS = [[0, 1, 2], [3], [4]]
+TRUTH = [[0] * 20 + [1] * 20 + [2] * 20, [3] * 20, [4] * 20]
+
+
+def run(seed: int, hint: float) -> Predictions:
+    """Logits that are higher for the true class once it was learned."""
+    rng, y = np.random.default_rng(seed), np.concatenate(TRUTH)
+    scores = rng.normal(size=(3, len(y), 5))
+    for t in range(3):
+        learned = np.flatnonzero(y < 3 + t)
+        scores[t, learned, y[learned]] += hint
+    return from_scores(scores, TRUTH, GROUPS)
+
+
+def plain(p: Predictions) -> Predictions:
+    """The same answers as version 1.0 has them."""
+    sure = dict.fromkeys(("rank", "score", "logp", "true_logp", "squares"))
+    return Predictions(**{**vars(p), **sure})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    keep_runs(place, {"mlp": [run(s, 1.0) for s in (0, 1)], "ewc": [run(s, 3.0) for s in (2, 3)]})
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows(root: Path) -> list[Row]:
+    return collect(root)
+
+
+def answers(root: Path, learner: str) -> list[Predictions]:
+    at = root / "stream-1" / learner
+    each = [record_files.read_predictions(at / f"seed-{s}") for s in (0, 1)]
+    return [p for p in each if isinstance(p, Predictions)]
+
+
+def value(root: Path, learner: str, name: str) -> float:
+    return float(np.mean([ANSWER_METRICS[name](p) for p in answers(root, learner)]))  # type: ignore[misc]
+
+
+def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list[Row]) -> None:
+    with matplotlib.rc_context(PAPER):
+        figure = confidence_figures.calibration(rows, 3.25)
+    (axes,) = figure.axes
+    marked = {tuple(np.round(m, 6)) for li in axes.lines[1:] for m in np.array(li.get_data()).T}
+    expected = set()
+    for learner in ("mlp", "ewc"):
+        each = answers(root, learner)
+        chance = np.concatenate([np.exp(p.logp[-1].astype(float)) for p in each])  # type: ignore[index]
+        right = np.concatenate([p.answer[-1] == p.y for p in each])
+        for b in range(15):
+            inside = (b / 15 < chance) & (chance <= (b + 1) / 15)
+            if inside.sum() >= 20:
+                expected.add(
+                    (*np.round(100 * np.array([chance[inside].mean(), right[inside].mean()]), 6),)
+                )
+    assert marked == expected
+    assert len(expected) > 4
+    written = {t.get_text() for t in figure.legends[0].get_texts()}
+    assert written == {
+        f"{n} (ECE {100 * value(root, n, 'calibration_error'):.1f})" for n in ("mlp", "ewc")
+    }
+
+
+@pytest.mark.parametrize("width", [3.25, 6.75])
+def test_lines_of_unknown_classes_end_before_the_last_session(
+    root: Path, rows: list[Row], width: float
+) -> None:
+    with matplotlib.rc_context(PAPER):
+        figure = confidence_figures.unknown(rows, width)
+        figure.draw_without_rendering()
+    assert [axes.get_title() for axes in figure.axes] == ["by score", "by softmax", "by energy"]
+    for axes, signal in zip(figure.axes, ("score", "softmax", "energy"), strict=True):
+        means = {tuple(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"}
+        curves = [
+            [ANSWER_METRICS[f"unknown_auroc_by_{signal}"].curve(p) for p in answers(root, learner)]
+            for learner in ("mlp", "ewc")
+        ]
+        assert means == {tuple(np.mean([100 * v[:2] for v in c], axis=0)) for c in curves}  # type: ignore[index]
+
+
+def test_panels_share_an_axis_that_holds_all_of_them(tmp_path: Path) -> None:
+    cosines = run(0, 3.0)  # without probabilities: in the first panel alone, and far below
+    assert cosines.score is not None
+    none = dict.fromkeys(("logp", "true_logp", "squares"))
+    turned = Predictions(**{**vars(cosines), **none, "score": -cosines.score})
+    keep_runs(tmp_path, {"mlp": [run(1, 3.0)], "ncm": [turned]})
+    figure = confidence_figures.unknown(collect(tmp_path), 6.75)
+    low, high = figure.axes[0].get_ylim()
+    drawn = [y for axes in figure.axes for line in axes.lines for y in line.get_ydata()]
+    assert low <= min(drawn) < max(drawn) <= high
+
+
+@pytest.mark.parametrize("kind", ["calibration", "unknown"])
+def test_files_have_the_learners_and_the_same_bytes_twice(
+    rows: list[Row], tmp_path: Path, kind: str
+) -> None:
+    out = [tmp_path / f"{k}.svg" for k in range(2)]
+    for path in out:
+        save_figure(rows, kind, path, width="page")
+    assert out[0].read_bytes() == out[1].read_bytes()
+    tree = ElementTree.fromstring(out[0].read_text("utf-8"))
+    assert tree.attrib["width"] == "486pt"
+    written = " ".join("".join(t.itertext()) for t in tree.iter() if t.tag.endswith("}text"))
+    assert "mlp" in written
+    assert "ewc" in written
+
+
+def test_tables_have_them_when_they_are_asked_for(root: Path) -> None:
+    before = {p: p.read_bytes() for p in root.rglob("record.json")}
+    usual = [c[0] for c in choose_columns(collect(root)[0].group)]
+    names = ["nll", "calibration_error", "unknown_auroc_by_energy", "min_accuracy"]
+    rows = collect(root, metrics=names)
+    assert [c[0] for c in choose_columns(rows[0].group)] == [*usual, *names]
+    for row in rows:
+        for name in names[:3]:
+            assert row.metrics[name].mean == pytest.approx(value(root, row.learner, name))
+        assert np.isnan(row.metrics["min_accuracy"].mean)  # evaluated at ends of sessions alone
+    text = table_text(rows)
+    assert f"{value(root, 'mlp', 'nll'):.3f}" in text  # nats, not percent
+    assert f"{100 * value(root, 'mlp', 'calibration_error'):.1f}" in text
+    assert "nll %" not in text
+    assert {p: p.read_bytes() for p in root.rglob("record.json")} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"), [("nll", True), ("unknown_fpr95_by_score", True), ("oscr_by_score", False)]
+)
+def test_the_verdict_knows_what_is_lower(root: Path, name: str, lower: bool) -> None:
+    (study,) = studies(collect(root, metrics=[name]), name)
+    assert study.is_lower == lower
+    means = {learner: value(root, learner, name) for learner in ("mlp", "ewc")}
+    assert study.learners[0] == (min if lower else max)(means, key=means.__getitem__) == "ewc"
+    assert compare(study).learners[0].learner == "ewc"
+
+
+def test_score_prints_them_and_keeps_none(root: Path) -> None:
+    place = root / "stream-1" / "mlp" / "seed-0"
+    result = CliRunner().invoke(app, ["score", str(place), "--metric", "oscr_by_softmax", "--json"])
+    assert result.exit_code == 0, result.output
+    expected = ANSWER_METRICS["oscr_by_softmax"](answers(root, "mlp")[0])
+    assert f'"oscr_by_softmax": {expected}' in result.output
+    assert rescore(place, root).agrees
+    assert not set(record_files.load(place).metrics) & set(ANSWER_METRICS)
+
+
+def test_runs_without_confidence_get_a_sentence(tmp_path: Path, root: Path) -> None:
+    keep_runs(tmp_path, {"mlp": [plain(run(0, 1.0))], "ewc": [plain(run(1, 1.0))]})
+    rows = collect(tmp_path)
+    for kind in ("calibration", "unknown"):
+        with pytest.raises(UserError, match=f"--figure {kind} needs answers with"):
+            save_figure(rows, kind, tmp_path / "a.svg")
+    with pytest.raises(UserError, match="nll needs to know how sure answers were"):
+        collect(tmp_path, metrics=["nll"])
+    assert collect(tmp_path, metrics=["windowed_forgetting"])
+    with pytest.raises(UserError, match="unknown_auroc_by_energy"):
+        collect(root, metrics=["unknown_auroc_energy"])
+
+
+def test_runs_with_and_without_it_lie_beside_each_other(tmp_path: Path) -> None:
+    old = run(0, 1.0)
+    keep_runs(tmp_path, {"mlp": [plain(old)], "ewc": [run(1, 2.0)]})
+    rows = {row.learner: row for row in collect(tmp_path, metrics=["nll"])}
+    assert "nll" not in rows["mlp"].metrics
+    assert rows["ewc"].metrics["nll"].mean > 0
+    assert table_text(list(rows.values())).count("–") >= 1
+    (study,) = studies(list(rows.values()), "nll")
+    assert study.learners == ["ewc"]
+    save_figure(list(rows.values()), "calibration", tmp_path / "a.svg")
+    # and what both have is the same, bit for bit
+    same = {"mlp": plain(old), "icarl": old}
+    keep_runs(tmp_path / "same", {name: [p] for name, p in same.items()})
+    at = [tmp_path / "same" / "stream-1" / name / "seed-0" for name in same]
+    a, b = (record_files.load(place) for place in at)
+    assert str((a.metrics, a.R, a.by_score)) == str((b.metrics, b.R, b.by_score))
