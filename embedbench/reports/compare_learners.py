@@ -8,7 +8,7 @@ the result holds for that order only.
 
 Who is behind whom says `scores.behind_the_best` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
-stored answers, for final and average incremental accuracy; other metrics have the seeds' share.
+stored answers; `scores.leave_out_metric` says for which metrics. Others have the seeds' share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,19 +35,20 @@ from embedbench.scores.behind_the_best import (
     compare_pairs,
     compare_with_best,
 )
+from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
+from embedbench.scores.omega_reference import offline_groups, reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.sample_share import LeftOut, share_of_rows
-from embedbench.scores.verified_records import scoring_version
+from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import cache
 
 from .comparability import LATER, stream_title
 from .remarks import searches
-from .result_rows import Row
+from .result_rows import Row, metric_value
 from .row_labels import labels
 
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
-AVERAGE = "average_incremental_accuracy"
 SHARE = "share"  # of what is kept in the cache
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
@@ -252,7 +253,7 @@ def order_name(run: RunRecord) -> str:
 
 def _scores(rows: Sequence[Row], metric: str) -> dict[Block, float]:
     """Block → score of the runs that have one."""
-    values = ((r, r.metrics.get(metric, math.nan)) for row in rows for r in row.used)
+    values = ((r, metric_value(r, metric)) for row in rows for r in row.used)
     return {_block(r): value for r, value in values if not math.isnan(value)}
 
 
@@ -292,29 +293,60 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     group = rows[0].group
     outside = group.outside.get(study.metric)
     study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
-    if study.metric not in (FINAL, AVERAGE) or group.first.score not in single_label_scores.SCORES:
+    if find_metric(study.metric) is None or group.first.score not in single_label_scores.SCORES:
         return study
-    answers = {
-        label: {
-            _block(r): partial(_left_out, place, r, average=study.metric == AVERAGE)
-            for row in each
-            for r in row.used
-            if (place := row.place_of(r)) is not None
-        }
-        for label, each in learners.items()
-    }
-    runs = [[r.predictions_sha256, *_block(r)] for row in rows for r in row.used]
+    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {name: {} for name in learners}
+    runs: list[list[Any]] = []
+    for label, row in ((label, row) for label, each in learners.items() for row in each):
+        for r in row.used:
+            place = row.place_of(r)
+            if place is not None:
+                answers[label][_block(r)] = partial(_left_out, place, r, study.metric)
+            has_ideal = place is not None and study.metric != FINAL and _has_references(place, r)
+            value = metric_value(r, study.metric)
+            runs.append([r.predictions_sha256, *_block(r), value, has_ideal])
     key = json.dumps([scoring_version(), study.metric, group.first.score, [*learners], runs])
     is_pinned = all(sha for sha, *_ in runs)
     return replace(study, answers=answers, key=key if is_pinned else "")
 
 
-def _left_out(place: Path, run: RunRecord, *, average: bool) -> LeftOut | None:
-    """A score without each sample; None if there are no answers of one class a sample."""
+def _has_references(place: Path, run: RunRecord) -> bool:
+    """Whether the runs that a run's metrics refer to are there."""
+    return record_files.are_finished(run.reference, home(run, place, place))
+
+
+def _left_out(place: Path, run: RunRecord, metric: str) -> LeftOut | None:
+    """A metric without each sample; None if there are no answers of one class a sample."""
     try:
         answers = record_files.read_predictions(place, run)
     except UserError:  # a record is enough for a table
         return None
     if not isinstance(answers, Predictions):
         return None
-    return LeftOut.of(answers, run.score, average=average)
+    if metric == FINAL:
+        return LeftOut.of(answers, run.score)
+    function = find_metric(metric)
+    return function and leave_out_metric(
+        answers,
+        run.score,
+        function,
+        reference_values(run.reference, run.score),
+        offline=_offline_answers(place, run) if metric.startswith("omega_") else (),
+        class_sizes=run.n_train_by_class,
+    )
+
+
+def _offline_answers(place: Path, run: RunRecord) -> list[list[Predictions]]:
+    """The answers behind each α_ideal of all sessions; none if they are not there.
+
+    Where each session has an α_ideal of its own, the samples of its offline run have other ids.
+    """
+    groups, each = offline_groups(run.reference)
+    if each and not run.reference.so_far:
+        return []
+    root = home(run, place, place)
+    try:
+        answers = [[record_files.read_predictions(root / name) for name in one] for one in groups]
+    except UserError:
+        return []
+    return [[p for p in one if isinstance(p, Predictions)] for one in answers]

@@ -15,6 +15,7 @@ import numpy as np
 
 from embedbench.scores import record_files
 from embedbench.scores.behind_the_best import Over
+from embedbench.scores.leave_out_metric import CURVES, mean_curve
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.plugin_metrics import Outside
 from embedbench.scores.run_record import RunRecord
@@ -243,9 +244,9 @@ class Row:
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
-        """Every metric, over the runs used."""
-        names = self.records[0].metrics
-        return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
+        """Every metric, and the means of the curves that were asked for, over the runs used."""
+        names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
+        return {k: Stat.of(metric_value(r, k) for r in self.used) for k in names}
 
     def is_open(self, metric: str) -> bool:
         """Whether a metric is undefined only because reference runs are not finished."""
@@ -314,6 +315,13 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def metric_value(run: RunRecord, name: str) -> float:
+    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
+    if name in CURVES:
+        return mean_curve((run.curves or {}).get(name, ()))
+    return run.metrics.get(name, math.nan)
 
 
 def _logged(run: RunRecord, name: str) -> list[float]:

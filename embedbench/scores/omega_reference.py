@@ -76,7 +76,7 @@ def measure_references(
     matrices : callable
         Directory of a reference run → its score matrices.
     """
-    groups, each = _offline_groups(reference)
+    groups, each = offline_groups(reference)
     loaded = [[matrices(run) for run in runs] for runs in groups]
     drawn = None if reference.chance_run is None else matrices(reference.chance_run)
     ideal: dict[str, float | tuple[float, ...]] = {}
@@ -91,7 +91,7 @@ def measure_references(
     return replace(reference, source="runs", ideal=ideal, chance=chance)
 
 
-def _offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
+def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
     """Return the offline runs behind each α_ideal, and whether every session has its own."""
     groups = [runs for runs in reference.offline_runs if isinstance(runs, tuple)]
     if groups:

@@ -169,7 +169,10 @@ class _Checks:
         predictions = record_files.read_predictions(place, made)
         if not isinstance(predictions, Predictions):
             return None
-        return LeftOut.of(predictions, made.score, self.rebuilder.groups(made))
+        names = self.rebuilder.groups(made)
+        return LeftOut.of(
+            predictions, made.score, names if names is None else names[predictions.ids]
+        )
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,3 +164,15 @@ def random_predictions(seed: int, *, permutation: bool = False) -> Predictions:
             if rng.random() < 0.1:
                 answer[m, i] = within[m, i] = -1
     return predictions(truth, answer, groups, seen_at_once=permutation, within=within)
+
+
+def keep_samples(p: Predictions, mask: Array) -> Predictions:
+    """The predictions of some of the samples."""
+    return replace(
+        p,
+        ids=p.ids[mask],
+        y=p.y[mask],
+        eval_set=p.eval_set[mask],
+        answer=p.answer[:, mask],
+        within=p.within[:, mask],
+    )
