@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.files.format_digests import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.behind_the_best import Over
 from embedbench.scores.leave_out_metric import CURVES, mean_curve
@@ -155,6 +156,14 @@ class Group:
         different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
         return [float(np.mean(values)) for values in zip(*different, strict=True)]
 
+    @property
+    def omega_references(self) -> list[str]:
+        """The learners behind α_ideal: one, if all Ω compare."""
+        names = [r.reference.learner or "mlp" for r in self.records if r.ideals]
+        # records of earlier versions name no trunk, which a reference on images usually has
+        on_images = any(f.kind == PIXELS for f in self.first.files)
+        return [n for n in dict.fromkeys(names) if not (on_images and n == "mlp")]
+
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
         classes = sum(len(c) for c in self.first.classes)
@@ -168,7 +177,9 @@ class Group:
         phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
-            phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
+            values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
+            data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
+            phrases.append(f"α_ideal: {', '.join([*self.omega_references, data, values])}")
         return [p for p in phrases if p]
 
 

@@ -38,6 +38,8 @@ class References(JsonRecord):
         Base score → (T,) the score of the chance run on session j just before session j.
     so_far : bool or None
         Whether the α_ideal of a session is that of all data up to it; None: no.
+    learner : str or None
+        The learner behind α_ideal, or its trunk; None: the MLP.
     """
 
     preset: str
@@ -48,6 +50,7 @@ class References(JsonRecord):
     ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     so_far: bool | None = field(default=None, metadata=ABSENT)
+    learner: str | None = field(default=None, metadata=ABSENT)
 
     @property
     def runs(self) -> list[str]:

@@ -460,7 +460,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
     assert [e["ranks"] for e in printed["studies"][0]["learners"]] == [[1, 2], [1, 2]]
     assert Comparison.from_json(printed).to_json() == printed
-    pairs = embedbench(*told, "pairs", "--json")
+    pairs = embedbench("report", tmp_path / "runs", "--pairs", "--json")
     assert [p["better"] for p in json.loads(pairs.stdout)["studies"][0]["pairs"]] == ["ewc"]
     assert Comparison.from_json(json.loads(pairs.stdout)).to_json() == json.loads(pairs.stdout)
     wrong = embedbench("report", tmp_path / "runs", "--over", "samples")
