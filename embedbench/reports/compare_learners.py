@@ -3,8 +3,8 @@
 A study is a set of runs that differ only in learner, class order and seed. Learners are paired on
 blocks; a block is one class order with one set of seeds. If there are several orders, every
 interval is over orders (each order counts with its mean over seeds), because runs on one order are
-not independent evidence about other orders. If there is one order, intervals are over seeds, and
-the result holds for that order only.
+not independent evidence about other orders. Where each seed draws its own order, these are the
+seeds. If there is one order, intervals are over seeds, and the result holds for that order only.
 
 Who is behind whom says `scores.behind_the_best` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
@@ -48,6 +48,7 @@ from .remarks import searches
 from .result_rows import Row, metric_value
 from .row_labels import labels
 
+OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
@@ -106,8 +107,11 @@ class ComparisonStudy:
 
     @property
     def units(self) -> str:
-        """What an interval is computed over."""
-        return "orders" if len(self.orders) > 1 else "seeds"
+        """What an interval is computed over: `orders`, `seeds`, or `OWN_ORDERS`."""
+        if len(self.orders) < 2:
+            return "seeds"
+        blocks = {block for each in self.scores.values() for block in each}
+        return OWN_ORDERS if len(blocks) == len(self.orders) else "orders"
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -122,7 +126,7 @@ class ComparisonStudy:
 
     def _columns(self) -> list[list[list[Block]]]:
         """Learner, unit, and the blocks of the learner that are in it."""
-        which = 0 if self.units == "orders" else 1
+        which = 0 if len(self.orders) > 1 else 1
         units = dict.fromkeys(b[which] for each in self.scores.values() for b in each)
         return [
             [[b for b in each if b[which] == u] for u in units] for each in self.scores.values()
@@ -191,7 +195,8 @@ def describe_verdicts(
     compared = [v for v in verdicts if v is not None]
     tested = [v for v in compared if v.behind is not None]
     if not tested:
-        nothing = f"no verdict (–): that takes two {units} in common, or stored answers"
+        unit = plain_unit(units)
+        nothing = f"no verdict (–): that takes two {unit} in common, or stored answers"
         return [nothing] if len(compared) > 1 else []
     n = sorted({v.n for v in tested})
     groups = max(v.groups for v in tested)
@@ -208,10 +213,15 @@ def describe_verdicts(
     if n[0] < USUAL:
         seen = score(float(np.median([v.detectable for v in tested])))
         lines.append(
-            f"fewer than {USUAL} {units}: a difference of {seen} could have been seen (median of "
-            "the rows)"
+            f"fewer than {USUAL} {plain_unit(units)}: a difference of {seen} could have been seen "
+            "(median of the rows)"
         )
     return lines
+
+
+def plain_unit(units: str) -> str:
+    """The word for what an interval is computed over."""
+    return units.partition(" (")[0]
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:

@@ -53,6 +53,17 @@ def test_holm_by_hand() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
+def test_seeds_that_draw_an_order_each_are_called_seeds(tmp_path: Path) -> None:
+    for name, scores in (("ewc", (0.9, 0.8, 0.85)), ("si", (0.5, 0.45, 0.4))):
+        keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
+    rows = collect(tmp_path)
+    (of_final,) = map(compare, studies(rows))
+    assert (len(of_final.orders), of_final.units) == (3, "seeds (each its own class order)")
+    for text in (table_text(rows), render_text(comparison_parts(of_final))):
+        assert "over 3 seeds (each its own class order) alone; a bound per row" in text
+        assert "fewer than 5 seeds: a difference of" in text
+
+
 def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     for name, scores in (("ewc", (0.9, 0.8)), ("si", (0.5, 0.4))):
         keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
@@ -64,7 +75,7 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     ]
     text = render_text(comparison_parts(found))
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
-    assert "no verdict (–): that takes two orders in common, or stored answers" in text
+    assert "no verdict (–): that takes two seeds in common, or stored answers" in text
     assert "nothing can be said of the difference" in verdict(rows)
 
 
