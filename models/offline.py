@@ -60,7 +60,7 @@ class Offline(Learner):
         if isinstance(self.model, MLP):
             return learn_session(self.model, session, ctx)
         labels = torch.from_numpy(session.y).to(self.device)
-        for rows in torch.arange(len(labels), device=self.device).split(BATCH):
+        for rows in torch.split(torch.arange(len(labels), device=self.device), BATCH):
             self.model.observe(session.x.batch(rows, self.device), labels[rows])
         return {"epochs": 1}
 
