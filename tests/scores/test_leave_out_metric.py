@@ -128,6 +128,13 @@ def test_alpha_ideal_is_fixed_where_it_was_measured_on_other_samples() -> None:
         np.testing.assert_allclose(result.values, [0, 1.25, 0.625, 0.625])
 
 
+def test_an_eval_set_that_is_left_out_whole_does_not_count() -> None:
+    """R after the last session 1/2 and 1; the second set is one sample."""
+    p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
+    result = leave_out_metric(p, "accuracy", all_metrics()["average_accuracy"], Reference())
+    np.testing.assert_allclose(result.values, [0.5, 1, 0.5, 0.75])
+
+
 def test_a_minimum_has_no_jackknife() -> None:
     assert find_metric("worst_class_accuracy") is None
     assert find_metric("mine.metrics:spread") is None
