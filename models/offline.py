@@ -1,25 +1,29 @@
-"""Offline: the reference α_ideal, an MLP that gets all sessions at once."""
+"""Offline: the reference α_ideal, a learner that gets all sessions at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 
+from embedbench.config.declared_settings import later
 from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Learner, Tags, learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.streams.stream import Session, StreamSpec
 
 from .mlp import MLP
+from .slda import SLDA
 
+BATCH = 1024  # samples that SLDA gets at once
 PERFECT = 5  # as many epochs as the patience: fewer end too early on few validation samples
 
 
 @dataclass
 class Offline(Learner):
-    """The baseline MLP trained on the merged stream: every sample once, all classes at once.
+    """The baseline MLP, or SLDA, on the merged stream: every sample once, all classes at once.
 
     **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω.
 
@@ -31,19 +35,38 @@ class Offline(Learner):
     ----------
     mlp : MLP
         The hyperparameters of the MLP.
+    learner : str
+        "mlp"; "slda", with its defaults: no seed and no stopping rule decides its score.
     """
 
     mlp: MLP = field(default_factory=lambda: MLP(stop=Stop(perfect=PERFECT)))
 
+    learner: Literal["mlp", "slda"] = later("mlp", earlier="mlp")
+
     tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
-    scores_are = "logits"
-    state: ClassVar[dict[str, str]] = {"mlp": "parameters"}
+    state: ClassVar[dict[str, str]] = {"model": "parameters"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.mlp.start(spec, seeds, device)
+        if self.learner == "slda" and (spec.multilabel or len(spec.input_shape) > 1):
+            raise UserError(
+                "the reference slda takes vectors with one class each; for images and label sets "
+                "leave --omega-reference out"
+            )
+        self.model: MLP | SLDA = SLDA() if self.learner == "slda" else self.mlp
+        self.model.start(spec, seeds, device)
+        self.scores_are = self.model.scores_are
+        self.device = device
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        return learn_session(self.mlp, session, ctx)
+        if isinstance(self.model, MLP):
+            return learn_session(self.model, session, ctx)
+        labels = torch.from_numpy(session.y).to(self.device)
+        for rows in torch.split(torch.arange(len(labels), device=self.device), BATCH):
+            self.model.observe(session.x.batch(rows, self.device), labels[rows])
+        return {"epochs": 1}
+
+    def prepare(self) -> None:
+        self.model.prepare()
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return self.mlp.scores(x)
+        return self.model.scores(x)

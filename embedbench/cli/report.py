@@ -153,14 +153,16 @@ Compare = Annotated[
     bool,
     typer.Option(
         "--compare",
-        help="Print ranks, and who is behind, instead. --compare pairs: all pairs, corrected.",
+        help="Print ranks, and who is behind, instead.",
     ),
+]
+Pairs = Annotated[
+    bool, typer.Option("--pairs", help="Print all pairs of learners instead, p-values corrected.")
 ]
 OverOption = Annotated[
     str | None,
     typer.Option("--over", metavar="seeds", help="Verdicts hold for this test sample alone."),
 ]
-PAIRS = Path("pairs")  # the word after --compare
 By = Annotated[
     str | None,
     typer.Option(
@@ -193,6 +195,7 @@ def report(
     html: Html = None,
     title: Title = None,
     compare: Compare = False,
+    pairs: Pairs = False,
     over: OverOption = None,
     by: By = None,
     bridge: Bridged = False,
@@ -209,31 +212,29 @@ def report(
     from embedbench.reports.result_tables import collect
 
     if site is not None or data:
-        others = (html, title, figure, out, compare, over, by, bridge, metric)
+        others = (html, title, figure, out, compare, pairs, over, by, bridge, metric)
         _site(runs, site, data or [], others, overwrite, as_json)
         return
     if title is not None and html is None:
         raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
-    pairwise = compare and len(runs) > 1 and PAIRS in runs
-    runs = [root for root in runs if not (pairwise and root == PAIRS)]
-    _check_options(runs, (html, drawing), compare, by, bridge, overwrite)
+    _check_options(runs, (html, drawing), compare or pairs, by, bridge, overwrite)
     if over not in (None, "seeds"):
         raise UserError(f"--over takes seeds, got {over}; without it verdicts are over both")
     basis: Over = "seeds" if over else "seeds and samples"
     rows = [row for root in runs for row in collect(root, metrics=metric or (), over=basis)]
-    pairs = None
+    bridged = None
     if bridge:
-        pairs, output = _bridge(rows, as_json)
-    elif compare or by:
-        kind = ("pairs" if pairwise else None) if compare else by
+        bridged, output = _bridge(rows, as_json)
+    elif compare or pairs or by:
+        kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
         from embedbench.reports.html_report import heading, write_html
 
-        write_html(rows, html, title or heading(runs), bridge=pairs)
+        write_html(rows, html, title or heading(runs), bridge=bridged)
         note(f"wrote {html}")
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
@@ -262,7 +263,7 @@ def _site(
 def _one(metrics: list[str] | None) -> str:
     """The one metric that learners are compared by."""
     if metrics and len(metrics) > 1:
-        raise UserError(f"--compare and --by take one --metric, got {', '.join(metrics)}")
+        raise UserError(f"--compare, --pairs and --by take one --metric, got {', '.join(metrics)}")
     return metrics[0] if metrics else "final_accuracy"
 
 
@@ -286,7 +287,7 @@ def _check_options(
     if by not in (None, *BY):
         raise unknown("--by", str(by), BY)
     if bridge and (compare or by):
-        raise UserError("--bridge makes a table of its own; leave --compare and --by out")
+        raise UserError("--bridge makes a table of its own; leave --compare, --pairs and --by out")
 
 
 def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:

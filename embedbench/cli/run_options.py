@@ -54,6 +54,12 @@ Order = Annotated[str | None, typer.Option(help="natural, random, size or a file
 Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")]
 Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")]
 Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
+OmegaReference = Annotated[
+    str | None,
+    typer.Option(
+        help="The learner behind α_ideal, on all data: mlp, linear or slda.", show_default="mlp"
+    ),
+]
 Preset = Annotated[
     str | None,
     typer.Option(
@@ -102,6 +108,7 @@ def study_options(
     weights: Weights = None,
     augment: Augment = None,
     answers: AnswersKept = None,
+    omega_reference: OmegaReference = None,
     preset: Preset = None,
     tune: Tune = None,
     tune_sessions: TuneSessions = None,
@@ -128,6 +135,7 @@ def study_options(
         weights=weights,
         augment=augment,
         answers=answers,
+        omega_reference=omega_reference,
         tune_sessions=tune_sessions,
         budget_mb=budget_mb,
         engine=engine_name(engine, jobs),

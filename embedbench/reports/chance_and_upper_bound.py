@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from embedbench.scores.flags import guessing
 from embedbench.scores.run_record import FINAL
 
 from .answer_tables import has_labels
-from .result_rows import Group
+from .compare_learners import TableVerdicts
+from .result_rows import Group, Row
 
 
 def chance(group: Group) -> float:
@@ -39,3 +41,18 @@ def chance(group: Group) -> float:
 def offline(group: Group) -> float:
     """α_ideal; NaN where it was not measured, or where each session has its own."""
     return group.ideals[0] if len(group.ideals) == 1 else math.nan
+
+
+def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
+    """A sentence where learners are above α_ideal by more than their interval; or none."""
+    ideal = offline(rows[0].group)
+    each = zip(rows, judged.rows, strict=True)
+    above = [row.label for row, v in each if v is not None and v.mean - v.half > ideal]
+    if not above:
+        return []
+    name = " or ".join(rows[0].group.omega_references) or "offline"
+    return [
+        f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
+        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
+        "--omega-reference names another one"
+    ]

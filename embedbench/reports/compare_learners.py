@@ -3,12 +3,12 @@
 A study is a set of runs that differ only in learner, class order and seed. Learners are paired on
 blocks; a block is one class order with one set of seeds. If there are several orders, every
 interval is over orders (each order counts with its mean over seeds), because runs on one order are
-not independent evidence about other orders. If there is one order, intervals are over seeds, and
-the result holds for that order only.
+not independent evidence about other orders. Where each seed draws its own order, these are the
+seeds. If there is one order, intervals are over seeds, and the result holds for that order only.
 
 Who is behind whom says `scores.behind_the_best` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
-stored answers, for final and average incremental accuracy; other metrics have the seeds' share.
+stored answers; `scores.leave_out_metric` says for which metrics. Others have the seeds' share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,19 +35,21 @@ from embedbench.scores.behind_the_best import (
     compare_pairs,
     compare_with_best,
 )
+from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
+from embedbench.scores.omega_reference import offline_groups, reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.sample_share import LeftOut, share_of_rows
-from embedbench.scores.verified_records import scoring_version
+from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import cache
 
 from .comparability import LATER, stream_title
 from .remarks import searches
-from .result_rows import Row
+from .result_rows import Row, metric_value
 from .row_labels import labels
 
+OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
-AVERAGE = "average_incremental_accuracy"
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
 LOWER = ("average_forgetting", "per_class_forgetting", *answer_metrics.LOWER)
@@ -106,8 +108,11 @@ class ComparisonStudy:
 
     @property
     def units(self) -> str:
-        """What an interval is computed over."""
-        return "orders" if len(self.orders) > 1 else "seeds"
+        """What an interval is computed over: `orders`, `seeds`, or `OWN_ORDERS`."""
+        if len(self.orders) < 2:
+            return "seeds"
+        blocks = {block for each in self.scores.values() for block in each}
+        return OWN_ORDERS if len(blocks) == len(self.orders) else "orders"
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -122,7 +127,7 @@ class ComparisonStudy:
 
     def _columns(self) -> list[list[list[Block]]]:
         """Learner, unit, and the blocks of the learner that are in it."""
-        which = 0 if self.units == "orders" else 1
+        which = 0 if len(self.orders) > 1 else 1
         units = dict.fromkeys(b[which] for each in self.scores.values() for b in each)
         return [
             [[b for b in each if b[which] == u] for u in units] for each in self.scores.values()
@@ -191,7 +196,8 @@ def describe_verdicts(
     compared = [v for v in verdicts if v is not None]
     tested = [v for v in compared if v.behind is not None]
     if not tested:
-        nothing = f"no verdict (–): that takes two {units} in common, or stored answers"
+        unit = plain_unit(units)
+        nothing = f"no verdict (–): that takes two {unit} in common, or stored answers"
         return [nothing] if len(compared) > 1 else []
     n = sorted({v.n for v in tested})
     groups = max(v.groups for v in tested)
@@ -208,10 +214,15 @@ def describe_verdicts(
     if n[0] < USUAL:
         seen = score(float(np.median([v.detectable for v in tested])))
         lines.append(
-            f"fewer than {USUAL} {units}: a difference of {seen} could have been seen (median of "
-            "the rows)"
+            f"fewer than {USUAL} {plain_unit(units)}: a difference of {seen} could have been seen "
+            "(median of the rows)"
         )
     return lines
+
+
+def plain_unit(units: str) -> str:
+    """The word for what an interval is computed over."""
+    return units.partition(" (")[0]
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
@@ -253,7 +264,7 @@ def order_name(run: RunRecord) -> str:
 
 def _scores(rows: Sequence[Row], metric: str) -> dict[Block, float]:
     """Block → score of the runs that have one."""
-    values = ((r, r.metrics.get(metric, math.nan)) for row in rows for r in row.used)
+    values = ((r, metric_value(r, metric)) for row in rows for r in row.used)
     return {_block(r): value for r, value in values if not math.isnan(value)}
 
 
@@ -293,28 +304,34 @@ def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]])
     group = rows[0].group
     outside = group.outside.get(study.metric)
     study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
-    if study.metric not in (FINAL, AVERAGE) or group.first.score not in single_label_scores.SCORES:
+    if find_metric(study.metric) is None or group.first.score not in single_label_scores.SCORES:
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(r.answers == "full" and r.imported is None for row in rows for r in row.used)
-    average = study.metric == AVERAGE
-    answers = {
-        label: {
-            _block(r): partial(_left_out, place, r, average=average, grouped=grouped)
-            for row in each
-            for r in row.used
-            if (place := row.place_of(r)) is not None
-        }
-        for label, each in learners.items()
-    }
-    runs = [[r.predictions_sha256, *_block(r)] for row in rows for r in row.used]
+    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {name: {} for name in learners}
+    runs: list[list[Any]] = []
+    for label, row in ((label, row) for label, each in learners.items() for row in each):
+        for r in row.used:
+            place = row.place_of(r)
+            if place is not None:
+                answers[label][_block(r)] = partial(
+                    _left_out, place, r, study.metric, grouped=grouped
+                )
+            has_ideal = place is not None and study.metric != FINAL and _has_references(place, r)
+            value = metric_value(r, study.metric)
+            runs.append([r.predictions_sha256, *_block(r), value, has_ideal])
     key = json.dumps([scoring_version(), study.metric, group.first.score, [*learners], runs])
     is_pinned = all(sha for sha, *_ in runs)
     return replace(study, answers=answers, key=key if is_pinned else "")
 
 
-def _left_out(place: Path, run: RunRecord, *, average: bool, grouped: bool) -> LeftOut | None:
-    """A score without each group, or each sample; None without answers of one class a sample."""
+def _has_references(place: Path, run: RunRecord) -> bool:
+    """Whether the runs that a run's metrics refer to are there."""
+    return record_files.are_finished(run.reference, home(run, place, place))
+
+
+def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> LeftOut | None:
+    """A metric without each group, or sample; None without answers of one class a sample."""
     try:
         answers = record_files.read_predictions(place, run)
     except UserError:  # a record is enough for a table
@@ -322,4 +339,31 @@ def _left_out(place: Path, run: RunRecord, *, average: bool, grouped: bool) -> L
     if not isinstance(answers, Predictions):
         return None
     answers = answers if grouped else replace(answers, group=None)
-    return LeftOut.of(answers, run.score, average=average)
+    if metric == FINAL:
+        return LeftOut.of(answers, run.score)
+    function = find_metric(metric)
+    return function and leave_out_metric(
+        answers,
+        run.score,
+        function,
+        reference_values(run.reference, run.score),
+        groups=answers.group,
+        offline=_offline_answers(place, run) if metric.startswith("omega_") else (),
+        class_sizes=run.n_train_by_class,
+    )
+
+
+def _offline_answers(place: Path, run: RunRecord) -> list[list[Predictions]]:
+    """The answers behind each α_ideal of all sessions; none if they are not there.
+
+    Where each session has an α_ideal of its own, the samples of its offline run have other ids.
+    """
+    groups, each = offline_groups(run.reference)
+    if each and not run.reference.so_far:
+        return []
+    root = home(run, place, place)
+    try:
+        answers = [[record_files.read_predictions(root / name) for name in one] for one in groups]
+    except UserError:
+        return []
+    return [[p for p in one if isinstance(p, Predictions)] for one in answers]

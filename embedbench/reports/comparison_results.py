@@ -48,7 +48,8 @@ class Ranking(JsonRecord):
     orders : tuple of str
         Class orders.
     units : str
-        What an interval is computed over: `orders`, or `seeds` if there is one order.
+        What an interval is computed over: `orders` with their means over seeds; `seeds` if there is
+        one order; `seeds (each its own class order)`.
     learners : tuple of RankedLearner
         The learners, best mean first; `against` is a place in this list.
     notes : tuple of str

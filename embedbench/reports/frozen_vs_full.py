@@ -11,20 +11,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.format_digests import PIXELS
+from embedbench.scores.leave_out_metric import CURVES
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import Digests, RunRecord
 
-from .result_rows import Group, Row
+from .result_rows import Group, Row, metric_value
 
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"
 METRICS = ("omega_all", MAIN, "average_accuracy", "average_forgetting")
-CURVES = ("raa", "raf", "gacc")  # shown as means over the sessions where they are defined
 SIDES = {False: "embeddings", True: "images"}
 
 # Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
@@ -281,12 +279,3 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
 def _joules(record: RunRecord) -> float:
     """Joules of learning; NaN where they were not measured."""
     return record.joules.learn if record.joules else math.nan
-
-
-def metric_value(record: RunRecord, name: str) -> float:
-    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
-    if name not in CURVES:
-        return record.metrics.get(name, math.nan)
-    curve = np.array((record.curves or {}).get(name, ()), dtype=np.float64)
-    defined = curve[~np.isnan(curve)]
-    return float(defined.mean()) if len(defined) else math.nan

@@ -18,7 +18,7 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
 
 from .answer_tables import TableCell, are_equal, by_answer, cell
-from .chance_and_upper_bound import chance, offline
+from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
 from .curve_figures import stack_runs
 from .frozen_vs_full import Bridge
@@ -99,7 +99,10 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "files": group.title.removeprefix(f"{group.first.protocol} · "),
         "place": group.place,
         "verdict": verdict(rows, judged),
-        "bounds": describe_verdicts(judged.rows, judged.units, in_points),
+        "bounds": [
+            *describe_verdicts(judged.rows, judged.units, in_points),
+            *describe_weak_reference(rows, judged),
+        ],
         "efforts": list(efforts),
         "facts": group.describe(),
         "notes": group.notes,

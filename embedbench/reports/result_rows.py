@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.files.format_digests import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.behind_the_best import Over
+from embedbench.scores.leave_out_metric import CURVES, mean_curve
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.plugin_metrics import Outside
 from embedbench.scores.run_record import RunRecord
@@ -154,6 +156,14 @@ class Group:
         different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
         return [float(np.mean(values)) for values in zip(*different, strict=True)]
 
+    @property
+    def omega_references(self) -> list[str]:
+        """The learners behind α_ideal: one, if all Ω compare."""
+        names = [r.reference.learner or "mlp" for r in self.records if r.ideals]
+        # records of earlier versions name no trunk, which a reference on images usually has
+        on_images = any(f.kind == PIXELS for f in self.first.files)
+        return [n for n in dict.fromkeys(names) if not (on_images and n == "mlp")]
+
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
         classes = sum(len(c) for c in self.first.classes)
@@ -167,7 +177,9 @@ class Group:
         phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
-            phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
+            values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
+            data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
+            phrases.append(f"α_ideal: {', '.join([*self.omega_references, data, values])}")
         return [p for p in phrases if p]
 
 
@@ -243,9 +255,9 @@ class Row:
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
-        """Every metric, over the runs used."""
-        names = self.records[0].metrics
-        return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
+        """Every metric, and the means of the curves that were asked for, over the runs used."""
+        names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
+        return {k: Stat.of(metric_value(r, k) for r in self.used) for k in names}
 
     def is_open(self, metric: str) -> bool:
         """Whether a metric is undefined only because reference runs are not finished."""
@@ -314,6 +326,13 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def metric_value(run: RunRecord, name: str) -> float:
+    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
+    if name in CURVES:
+        return mean_curve((run.curves or {}).get(name, ()))
+    return run.metrics.get(name, math.nan)
 
 
 def _logged(run: RunRecord, name: str) -> list[float]:

@@ -22,6 +22,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, printable
 from embedbench.scores.answer_metrics import ANSWER_METRICS
 from embedbench.scores.behind_the_best import Over, RowVerdict
+from embedbench.scores.leave_out_metric import CURVES
 from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
@@ -76,7 +77,8 @@ def collect(
             f"make some with embedbench run … --out {root}"
         )
     notify = _once(notify)
-    checker, outside = Checker(root, notify), outside_metrics(metrics, notify)
+    functions = [name for name in metrics if name not in CURVES]
+    checker, outside = Checker(root, notify), outside_metrics(functions, notify)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         try:

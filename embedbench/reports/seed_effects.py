@@ -25,7 +25,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 
-from .result_rows import LEFT_OUT, Row, groups
+from .result_rows import LEFT_OUT, Row, groups, metric_value
 
 KINDS = tuple(f.name for f in fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
@@ -136,7 +136,7 @@ def by_seeds(rows: Sequence[Row], metric: str = "final_accuracy") -> list[SeedSp
 def _learner(row: Row, metric: str) -> LearnerBySeeds:
     """The spreads of one learner."""
     varied = [r for r in row.varied if not any(f in LEFT_OUT for f in r.flags)]
-    runs = [r for r in (*row.used, *varied) if not math.isnan(r.metrics.get(metric, math.nan))]
+    runs = [r for r in (*row.used, *varied) if not math.isnan(metric_value(r, metric))]
     spreads = {kind: Spread.of(_alike(runs, kind, metric)) for kind in KINDS}
     variances = {kind: s.sd**2 for kind, s in spreads.items() if s.n}
     total = sum(variances.values())
@@ -154,10 +154,10 @@ def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float
     alike: dict[tuple[int, ...], list[float]] = {}
     for r in runs:
         others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
-        alike.setdefault(others, []).append(r.metrics[metric])
+        alike.setdefault(others, []).append(metric_value(r, metric))
     return list(alike.values())
 
 
 def _independent(runs: Sequence[RunRecord], metric: str) -> list[float]:
     """Values of the runs whose four seeds are all drawn from one `seed`: no two share any."""
-    return [r.metrics[metric] for r in runs if r.seeds == Seeds.of(r.seed)]
+    return [metric_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]

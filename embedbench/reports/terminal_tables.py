@@ -27,6 +27,7 @@ from embedbench.text.terminal import (
 )
 
 from .answer_tables import LABELS, are_equal, has_labels, is_exact, stats
+from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
 from .remarks import searches
 from .result_rows import FLAGS, Group, Row, groups
@@ -176,7 +177,8 @@ def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | T
     if has_labels(group.first):
         parts += [Text(""), _label_table([r for r in rows if r.used])]
     equal = [EQUAL] if any(map(are_equal, rows)) else []
-    remarks = [*describe_verdicts(judged.rows, judged.units, in_points), *equal, *legend(rows)]
+    remarks = describe_verdicts(judged.rows, judged.units, in_points)
+    remarks += [*describe_weak_reference(rows, judged), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 

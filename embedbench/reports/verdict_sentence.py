@@ -10,7 +10,7 @@ from embedbench.scores.mean_intervals import Stat, amount, format_signed, megaby
 
 from .answer_tables import has_labels
 from .chance_and_upper_bound import chance, offline
-from .compare_learners import TableVerdicts, judge
+from .compare_learners import TableVerdicts, judge, plain_unit
 from .result_rows import Row
 
 NAMED = 3  # learners named in a list, before "and 4 more"
@@ -99,7 +99,8 @@ def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -
     if len(unknown) == len(rest):
         return [
             f"the next is {rest[0].label} with {_percent(_final(rest[0]))}, and without stored "
-            f"answers or two {judged.units} in common nothing can be said of the difference"
+            f"answers or two {plain_unit(judged.units)} in common nothing can be said of the "
+            "difference"
         ]
     parts = []
     if behind:

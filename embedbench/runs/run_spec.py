@@ -141,6 +141,13 @@ class RunSpec:
         """Whether the learner gets a reference of the stream instead of its sessions."""
         return self.learner.settings.tags.offline
 
+    @property
+    def omega_reference(self) -> str | None:
+        """The learner behind α_ideal, or its trunk; None: the MLP, which records do not name."""
+        settings = identity(self.offline.settings)
+        name = settings.get("learner") or settings.get("mlp", {}).get("trunk")
+        return None if name == "mlp" or not self.references else name
+
     def with_settings(self, **settings: Any) -> RunSpec:
         """The run with other settings of its learner, see `Spec`; its command has them, too."""
         words = shlex.join(set_words({f"{self.learner}.{k}": v for k, v in settings.items()}))

@@ -223,6 +223,7 @@ class StreamCache:
             offline_runs=offline if len(offline) > 1 else offline[0],
             chance_run=chance,
             so_far=(not spec.is_offline and self._facts_of(spec).so_far) or None,
+            learner=None if spec.is_offline else spec.omega_reference,
         )
 
     def _facts_of(self, spec: RunSpec) -> _Facts:

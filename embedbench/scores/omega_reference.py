@@ -38,6 +38,8 @@ class References(JsonRecord):
         Base score → (T,) the score of the chance run on session j just before session j.
     so_far : bool or None
         Whether the α_ideal of a session is that of all data up to it; None: no.
+    learner : str or None
+        The learner behind α_ideal, or its trunk; None: the MLP.
     """
 
     preset: str
@@ -48,6 +50,7 @@ class References(JsonRecord):
     ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     so_far: bool | None = field(default=None, metadata=ABSENT)
+    learner: str | None = field(default=None, metadata=ABSENT)
 
     @property
     def runs(self) -> list[str]:
@@ -76,7 +79,7 @@ def measure_references(
     matrices : callable
         Directory of a reference run → its score matrices.
     """
-    groups, each = _offline_groups(reference)
+    groups, each = offline_groups(reference)
     loaded = [[matrices(run) for run in runs] for runs in groups]
     drawn = None if reference.chance_run is None else matrices(reference.chance_run)
     ideal: dict[str, float | tuple[float, ...]] = {}
@@ -91,7 +94,7 @@ def measure_references(
     return replace(reference, source="runs", ideal=ideal, chance=chance)
 
 
-def _offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
+def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
     """Return the offline runs behind each α_ideal, and whether every session has its own."""
     groups = [runs for runs in reference.offline_runs if isinstance(runs, tuple)]
     if groups:

@@ -2,7 +2,8 @@
 
 Other test samples of the same kind would give other scores. How much other is estimated by leaving
 out one group at a time: all samples with one `group` of the file (one speaker, one type family), or
-one sample where the file has no groups. A sample that several eval sets hold is one group.
+one sample where the file has no groups. A sample that several eval sets hold is one group. Here is
+the final score; `leave_out_metric` has the metrics that are no means over samples.
 
 **Source**: the delete-one-group jackknife, Quenouille (1956) and Tukey (1958); Efron and Stein
 (1981) show that it overestimates a variance rather than underestimates it. For a mean over groups
@@ -40,10 +41,8 @@ class LeftOut:
     values: Floats
 
     @classmethod
-    def of(
-        cls, p: Predictions, score: str, names: NDArray[Any] | None = None, *, average: bool = False
-    ) -> LeftOut:
-        """The final score of a run, or the average of those after each session.
+    def of(cls, p: Predictions, score: str, groups: NDArray[Any] | None = None) -> LeftOut:
+        """The final score of a run; `leave_out_metric` has every other metric.
 
         Parameters
         ----------
@@ -51,14 +50,13 @@ class LeftOut:
             Answers of the run.
         score : str
             A base score of `accuracy.SCORES`.
-        names : array or None
-            (N,) `group` of each row of the embedding file; None: those that the answers hold, or
-            else every sample is a group.
+        groups : array or None
+            (n,) `group` of each test sample; None: those that the answers hold, or else every sample
+            is a group.
         """
         alone = p.ids if p.group is None else p.group
-        groups, number = np.unique(alone if names is None else names[p.ids], return_inverse=True)
-        left_out = leave_out_accuracy(p, number, len(groups) + 1, score, last=not average)
-        return cls(groups, left_out.mean(axis=0))
+        names, number = np.unique(alone if groups is None else groups, return_inverse=True)
+        return cls(names, leave_out_final(p, number, len(names) + 1, score))
 
     def aligned(self, names: NDArray[Any]) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""
@@ -87,39 +85,31 @@ def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats |
     return pair_variances(np.array(left_out)), len(names)
 
 
-def leave_out_accuracy(
-    p: Predictions,
-    groups: Ints,
-    n_groups: int,
-    score: str = "class_accuracy",
-    *,
-    last: bool = False,
-) -> Floats:
-    """(T, G) pooled score at the end of each session, without the samples of each group.
-
-    The last row belongs to the final accuracy, the mean over rows to the average incremental
-    accuracy.
+def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> Floats:
+    """(n_groups,) the final score of a run without the samples of each group.
 
     Parameters
     ----------
     p : Predictions
         Answers of one run.
     groups : array of int
-        (n,) group of each sample, in [0, `n_groups`); the same in all runs that are compared.
+        (n,) group of each sample, in [0, `n_groups`).
     score : str
         A base score of `accuracy.SCORES`.
-    last : bool
-        Whether the last session is enough.
     """
-    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))[-1 if last else 0 :]
-    within = score.startswith("within_")
-    if within and p.lacks_within:
-        return np.full((len(ends), n_groups), np.nan)
-    answers = (p.within if within else p.answer)[ends]
-    counts = p.eval_set <= p.session[ends, None]
+    if p.lacks_within and score.startswith("within_"):
+        return np.full(n_groups, np.nan)
+    last = np.array([len(p.session) - 1])
+    right, classes = rate_answers(p, score, last)
+    counts = p.eval_set <= p.session[last, None]
+    return np.asarray(leave_out_means(right, counts, classes, groups, n_groups)[0])
+
+
+def rate_answers(p: Predictions, score: str, moments: Ints) -> tuple[Floats, Ints]:
+    """(M, n) 1 where an answer is right; and (n,) classes, all 0 where a score is over samples."""
+    answers = (p.within if score.startswith("within_") else p.answer)[moments]
     classes = p.y if score.endswith("class_accuracy") else np.zeros_like(p.y)
-    right = (answers == p.y).astype(np.float64)
-    return leave_out_means(right, counts, classes, groups, n_groups)
+    return (answers == p.y).astype(np.float64), classes
 
 
 def leave_out_means(

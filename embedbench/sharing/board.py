@@ -20,8 +20,7 @@ from embedbench.arrays import digest
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
 from embedbench.reports.comparison_results import Ranking, compare
-from embedbench.reports.frozen_vs_full import metric_value
-from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group
+from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, metric_value
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, RunRecord

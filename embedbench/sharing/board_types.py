@@ -99,7 +99,7 @@ class BoardStream(JsonRecord):
     entries : tuple of Entry
         The learners.
     units : dict
-        Metric → what its intervals are computed over: `orders` or `seeds`.
+        Metric → what its intervals are computed over, see `Ranking`.
     """
 
     page: str

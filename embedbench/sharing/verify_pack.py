@@ -169,7 +169,10 @@ class _Checks:
         predictions = record_files.read_predictions(place, made)
         if not isinstance(predictions, Predictions):
             return None
-        return LeftOut.of(predictions, made.score, self.rebuilder.groups(made))
+        names = self.rebuilder.groups(made)
+        return LeftOut.of(
+            predictions, made.score, names if names is None else names[predictions.ids]
+        )
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""
@@ -213,7 +216,9 @@ class _Checks:
         if (right := streams.run_dir(spec, root)) != place:
             raise UserError(f"its place is {self._name(right)}, by its settings and seed")
         wanted = streams.reference(spec, root)
-        if wanted != replace(made.reference, source=wanted.source, ideal=None, chance=None):
+        named = made.reference.learner or wanted.learner  # earlier versions named no trunk
+        kept = replace(made.reference, source=wanted.source, ideal=None, chance=None, learner=named)
+        if wanted != kept:
             raise UserError("its references are not offline and chance runs of its stream")
         offline = [run for part in streams.offline_runs(spec) for run in part]
         for other in (spec.chance_run(), *offline):

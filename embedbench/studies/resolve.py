@@ -34,6 +34,12 @@ from .study import Study
 MOST = 100_000  # runs of a study
 OMEGAS = ("kemker_table", "kemker_eq")
 REFERENCES = ("offline", "chance")  # what learners are compared with
+# what `--omega-reference` gives the offline learner
+IDEALS = {
+    "mlp": {"learner": "mlp"},
+    "linear": {"learner": "mlp", "mlp.trunk": "linear"},
+    "slda": {"learner": "slda"},
+}
 REFERENCE_RUNS = 1000  # the most offline runs behind an α_ideal
 SHARED = ("protocol", "seeds", "omega", "references", *REFERENCES)  # with every learner's command
 SEED_NAMES = tuple(Seeds.__dataclass_fields__)
@@ -206,7 +212,7 @@ def resolve(
     for files, protocol, order in streams:
         for point in _points(_protocol_grid(study, protocol)):
             settings = _stream_settings(study, protocol, order, point)
-            settings |= _trunk_settings(study, classes)
+            settings |= _trunk_settings(study, classes) | _ideal_settings(study)
             stream = _StreamStudy(study, files, protocol, settings, classes)
             runs += stream.runs(str(out), device, checkpoint)
     return list(dict.fromkeys(runs))
@@ -418,6 +424,15 @@ def _trunk_settings(study: Study, classes: Classes) -> Settings:
             )
     settings = {Key(name, k): value for name in trained for k, value in given.items()}
     return settings | {Key("offline", f"mlp.{k}"): value for k, value in given.items()}
+
+
+def _ideal_settings(study: Study) -> Settings:
+    """The settings that make the offline reference the learner that is named."""
+    if study.omega_reference is None:
+        return {}
+    if study.omega_reference not in IDEALS:
+        raise unknown("--omega-reference", study.omega_reference, IDEALS)
+    return {Key("offline", name): v for name, v in IDEALS[study.omega_reference].items()}
 
 
 def _protocol_of(key: Key, study: Study) -> str | None:

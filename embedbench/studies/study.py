@@ -24,7 +24,7 @@ class Study:
         One run of each learner a seed; empty is 0.
     preset : str or None
         The name or the file of a preset.
-    trunk, weights, augment, answers, engine, resources, device : str or None
+    trunk, weights, augment, answers, omega_reference, engine, resources, device : str or None
         The options of these names.
     threads, tune_sessions : int or None
         The options of these names.
@@ -53,6 +53,7 @@ class Study:
     weights: str | None = None
     augment: str | None = None
     answers: str | None = None
+    omega_reference: str | None = None
     tune_sessions: int | None = None
     budget_mb: float | None = None
     engine: str | None = None

@@ -90,7 +90,7 @@ def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
                 assert len(done.stdout.splitlines()) > 2
     pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
     assert {"learner", "mean", "rank", "behind", "behind_by", "behind_by_least"} <= set(pair)
-    first = read(asked("report", runs, "--compare", "pairs", "--csv").stdout)[0]
+    first = read(asked("report", runs, "--pairs", "--csv").stdout)[0]
     assert {"better", "worse", "difference", "half_95", "p", "holm"} <= set(first)
 
 

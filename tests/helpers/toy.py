@@ -211,3 +211,15 @@ def confident_predictions(
     if groups:
         values["group"] = rng.integers(0, 4, (shape[1],))
     return replace(made, **values)
+
+
+def keep_samples(p: Predictions, mask: Array) -> Predictions:
+    """The predictions of some of the samples."""
+    return replace(
+        p,
+        ids=p.ids[mask],
+        y=p.y[mask],
+        eval_set=p.eval_set[mask],
+        answer=p.answer[:, mask],
+        within=p.within[:, mask],
+    )

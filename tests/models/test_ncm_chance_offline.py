@@ -8,6 +8,7 @@ import torch
 from sklearn.neighbors import NearestCentroid
 from toy import blobs, class_stream, context
 
+from embedbench.config.declared_settings import identity
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
@@ -16,6 +17,7 @@ from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.ncm import NCM
 from embedbench.models.offline import Offline
+from embedbench.models.slda import SLDA
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import StreamSpec
@@ -201,3 +203,18 @@ def test_offline_hands_its_state_and_size_on() -> None:
     b.load_state_dict(a.state_dict())
     assert torch.equal(a.scores(x), b.scores(x))
     assert a.footprint() == a.mlp.footprint()
+
+
+def test_offline_may_be_slda_on_the_merged_stream() -> None:
+    stream = class_stream([[0, 1], [2], [3]], spread=1.0, n_train=700)  # more than one batch
+    offline, logs = run_stream(stream, Offline(learner="slda"), Seeds.of(4))
+    plain, _ = run_stream(stream.merged(), SLDA(), Seeds.of(1))
+    assert len(logs) == len(offline.session) == 1
+    np.testing.assert_array_equal(offline.answer, plain.answer)
+    assert identity(Offline()) == {"mlp": identity(Offline().mlp)}  # older runs stay finished
+
+
+@pytest.mark.parametrize("spec", [StreamSpec((4,), 3, multilabel=True), StreamSpec((3, 8, 8), 3)])
+def test_the_reference_slda_takes_vectors_with_one_class(spec: StreamSpec) -> None:
+    with pytest.raises(UserError, match="slda takes vectors with one class each"):
+        Offline(learner="slda").start(spec, Seeds.of(0), "cpu")

@@ -206,7 +206,15 @@ def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> N
     _, read = page(tmp_path)
     words = " ".join(read.text.split())
     command = "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seeds 0-2"
-    parts = ["50.0 %", "± 99.4", "0.556", "α_ideal 90.0 %", command, "parameters 1.5", "d" * 64]
+    parts = [
+        "50.0 %",
+        "± 99.4",
+        "0.556",
+        "α_ideal: mlp, all data at once, 90.0 %",
+        command,
+        "parameters 1.5",
+        "d" * 64,
+    ]
     parts += ["300 training samples at first, then 100 a session", "100–102", "patience"]
     for part in parts:
         assert part in words, part

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from pinned_runs import CHANCE, OFFLINE, STREAM, answers, merged, write_references, write_run
 from report_records import keep, make, typed
 from scipy import stats
+from toy import keep_samples
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -33,6 +37,7 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores import record_files
 from embedbench.scores.learner_ranking import holm
+from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
@@ -48,6 +53,17 @@ def test_holm_by_hand() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
+def test_seeds_that_draw_an_order_each_are_called_seeds(tmp_path: Path) -> None:
+    for name, scores in (("ewc", (0.9, 0.8, 0.85)), ("si", (0.5, 0.45, 0.4))):
+        keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
+    rows = collect(tmp_path)
+    (of_final,) = map(compare, studies(rows))
+    assert (len(of_final.orders), of_final.units) == (3, "seeds (each its own class order)")
+    for text in (table_text(rows), render_text(comparison_parts(of_final))):
+        assert "over 3 seeds (each its own class order) alone; a bound per row" in text
+        assert "fewer than 5 seeds: a difference of" in text
+
+
 def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     for name, scores in (("ewc", (0.9, 0.8)), ("si", (0.5, 0.4))):
         keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
@@ -59,7 +75,7 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     ]
     text = render_text(comparison_parts(found))
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
-    assert "no verdict (–): that takes two orders in common, or stored answers" in text
+    assert "no verdict (–): that takes two seeds in common, or stored answers" in text
     assert "nothing can be said of the difference" in verdict(rows)
 
 
@@ -167,8 +183,40 @@ def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
     assert again == mlp  # from the cache
     alone = collect(tmp_path / "runs", over="seeds")
     assert "nothing can be said of the difference" in verdict(alone)
-    other = studies(rows, "omega_all")[0].verdicts
-    assert [v.behind for v in other] == [None, None]  # no share of such a metric
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_omega_has_a_share_and_its_reference_too(tmp_path: Path, held: bool) -> None:
+    """One seed: the half-widths are those of Ω_all without each sample, by the ordinary scorer.
+
+    Where the offline run is not at hand, α_ideal is held fixed.
+    """
+    p = answers(1)
+    offline = merged(p)
+    first = np.where(p.y % 2, p.answer, p.seen.argmax(axis=1)[:, None]).astype(np.int32)
+    made = {"ncm": p, "mlp": replace(p, answer=first)}
+    write_references(tmp_path)
+    reference = {
+        "preset": "kemker_table", "normalise_new": False,
+        "offline_runs": [OFFLINE], "chance_run": CHANCE,
+    }  # fmt: skip
+    for learner, of in made.items():
+        write_run(
+            tmp_path, f"{STREAM}/{learner}-1/seed-0", of, reference=reference, learner=learner
+        )
+    if held:
+        shutil.rmtree(tmp_path / OFFLINE)
+    (of_omega,) = studies(collect(tmp_path), "omega_all")
+    for label, on in zip(of_omega.learners, of_omega.verdicts, strict=True):
+        of, omegas = made[label], []
+        for left in p.ids:
+            rest, ideal = (keep_samples(a, a.ids != left) for a in (of, offline))
+            alpha = score_matrix(offline if held else ideal).pooled[-1]
+            omegas.append(omega_all(score_matrix(rest), Reference(ideal=float(alpha))))
+        n = len(omegas)
+        half = stats.t.isf(0.025, n - 1) * math.sqrt(np.var(omegas) * (n - 1))
+        assert on.half == pytest.approx(half, rel=1e-9), label
+        assert (on.parts, on.groups) == (("test sample",), n)
 
 
 def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path: Path) -> None:
@@ -423,7 +471,7 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
     assert [e["ranks"] for e in printed["studies"][0]["learners"]] == [[1, 2], [1, 2]]
     assert Comparison.from_json(printed).to_json() == printed
-    pairs = embedbench(*told, "pairs", "--json")
+    pairs = embedbench("report", tmp_path / "runs", "--pairs", "--json")
     assert [p["better"] for p in json.loads(pairs.stdout)["studies"][0]["pairs"]] == ["ewc"]
     assert Comparison.from_json(json.loads(pairs.stdout)).to_json() == json.loads(pairs.stdout)
     wrong = embedbench("report", tmp_path / "runs", "--over", "samples")

@@ -81,7 +81,7 @@ def test_one_run_or_two_equal_differences_say_nothing(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
     assert text.endswith(
         f"{COST}; the next is mlp with 30.0 %, and without stored answers or two "
-        f"{'seeds' if n == 1 else 'orders'} in common nothing can be said of the difference"
+        "seeds in common nothing can be said of the difference"
     )
 
 

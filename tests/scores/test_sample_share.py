@@ -9,28 +9,15 @@ import numpy as np
 import pytest
 import toy
 
-from embedbench.arrays import Bools, Floats
-from embedbench.scores.predictions import Predictions
+from embedbench.arrays import Floats
 from embedbench.scores.sample_share import (
     LeftOut,
-    leave_out_accuracy,
+    leave_out_final,
     leave_out_means,
     pair_variances,
     share_of_rows,
 )
 from embedbench.scores.single_label_scores import SCORES, score_matrix
-
-
-def keep(p: Predictions, mask: Bools) -> Predictions:
-    """The predictions of some of the samples."""
-    return replace(
-        p,
-        ids=p.ids[mask],
-        y=p.y[mask],
-        eval_set=p.eval_set[mask],
-        answer=p.answer[:, mask],
-        within=p.within[:, mask],
-    )
 
 
 def test_groups_are_those_of_all_runs() -> None:
@@ -44,16 +31,14 @@ def test_groups_are_those_of_all_runs() -> None:
     assert share_of_rows([[[]], [[]]]) == (None, 0)
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_the_last_value_is_the_score_of_all_samples(average: bool) -> None:
+def test_the_last_value_is_the_score_of_all_samples() -> None:
     p = toy.random_predictions(3)
-    names = np.random.default_rng(3).choice(["x", "y", "z"], p.ids.max() + 1)
-    left_out = LeftOut.of(p, "accuracy", names, average=average)
-    pooled = score_matrix(p, "accuracy").pooled
-    assert left_out.values[-1] == pytest.approx(pooled.mean() if average else pooled[-1])
+    names = np.random.default_rng(3).choice(["x", "y", "z"], len(p.ids))
+    left_out = LeftOut.of(p, "accuracy", names)
+    assert left_out.values[-1] == pytest.approx(score_matrix(p, "accuracy").pooled[-1])
     assert left_out.names.tolist() == ["x", "y", "z"]
-    rest = score_matrix(keep(p, names[p.ids] != "y"), "accuracy").pooled
-    assert left_out.values[1] == pytest.approx(rest.mean() if average else rest[-1])
+    rest = score_matrix(toy.keep_samples(p, names != "y"), "accuracy")
+    assert left_out.values[1] == pytest.approx(rest.pooled[-1])
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -61,10 +46,10 @@ def test_the_last_value_is_the_score_of_all_samples(average: bool) -> None:
 def test_leaving_out_a_group_is_scoring_without_it(seed: int, score: str) -> None:
     p = toy.random_predictions(seed, permutation=seed % 2 == 1)
     groups = np.random.default_rng(seed).integers(0, 6, len(p.y))
-    result = leave_out_accuracy(p, groups, 6, score)
+    result = leave_out_final(p, groups, 6, score)
     for g in range(6):
-        expected = score_matrix(keep(p, groups != g), score).pooled
-        np.testing.assert_allclose(result[:, g], expected, rtol=1e-12, err_msg=f"group {g}")
+        expected = score_matrix(toy.keep_samples(p, groups != g), score).pooled[-1]
+        np.testing.assert_allclose(result[g], expected, rtol=1e-12, err_msg=f"group {g}")
 
 
 def test_a_class_that_is_one_group_leaves_with_it() -> None:
@@ -79,7 +64,7 @@ def test_a_class_that_is_one_group_leaves_with_it() -> None:
 def test_answers_that_another_tool_did_not_give_have_no_share() -> None:
     p = toy.random_predictions(0)
     p = replace(p, within=np.full_like(p.within, -1))
-    assert np.isnan(leave_out_accuracy(p, np.arange(len(p.y)), len(p.y), "within_accuracy")).all()
+    assert np.isnan(leave_out_final(p, np.arange(len(p.y)), len(p.y), "within_accuracy")).all()
 
 
 @pytest.mark.parametrize("seed", range(5))

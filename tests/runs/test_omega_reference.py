@@ -1,0 +1,79 @@
+"""The learner behind α_ideal is named: in a run's place, record and table, and on a board."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from packs import edited_record, runs_of
+from protocol_files import make_file
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.scores import record_files
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import score_matrix
+from embedbench.sharing.board import board
+from embedbench.sharing.pack import pack
+
+SMALL = ("units=2", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
+WORDS = [word for item in SMALL for word in ("--set", f"offline.mlp.{item}")]
+
+
+def call(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(done.exception, UserError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [None, "mlp", "linear", "slda"])
+def test_a_record_and_its_table_name_the_reference(tmp_path: Path, name: str | None) -> None:
+    file = make_file(tmp_path, [40] * 4, [0] * 4, [30] * 4, apart=2.0)
+    named = [] if name is None else ["--omega-reference", name]
+    command = ["run", file.path, "--protocol", "incremental-class", "--learner", "ncm,slda"]
+    text = call(*command, "--seed", "0", *WORDS, *named, "--out", tmp_path / "runs")
+    made = [record_files.load(p) for p in record_files.find(tmp_path / "runs") if "ncm" in str(p)]
+    (offline,) = {run for r in made for run in r.reference.offline_runs}
+    at = tmp_path / "runs" / offline
+    ideal = score_matrix(Predictions.load(at / "predictions.h5")).pooled[-1]
+    assert {r.reference.learner for r in made} == {None if name in (None, "mlp") else name}
+    assert all(r.ideals == (pytest.approx(ideal),) for r in made)
+    params = record_files.load(at).learner_params
+    learner, trunk = ("slda", "mlp") if name == "slda" else ("mlp", name or "mlp")
+    assert (params["learner"], params["mlp"]["trunk"]) == (learner, trunk)
+    assert f"α_ideal: {name or 'mlp'}, all data at once, {100 * ideal:.1f} %" in text
+    weak = f"the reference of Ω ({name or 'mlp'}, {100 * ideal:.1f} %) is weak here: ncm"
+    assert (weak in text) == (name != "slda")  # the others learned for one epoch
+    again = record_files.load(at).command.split() if name else []
+    assert not name or f"offline.learner={learner}" in again
+
+
+def test_an_unknown_reference_is_refused(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4)
+    with pytest.raises(UserError, match=r"unknown --omega-reference 'sld'\. Did you mean 'slda'"):
+        call("run", file.path, "--protocol", "incremental-class", "--learner", "ncm",
+             "--omega-reference", "sld", "--out", tmp_path / "runs")  # fmt: skip
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_board_ranks_runs_with_a_named_reference(tmp_path: Path) -> None:
+    """Its run is in the pack; a record that names another learner than that run is not ranked."""
+    runs = runs_of(tmp_path, **{"offline.learner": "slda"})
+    packed = tmp_path / "a.zip"
+    pack(runs, packed)
+    made = board([packed], [tmp_path / "e.h5"])
+    assert [s.unranked for s in made.submissions] == [()]
+    assert {"omega_all"} <= {*made.streams[0].units}
+
+    def rename(values: dict[str, dict[str, str]]) -> None:
+        assert values["reference"]["learner"] == "slda"
+        values["reference"]["learner"] = "linear"
+
+    lied = edited_record(packed, tmp_path / "b.zip", "ncm", rename)
+    (one,) = board([lied], [tmp_path / "e.h5"]).submissions[0].unranked
+    assert "its references are not offline and chance runs of its stream" in one.reason
+    assert json.loads(json.dumps(one.to_json()))["learner"] == "ncm"

@@ -1,0 +1,175 @@
+"""Metrics without a group of test samples: against the ordinary functions on the other samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import toy
+
+from embedbench.arrays import Bools, Ints
+from embedbench.scores import few_shot_scores
+from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
+from embedbench.scores.metrics import Reference, all_metrics
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.single_label_scores import SCORES, score_matrix
+
+NAMES = [name for name in (*all_metrics(), "raa", "raf", "gacc") if find_metric(name) is not None]
+
+
+def offline_answers(p: Predictions, sessions: int, seed: int) -> Predictions:
+    """Random answers of an offline run to each test sample of the first sessions, once."""
+    rng = np.random.default_rng([7, seed])
+    _, rows = np.unique(np.where(p.eval_set < sessions, p.ids, -1), return_index=True)
+    rows = rng.permutation(rows[p.eval_set[rows] < sessions])
+    classes = p.set_classes[:sessions].any(axis=0, keepdims=True)
+    right = rng.random(len(rows)) < 0.7
+    answer = np.where(right, p.y[rows], rng.choice(np.flatnonzero(classes[0]), len(rows)))
+    return Predictions(
+        ids=p.ids[rows],
+        y=p.y[rows],
+        eval_set=np.zeros(len(rows), np.int64),
+        set_classes=classes,
+        session=np.array([0]),
+        samples_seen=np.array([50]),
+        seen=classes,
+        answer=answer.astype(np.int32)[None],
+        within=answer.astype(np.int32)[None],
+    )
+
+
+def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: str) -> Reference:
+    """The reference values as `measure_references` makes them."""
+    ideals = [np.mean([score_matrix(q, score).pooled[-1] for q in each]) for each in offline]
+    so_far = np.array(ideals) if len(ideals) > 1 else None
+    chance = np.linspace(0, 0.3, len(p.set_classes))
+    return Reference(ideal=float(ideals[-1]), chance=chance, so_far=so_far, normalise_new=True)
+
+
+def compute(
+    name: str,
+    p: Predictions,
+    offline: Sequence[Sequence[Predictions]],
+    score: str,
+    sizes: list[int],
+) -> float:
+    metric = find_metric(name)
+    assert metric is not None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return metric(score_matrix(p, score, sizes), reference(p, offline, score))
+
+
+def without(p: Predictions, ids: Ints) -> Predictions:
+    gone: Bools = np.isin(p.ids, ids)
+    return toy.keep_samples(p, ~gone)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: bool) -> None:
+    """Every metric; α_ideal of two runs, and one α_offline a session, are of the others, too."""
+    rng = np.random.default_rng(seed)
+    score = SCORES[seed % 2]
+    p = toy.random_predictions(seed, permutation=seed % 3 == 2)
+    if seed % 3 == 2:  # each sample in every eval set, where there are as many
+        p = replace(p, ids=np.concatenate([np.arange(n) for n in np.bincount(p.eval_set)]))
+    sizes = rng.integers(10, 30, p.set_classes.shape[1]).tolist()
+    names = rng.integers(0, 5, p.ids.max() + 1) if grouped else np.arange(p.ids.max() + 1)
+    sessions = len(p.set_classes)
+    fixed = [[offline_answers(p, sessions, s) for s in (1, 2)]]
+    so_far = [[offline_answers(p, t + 1, s) for s in (3, 4)] for t in range(sessions)]
+    for name in NAMES:
+        offline = so_far if name == "omega_streaming" else fixed
+        metric = find_metric(name)
+        assert metric is not None
+        result = leave_out_metric(
+            p,
+            score,
+            metric,
+            reference(p, offline, score),
+            offline=offline,
+            groups=names[p.ids],
+            class_sizes=sizes,
+        )
+        assert result.names.tolist() == np.unique(names[p.ids]).tolist()
+        expected = [
+            compute(name, without(p, gone), [[without(q, gone) for q in e] for e in offline],
+                    score, sizes)
+            for g in result.names
+            for gone in [np.flatnonzero(names == g)]
+        ]  # fmt: skip
+        expected.append(compute(name, p, offline, score, sizes))
+        np.testing.assert_allclose(result.values, expected, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+def test_most_metrics_are_defined_on_some_of_these_streams() -> None:
+    """Or else equal NaN would say nothing."""
+    defined = set()
+    for seed in range(6):
+        p = toy.random_predictions(seed, permutation=seed % 3 == 2)
+        offline = [[offline_answers(p, t + 1, 3)] for t in range(len(p.set_classes))]
+        sizes = np.random.default_rng(seed).integers(10, 30, p.set_classes.shape[1]).tolist()
+        for name in NAMES:
+            if not math.isnan(compute(name, p, offline, SCORES[0], sizes)):
+                defined.add(name)
+    assert defined == {*NAMES}
+
+
+def test_alpha_ideal_is_fixed_where_it_was_measured_on_other_samples() -> None:
+    """R[1, 0] 1/2 and 1, α_ideal 4/5: Ω_base without a sample is 5/4 of R without it."""
+    p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
+    other = replace(p, ids=p.ids + 100)
+    metric = all_metrics()["omega_base"]
+    for offline in ([], [[other]]):
+        result = leave_out_metric(p, "accuracy", metric, Reference(ideal=0.8), offline=offline)
+        np.testing.assert_allclose(result.values, [0, 1.25, 0.625, 0.625])
+
+
+def test_an_eval_set_that_is_left_out_whole_does_not_count() -> None:
+    """R after the last session 1/2 and 1; the second set is one sample."""
+    p = toy.predictions([[0, 0], [1]], [[0, 0, 0], [0, 1, 1]], [[0], [1]])
+    result = leave_out_metric(p, "accuracy", all_metrics()["average_accuracy"], Reference())
+    np.testing.assert_allclose(result.values, [0.5, 1, 0.5, 0.75])
+
+
+def test_a_minimum_has_no_jackknife() -> None:
+    assert find_metric("worst_class_accuracy") is None
+    assert find_metric("mine.metrics:spread") is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_of_forgetting_is_its_variance_over_test_samples(seed: int) -> None:
+    """400 samples of 120 a set; forgetting is a maximum, and the jackknife leans upwards.
+
+    Four standard errors of √(2/400) below, and a quarter more than that above.
+    """
+    from embedbench.scores.sample_share import pair_variances
+
+    rng = np.random.default_rng(seed)
+    metric = all_metrics()["average_forgetting"]
+    recall = np.array([[0.9, 0, 0], [0.75, 0.85, 0], [0.6, 0.65, 0.8]])
+    scores, shares = [], []
+    for _ in range(400):
+        y = np.repeat([0, 1, 2], 120)
+        easy = rng.random(360)  # an easy sample is right at every moment
+        chance = np.repeat(recall, 120, axis=1)
+        answer = np.where(easy < chance, y, (y + 1) % 3)
+        answer = np.minimum(answer, np.arange(3)[:, None])
+        p = toy.predictions(np.split(y, 3), answer, [[0], [1], [2]])
+        left_out = leave_out_metric(p, "accuracy", metric, Reference()).values
+        shares.append(pair_variances(left_out[None, None, :-1])[0, 0])
+        scores.append(left_out[-1])
+    tolerance = 4 * math.sqrt(2 / 400)
+    assert (1 - tolerance) * np.var(scores) < np.mean(shares) < (1.25 + tolerance) * np.var(scores)
+
+
+def test_gacc_is_the_mean_of_its_curve() -> None:
+    p = toy.predictions([[0, 0, 1, 1], [2, 2], [3, 3]], np.zeros((3, 8)), [[0, 1], [2], [3]])
+    metric = find_metric("gacc")
+    assert metric is not None
+    values = leave_out_metric(p, "accuracy", metric, Reference()).values
+    curve = few_shot_scores.curves(score_matrix(p, "accuracy"))["gacc"]
+    assert values[-1] == pytest.approx(curve.mean())
