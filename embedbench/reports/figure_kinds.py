@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedbench.errors import UserError, unknown
 
+from .learner_colours import styles_in
 from .result_rows import Row, groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = {
     "curves": "accuracy after each session, with 95 % intervals over five seeds or more",
@@ -70,7 +75,7 @@ def save_figure(
     UserError
         There are several streams, the stream has nothing to draw, or the file cannot be written.
     """
-    from . import curve_figures, matrix_figures
+    from . import cost_figures, curve_figures, matrix_figures
     from .figure_files import write
 
     streams = groups(rows)
@@ -82,12 +87,17 @@ def save_figure(
         )
     if not any(row.used for row in rows):
         raise UserError("no run is left to draw: all are flagged nan or diverged")
-    inches = WIDTHS[width]
-    draw = {
-        "curves": lambda: curve_figures.curves(rows, inches),
+    if kind == "curves" and streams[0].sessions < 2:
+        raise UserError(
+            "--figure curves needs two sessions, and this stream has one; "
+            "--figure trade-off draws it"
+        )
+    styles, inches = styles_in(rows), WIDTHS[width]
+    draw: dict[str, Callable[[], Figure]] = {
+        "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
         "matrix": lambda: matrix_figures.matrix(rows, inches),
-        "omega": lambda: matrix_figures.omega(rows, inches),
-        "trade-off": lambda: curve_figures.trade_off(rows, inches, metric),
-        "ranks": lambda: matrix_figures.ranks(rows, inches, metric),
+        "omega": lambda: matrix_figures.omega(rows, styles, inches),
+        "trade-off": lambda: cost_figures.trade_off(rows, styles, inches, metric=metric),
+        "ranks": lambda: matrix_figures.ranks(rows, styles, inches, metric),
     }
-    write(path, draw[kind])
+    write(path, draw[kind]())
