@@ -80,11 +80,10 @@ MAY_BE_SLOW = {
         "reports/embedding_map",
         "reports/html_report",
         "reports/curve_figures",
-        "reports/heatmap",
+        "reports/cost_figures",
         "reports/matrix_figures",
     },
     *{
-        "reports/svg_charts",
         "papers/fscil/tsne",
         "reports/figure_files",
         "reports/stream_plot",

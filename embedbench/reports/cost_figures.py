@@ -94,7 +94,7 @@ def draw_costs(
     panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
     ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
     fit(panels[0], np.nanmin(ends), np.nanmax(ends))
-    panels[0].yaxis.set_major_locator(MaxNLocator(6))
+    panels[0].yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     for axes in panels[:1] if beside else panels:
         axes.set_title(name, loc="left")
     for axes, (cost, each) in zip(panels, costs.items(), strict=True):

@@ -123,7 +123,7 @@ def draw_curves(
             axes.set_ylim(low, high)
     last = max(curve.across(first)[-1] for curve in curves)
     axes.set_xlim(-0.02 * last, 1.02 * last)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     if places:
         axes.set_xticks(range(first, first + len(places)), places, rotation=30, ha="right")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedbench.reports.svg_minify import share_styles, slim
+from embedbench.reports.inline_svg import share_styles, slim
 
 DRAWN = """<svg viewBox="0 0 316.8 216">
  <g id="figure_1">
