@@ -77,14 +77,8 @@ def draw_costs(
     ----------
     costs : mapping
         The label of an axis → what each learner cost, NaN where that is not known.
-    scores : sequence of Stat
-        Of each learner.
     marks : mapping
         The name of each learner → its style.
-    width : float
-        Inches.
-    name : str
-        The name of the scores.
     lower : bool
         Whether lower scores are better.
     """

@@ -81,20 +81,14 @@ def draw_curves(
 
     Parameters
     ----------
-    curves : sequence of Curve
-        At least one.
     ideal : float
         α_ideal as a fraction; NaN draws no line.
     first : int
         The session of the first column of values.
-    width : float
-        Inches.
     chance : Curve or None
         Drawn where it lies between the others.
-    axis : str
-        The label of the x axis.
-    name : str
-        The name of the scores; empty: the unit.
+    axis, name : str
+        What the x axis and the scores are; without a name these have their unit.
     unit : str
         "%"; with another unit the values are not fractions and are drawn unchanged.
     deviations : bool
@@ -111,16 +105,11 @@ def draw_curves(
         draw_curve(axes, scaled, first, top, deviations=deviations, alpha=pale)
     if not math.isnan(ideal):
         axes.axhline(scale * ideal, **OFFLINE, label=level_name("offline", ideal))
-    drawn = [np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines]
-    bands = [path.vertices for bands in axes.collections for path in bands.get_paths()]
-    ends = np.concatenate([[np.nan], *drawn, *(np.asarray(band)[:, 1] for band in bands)])
-    fit(axes, float(np.nanmin(ends)), float(np.nanmax(ends)), top)
+    fit(axes, *axes.dataLim.intervaly, top)
     if chance is not None:
-        low, high = axes.get_ylim()
-        guesses = scale * chance.values.mean(axis=0)
+        (low, high), guesses = axes.get_ylim(), scale * chance.values.mean(axis=0)
         if ((low <= guesses) & (guesses <= high)).any():
             draw_curve(axes, replace(chance, values=guesses[None]), first, top)
-            axes.set_ylim(low, high)
     last = max(curve.across(first)[-1] for curve in curves)
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
@@ -189,21 +178,12 @@ def accuracy_curves(
 
     On all sessions so far; where R is square, on session 0 and on the newest; then scores against
     guessing and of parts of the classes, where every run has them and they are defined.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table.
-    styles : mapping
-        Label → style.
-    width : float
-        Inches.
     """
     group, drawn = rows[0].group, [row for row in rows if row.used]
     if group.sessions < 2 or not drawn:
         return {}
     learners = [row for row in drawn if row.learns] or drawn
-    guesses = [row for row in drawn if row not in learners][:1]
+    guesses = [row for row in drawn if not row.learns and learners is not drawn][:1]
     guess, name = level_name("chance", chance(group)), score_name(group)
 
     def figure(
@@ -246,7 +226,7 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
         return {}
     curves = [
-        Curve(_aligned(moments), styles.get(row.label), row.label, _samples(moments))
+        Curve(_align(moments), styles.get(row.label), row.label, _samples(moments))
         for row, moments in drawn
     ]
     name = score_name(rows[0].group)
@@ -258,7 +238,7 @@ def _samples(moments: Sequence[Moments]) -> Floats:
     return np.array(moments[0].samples_seen, dtype=np.float64)
 
 
-def _aligned(moments: Sequence[Moments]) -> Floats:
+def _align(moments: Sequence[Moments]) -> Floats:
     """(n, M) scores of the runs at the moments of the first run.
 
     With another class order, sessions have other sizes and end at other moments. So a run's score

@@ -29,13 +29,6 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     Colours and marks are those of the classes, of the classes at the top of the hierarchy where
     there are more than twelve, and of the largest ones where these are too many, too.
 
-    Parameters
-    ----------
-    file : EmbeddingFile
-        The file.
-    width : float
-        Inches.
-
     Raises
     ------
     DamagedFileError

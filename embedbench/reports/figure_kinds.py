@@ -59,16 +59,7 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure.
-
-    Parameters
-    ----------
-    kind, width : str
-        Keys of `KINDS` and `WIDTHS`.
-    path : Path
-        A .pdf, .svg or .png.
-    metric : str
-        The metric of `trade-off` and `ranks`.
+    """Draw the runs of one stream and write the figure; `metric` is of `trade-off` and `ranks`.
 
     Raises
     ------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import re
 import zlib
-from collections import Counter
 
 from matplotlib.figure import Figure
 
@@ -20,7 +19,6 @@ from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT
 
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
-_OFTEN = 3  # uses from which a style becomes a class
 _DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _STYLE = re.compile(r' style="([^"]*)"')
@@ -38,21 +36,15 @@ def svg(figure: Figure, label: str) -> str:
         body = body.replace(fixed, f"var({variable})")
     body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", body)  # matplotlib before 3.11
     body = re.sub(r"font-family: [^;\"]*;? ?", "", body.replace("xlink:href", "href"))
-    # ids must differ between the figures of one page
     body = slim(body, f"f{zlib.crc32((label + body).encode()):08x}")
     box, name = re.findall('viewBox="[^"]*"', head)[0], html.escape(printable(label))
     return f'<svg role="img" aria-label="{name}" {box}>{body.strip()}'
 
 
 def slim(drawing: str, prefix: str) -> str:
-    """SVG with few decimals, and without unused ids, bare groups and line breaks.
+    """SVG of matplotlib with four digits, without unused ids, bare groups and line breaks.
 
-    Parameters
-    ----------
-    drawing : str
-        Elements, as matplotlib writes them.
-    prefix : str
-        What ids begin with: the figures of one page need different ones.
+    Ids that are used begin with the prefix: the figures of one page need different ones.
     """
     uses = re.findall(r'(?:href="|url\()#([^")]*)', drawing)
     ids = {name: f"{prefix}-{i}" for i, name in enumerate(dict.fromkeys(uses))}
@@ -60,7 +52,8 @@ def slim(drawing: str, prefix: str) -> str:
     def tag(match: re.Match[str]) -> str:
         text = match[0]
         if "data:" not in text:
-            text = re.sub(r"\d+\.\d{2,}", _rounded, re.sub(r"\s+", " ", text))
+            text = re.sub(r"\s+", " ", text)
+            text = re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.4g}", text)
         text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
         text = re.sub(r' id="([^"]*)"', lambda m: f' id="{ids[m[1]]}"' if m[1] in ids else "", text)
         text = re.sub(r'(href="|url\()#([^")]*)', lambda m: f"{m[1]}#{ids[m[2]]}", text)
@@ -80,29 +73,19 @@ def slim(drawing: str, prefix: str) -> str:
     return re.sub(r"</?g\b[^>]*>", group, re.sub(r">\s+<", "><", _TAG.sub(tag, drawing)))
 
 
-def _rounded(number: re.Match[str]) -> str:
-    """Two decimals, and one from 10 on: under a tenth of a pixel."""
-    value = float(number[0])
-    return f"{value:.{1 if value >= 10 else 2}f}".rstrip("0").rstrip(".")
-
-
 def share_styles(page: str) -> str:
-    """A page whose SVG elements have classes for the styles that occur often.
+    """A page whose SVG elements have classes in the place of styles.
 
     The rules of the classes are added at the end of its first `style` element.
     """
-    tags = (tag for drawing in _DRAWING.findall(page) for tag in _TAG.findall(drawing))
-    uses = Counter(style for tag in tags for style in _STYLE.findall(tag))
-    often = [style for style, n in uses.items() if n >= _OFTEN]
-    names = {style: f"s{i}" for i, style in enumerate(often)}
+    names: dict[str, str] = {}
 
-    def named(style: re.Match[str]) -> str:
-        name = names.get(style[1])
-        return style[0] if name is None else f' class="{name}"'
+    def name(style: re.Match[str]) -> str:
+        return f' class="{names.setdefault(style[1], f"s{len(names)}")}"'
 
-    def tag(text: re.Match[str]) -> str:
-        return _STYLE.sub(named, text[0])
+    def drawing(match: re.Match[str]) -> str:
+        return _TAG.sub(lambda tag: _STYLE.sub(name, tag[0]), match[0])
 
-    page = _DRAWING.sub(lambda drawing: _TAG.sub(tag, drawing[0]), page)
+    page = _DRAWING.sub(drawing, page)
     rules = "\n".join(f".{name} {{{style}}}" for style, name in names.items())
     return page.replace("</style>", f"{rules}\n</style>", 1)

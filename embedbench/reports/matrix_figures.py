@@ -63,10 +63,6 @@ def draw_maps(
 
     Parameters
     ----------
-    maps : mapping
-        Title → matrix.
-    width : float
-        Inches.
     axes_names : (str, str)
         What rows and columns are.
     names : sequence of str

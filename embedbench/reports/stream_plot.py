@@ -45,10 +45,6 @@ def draw_stream(
     ----------
     train, test : array of int
         (T, C) and (E, C) samples of each class in the sessions and in the eval sets.
-    names : sequence of str
-        (C,) class names.
-    width : float
-        Inches.
     sets : sequence of str
         (E,) names of the eval sets, where E differs from T.
     """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from report_records import keep, make
 
-from embedbench.reports.curve_figures import _aligned, by_samples
+from embedbench.reports.curve_figures import _align, by_samples
 from embedbench.reports.html_report import render
 from embedbench.reports.inline_svg import svg
 from embedbench.reports.result_rows import Group, Row
@@ -29,7 +29,7 @@ def online(seed: int, moments: dict[str, Any], learner: str = "er") -> dict[str,
 
 def test_scores_are_read_off_between_a_run_s_own_moments() -> None:
     other = {"samples_seen": [200, 400, 500], "pooled": [0.2, 0.6, None]}
-    found = _aligned([Moments.from_json(OFTEN), Moments.from_json(other)])
+    found = _align([Moments.from_json(OFTEN), Moments.from_json(other)])
     np.testing.assert_allclose(found[0], OFTEN["pooled"])
     # before its first moment nothing is known; half way between 200 and 400
     np.testing.assert_allclose(found[1], [np.nan, 0.4, 0.6, np.nan])
