@@ -91,8 +91,8 @@ def draw_maps(
         axes.set_title(title, pad=3)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        axes.set_xticks(range(0, wide, -(-wide // max(2, min(5, int(side / 0.2))))))
-        axes.set_yticks(range(0, high, -(-high // 5)))
+        axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(side / 0.2))), integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         if names:
             axes.set_xticks(range(wide), names, rotation=90, fontsize=6)
             axes.set_yticks(range(high), names, fontsize=6)
