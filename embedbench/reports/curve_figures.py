@@ -105,7 +105,7 @@ def draw_curves(
         draw_curve(axes, scaled, first, top, deviations=deviations, alpha=pale)
     if not math.isnan(ideal):
         axes.axhline(scale * ideal, **OFFLINE, label=level_name("offline", ideal))
-    fit(axes, *axes.dataLim.intervaly, top)
+    fit(axes, axes.dataLim.y0, axes.dataLim.y1, top)
     if chance is not None:
         (low, high), guesses = axes.get_ylim(), scale * chance.values.mean(axis=0)
         if ((low <= guesses) & (guesses <= high)).any():
