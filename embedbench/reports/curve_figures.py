@@ -21,7 +21,6 @@ from embedbench.scores.run_record import Moments, RunRecord
 from .answer_tables import CURVES
 from .chance_and_upper_bound import chance
 from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
-from .figure_kinds import WIDTHS
 from .inline_svg import svg
 from .learner_colours import colour, look
 from .result_rows import Group, Row
@@ -58,9 +57,11 @@ class Curve:
         return every if self.samples is None else self.samples
 
 
-def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str, **more: Any) -> str:
+def curve_plot(
+    curves: Sequence[Curve], ideal: float, first: int, label: str, width: float = 3.25, **more: Any
+) -> str:
     """The figure of `draw_curves` on a page; `label` describes it for screen readers."""
-    return svg(draw_curves(curves, ideal, first, WIDTHS["column"], **more), label)
+    return svg(draw_curves(curves, ideal, first, width, **more), label)
 
 
 @rc_context(STYLE)
