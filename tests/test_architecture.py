@@ -81,11 +81,10 @@ MAY_BE_SLOW = {
         "reports/html_report",
         "reports/confidence_figures",
         "reports/curve_figures",
-        "reports/heatmap",
+        "reports/cost_figures",
         "reports/matrix_figures",
     },
     *{
-        "reports/svg_charts",
         "papers/fscil/tsne",
         "reports/figure_files",
         "reports/stream_plot",

@@ -11,6 +11,7 @@ import typer
 
 from embedbench.files.remote.uri import is_name
 from embedbench.files.user_metadata import UserMetadata
+from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
 from . import completion
@@ -173,7 +174,7 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
     from embedbench.reports.embedding_map import POINTS, SEED, draw_file
     from embedbench.reports.figure_files import write
 
-    write(path, lambda: draw_file(file, WIDTHS["column"]))
+    write(path, draw_file(file, WIDTHS["column"]))
     n = len(file.labels)
     note(f"wrote {path}" + (f": {POINTS:,} of {n:,} samples, seed {SEED}" if n > POINTS else ""))
 
@@ -191,10 +192,13 @@ def _redundancy(
     with bar("features", quiet) as advance:
         figures, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.heatmap import save_map
+            from embedbench.reports.figure_files import render_figure
+            from embedbench.reports.matrix_figures import draw_maps
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
-            save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+            names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
+            figure = draw_maps({"": matrix}, 5, axes_names=names, numbers=False, scale=scale)
+            write_safely(heatmap, render_figure(figure, "png"))
     return Redundancy.from_json(figures)
 
 

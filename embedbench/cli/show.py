@@ -116,7 +116,7 @@ def _draw(task: Task, path: Path) -> None:
     train, test = class_counts(task.stream)
     sets = [s.split for s in task.stream.eval_sets]
     names, width = _class_names(task), WIDTHS["column"]
-    write(path, lambda: draw_stream(train, test, names, width, sets=sets))
+    write(path, draw_stream(train, test, names, width, sets=sets))
     note(f"wrote {path}")
 
 

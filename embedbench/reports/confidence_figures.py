@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from embedbench.arrays import Floats
@@ -18,17 +17,17 @@ from embedbench.scores.confidence import ReliabilityBins, reliability_bins
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unknown_classes import SIGNALS
 
-from .figure_files import legend
-from .inline_svg import INK, SOFT, look
-from .learner_colours import styles_in
+from .curve_figures import Curve, draw_curve
+from .figure_files import CHANCE, OFFLINE, STYLE, fit, words
+from .learner_colours import look
 from .result_rows import Row
-from .svg_charts import Curve, draw_curve, fit_to
 
 FEW = 20  # answers of a bin: the share of right ones among fewer says little
 GUESS = 50.0  # percent: AUROC of a signal that knows nothing
 
 
-def calibration(rows: Sequence[Row], width: float) -> Figure:
+@rc_context(STYLE)
+def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
     """The share of right answers against their probability, after the last session.
 
     A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
@@ -39,6 +38,8 @@ def calibration(rows: Sequence[Row], width: float) -> Figure:
     ----------
     rows : sequence of Row
         The rows of one table.
+    styles : mapping
+        Label → style.
     width : float
         Inches.
 
@@ -50,9 +51,8 @@ def calibration(rows: Sequence[Row], width: float) -> Figure:
     size = min(width, 3.25)
     figure = Figure(figsize=(width, size), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot([0, 100], [0, 100], color=INK, linewidth=0.9, dashes=(5, 3), zorder=1)
-    entries: dict[str, Artist] = {}
-    for row, style in _styles(rows):
+    axes.plot([0, 100], [0, 100], **OFFLINE)
+    for row in _drawn(rows):
         made = [p for p in _predictions(row) if p.logp is not None]
         if not made:
             continue
@@ -60,23 +60,22 @@ def calibration(rows: Sequence[Row], width: float) -> Figure:
         bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
         drawn = bins.samples >= FEW
         confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
-        (line,) = axes.plot(confidence, right, **look(style))
         errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
-        entries[f"{row.label} (ECE {100 * np.mean(errors):.1f})"] = line
-    if not entries:
+        label = words(f"{row.label} (ECE {100 * np.mean(errors):.1f})")
+        axes.plot(confidence, right, **look(styles[row.label]), label=label)
+    if len(axes.lines) == 1:
         raise UserError(_absent("calibration", "probabilities"))
     axes.set_xlim(0, 101)
     axes.set_ylim(0, 101)
     axes.set_aspect("equal")
     axes.grid()
-    axes.set_axisbelow(True)
     axes.set_xlabel("probability of the answer (%)")
-    axes.set_ylabel("right answers (%)")
-    legend(figure, entries, height=size)
+    axes.set_title("right answers (%)", loc="left")
     return figure
 
 
-def unknown(rows: Sequence[Row], width: float) -> Figure:
+@rc_context(STYLE)
+def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
     """AUROC of seen classes against those that come later, after each session but the last.
 
     Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
@@ -86,6 +85,8 @@ def unknown(rows: Sequence[Row], width: float) -> Figure:
     ----------
     rows : sequence of Row
         The rows of one table.
+    styles : mapping
+        Label → style.
     width : float
         Inches.
 
@@ -95,13 +96,15 @@ def unknown(rows: Sequence[Row], width: float) -> Figure:
         No run holds scores, or no class comes later.
     """
     panels: dict[str, dict[str, Curve]] = {signal: {} for signal in SIGNALS}
-    for row, style in _styles(rows):
+    for row in _drawn(rows):
         made = _predictions(row)
         for signal, curves in panels.items():
             values = [ANSWER_METRICS[f"unknown_auroc_by_{signal}"].curve(p) for p in made]
             known = [100 * v for v in values if v is not None]
             if known and not np.isnan(known).all():
-                curves[row.label] = Curve(_until_known(np.array(known)), style)
+                curves[row.label] = Curve(
+                    _until_known(np.array(known)), styles[row.label], row.label
+                )
     panels = {signal: curves for signal, curves in panels.items() if curves}
     if not panels:
         raise UserError(_absent("unknown", "scores, and has classes that come later"))
@@ -110,26 +113,20 @@ def unknown(rows: Sequence[Row], width: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     shape = (1, len(panels)) if beside else (len(panels), 1)
     every = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
-    entries: dict[str, Artist] = {}
     limits = []  # the panels share an axis: each of them sets it anew
     for axes, (signal, curves) in zip(every, panels.items(), strict=True):
-        for label, curve in curves.items():
-            entries[label] = draw_curve(axes, curve, 0, 100, alpha=0.08)
-        axes.axhline(GUESS, color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
-        fit_to(axes, 100)
+        for curve in curves.values():
+            draw_curve(axes, curve, 0, 100, alpha=0.08)
+        axes.axhline(GUESS, **CHANCE, label="guessing")
+        fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
         limits.append(axes.get_ylim())
         axes.grid(axis="y")
-        axes.set_axisbelow(True)
-        axes.set_title(f"by {signal}")
+        axes.set_title(f"AUROC by {signal} (%)", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     lows, highs = zip(*limits, strict=True)
     every[0].set_ylim(min(lows), max(highs))
     for axes in every if beside else every[-1:]:
         axes.set_xlabel("after session")
-    for axes in every[:1] if beside else every:
-        axes.set_ylabel("AUROC (%)")
-    entries["guessing"] = Line2D([], [], color=SOFT, linewidth=0.9, linestyle=(0, (1, 2)))
-    legend(figure, entries, height=height)
     return figure
 
 
@@ -138,10 +135,9 @@ def _until_known(values: Floats) -> Floats:
     return values[:, : int(np.flatnonzero(~np.isnan(values).all(axis=0))[-1]) + 1]
 
 
-def _styles(rows: Sequence[Row]) -> list[tuple[Row, int]]:
-    """The learners that are drawn, with their styles."""
-    styles = styles_in(rows)
-    return [(row, styles[row.label]) for row in rows if row.used and row.learns]
+def _drawn(rows: Sequence[Row]) -> list[Row]:
+    """The learners that are drawn."""
+    return [row for row in rows if row.used and row.learns]
 
 
 def _predictions(row: Row) -> list[Predictions]:

@@ -1,94 +1,169 @@
-"""Figures of accuracy: over sessions, and against what it costs."""
+"""Figures of scores over sessions, or by training samples."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from embedbench.arrays import Floats
-from embedbench.errors import UserError, unknown
-from embedbench.scores.mean_intervals import Stat, format_signed
+from embedbench.scores.mean_intervals import t_quantile
+from embedbench.scores.run_record import Moments, RunRecord
 
-from .chance_and_upper_bound import chance, offline
-from .compare_learners import LOWER
-from .figure_files import fit, legend
-from .inline_svg import INK, SOFT, STYLE, colour, look, svg
-from .learner_colours import styles_in
+from .answer_tables import CURVES
+from .chance_and_upper_bound import chance
+from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
+from .inline_svg import svg
+from .learner_colours import colour, look
 from .result_rows import Group, Row
-from .svg_charts import Curve, draw_curve, fit_to
-from .terminal_tables import is_percent
 
-MANY = 8  # from so many learners on, bands are paler
-FRONT: Any = {  # a ring around each member
-    "color": INK, "linewidth": 0.8, "zorder": 1,
-    "marker": "o", "markersize": 8.5, "markerfacecolor": "none", "markeredgewidth": 0.6,
-}  # fmt: skip
-DASHES, DOTS = (0, (5, 3)), (0, (1, 2))
+LEAST = 5  # runs of a band
+MANY = 8  # from so many curves on, bands are paler
+RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one learner, session by session or by training samples.
+
+    Parameters
+    ----------
+    values : array of float
+        (n, T) fractions, one row per run; NaN where undefined.
+    style : int or None
+        Index of its colour and marker; None for what others are compared with (dotted).
+    label : str
+        Its name in a legend.
+    samples : array of float or None
+        (T,) training samples seen at each column; None where columns are sessions.
+    """
+
+    values: Floats
+    style: int | None
+    label: str = ""
+    samples: Floats | None = None
+
+    def across(self, first: int) -> Floats:
+        """(T,) positions of the columns along the x axis; `first` is the first session's."""
+        every = np.arange(first, first + self.values.shape[1], dtype=np.float64)
+        return every if self.samples is None else self.samples
+
+
+def curve_plot(
+    curves: Sequence[Curve], ideal: float, first: int, label: str, width: float = 3.25, **more: Any
+) -> str:
+    """The figure of `draw_curves` on a page; `label` describes it for screen readers."""
+    return svg(draw_curves(curves, ideal, first, width, **more), label)
+
+
+@rc_context(STYLE)
+def draw_curves(
+    curves: Sequence[Curve],
+    ideal: float,
+    first: int,
+    width: float,
+    *,
+    chance: Curve | None = None,
+    axis: str = "after session",
+    name: str = "",
+    unit: str = "%",
+    deviations: bool = False,
+    places: Sequence[str] = (),
+) -> Figure:
+    """Means over runs, see `draw_curve`; α_ideal dashed. The y axis fits what is drawn.
+
+    Parameters
+    ----------
+    ideal : float
+        α_ideal as a fraction; NaN draws no line.
+    first : int
+        The session of the first column of values.
+    chance : Curve or None
+        Drawn where it lies between the others.
+    axis, name : str
+        What the x axis and the scores are; without a name these have their unit.
+    unit : str
+        "%"; with another unit the values are not fractions and are drawn unchanged.
+    deviations : bool
+        Draw bands of the standard deviation over runs instead.
+    places : sequence of str
+        Names of the columns, if these are not sessions.
+    """
+    scale, top = (100.0, 100.0) if unit == "%" else (1.0, np.inf)
+    pale = 0.15 if len(curves) < MANY else 0.06
+    figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    for curve in curves:
+        scaled = replace(curve, values=scale * curve.values)
+        draw_curve(axes, scaled, first, top, deviations=deviations, alpha=pale)
+    if not math.isnan(ideal):
+        axes.axhline(scale * ideal, **OFFLINE, label=level_name("offline", ideal))
+    fit(axes, axes.dataLim.y0, axes.dataLim.y1, top)
+    if chance is not None:
+        (low, high), guesses = axes.get_ylim(), scale * chance.values.mean(axis=0)
+        if ((low <= guesses) & (guesses <= high)).any():
+            draw_curve(axes, replace(chance, values=guesses[None]), first, top)
+    last = max(curve.across(first)[-1] for curve in curves)
+    axes.set_xlim(-0.02 * last, 1.02 * last)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    if places:
+        axes.set_xticks(range(first, first + len(places)), places, rotation=30, ha="right")
+    axes.grid(axis="y")
+    axes.spines["left"].set_visible(False)
+    by_session = all(curve.samples is None for curve in curves)
+    axes.set_xlabel(axis if by_session else "training samples seen")
+    axes.set_title(name or unit, loc="left")
+    return figure
+
+
+def draw_curve(
+    axes: Axes,
+    curve: Curve,
+    first: int,
+    top: float,
+    *,
+    deviations: bool = False,
+    alpha: float = 0.15,
+) -> None:
+    """Draw the mean of a curve over its runs, and how far they lie apart.
+
+    That is a band of the 95 % t-interval, or of the standard deviation, between 0 and `top`; of
+    fewer than `LEAST` runs, whose interval says little, the runs themselves.
+    """
+    values, x = curve.values, curve.across(first)
+    n, sessions = values.shape
+    mean = values.mean(axis=0)
+    label = "" if np.isnan(mean).all() else words(curve.label)
+    if curve.style is None:
+        axes.plot(x, mean, **CHANCE, label=label)
+        return
+    ink = colour(curve.style)
+    if 1 < n < LEAST and not deviations:
+        axes.plot(x, values.T, color=ink, linewidth=0.6, alpha=0.5)
+    elif n > 1:
+        half = values.std(axis=0, ddof=1) * (1 if deviations else t_quantile(n) / np.sqrt(n))
+        low, high = np.clip(mean - half, 0, top), np.clip(mean + half, 0, top)
+        axes.fill_between(x, low, high, color=ink, alpha=alpha, linewidth=0)
+    every = max(1, -(-sessions // 6))
+    look_of: Any = look(curve.style) | {"markevery": (curve.style % every, every)}
+    axes.plot(x, mean, **look_of, solid_joinstyle="round", label=label)
+
+
+# --- of rows: over sessions ---
 
 
 def stack_runs(row: Row, key: str) -> Floats:
     """Arrays of the main score over the runs used, stacked: (n, …)."""
     return np.array([getattr(run, key) for run in row.used], dtype=np.float64)
-
-
-def curves(rows: Sequence[Row], width: float) -> Figure:
-    """The main score over all sessions so far, after each session.
-
-    Means over runs, see `draw_curve`. The curve of chance and the level of the offline reference
-    are drawn where they lie between the others; the legend then has their last values.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table.
-    width : float
-        Inches.
-
-    Raises
-    ------
-    UserError
-        The stream has one session.
-    """
-    group, drawn = rows[0].group, [row for row in rows if row.used]
-    if group.sessions < 2:
-        raise UserError(
-            "--figure curves needs two sessions, and this stream has one; "
-            "--figure trade-off draws it"
-        )
-    styles = styles_in(rows)
-    height = 2.0 if width < 4 else 2.6
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    entries: dict[str, Artist] = {}
-    for row in drawn:
-        if row.learns:
-            curve = Curve(100 * stack_runs(row, "pooled"), styles[row.label])
-            pale = 0.15 if len(styles) < MANY else 0.06
-            line = draw_curve(axes, curve, 0, 100, alpha=pale)
-            if not np.isnan(curve.values).all():
-                entries[row.label] = line
-    fit_to(axes, 100)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines["left"].set_visible(False)
-    entries |= _levels(axes, rows, by_session=True)
-    axes.set_xlim(-0.015 * (group.sessions - 1), 1.015 * (group.sessions - 1))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.set_xlabel("after session")
-    name = score_name(group)
-    axes.set_ylabel(name if width >= 4 else name.replace("per-class ", "per-class\n"))
-    legend(figure, entries, height=height)
-    return figure
 
 
 def score_name(group: Group, *, brief: bool = False) -> str:
@@ -97,199 +172,79 @@ def score_name(group: Group, *, brief: bool = False) -> str:
     return f"{names.get(group.first.score, group.first.score)} (%)"
 
 
-def _levels(axes: Axes, rows: Sequence[Row], *, by_session: bool = False) -> dict[str, Artist]:
-    """The offline reference and chance, within the axes as they are.
+def accuracy_curves(
+    rows: Sequence[Row], styles: Mapping[str, int], width: float
+) -> dict[str, Figure]:
+    """Title → figure of the main score after each session; none on a stream of one session.
 
-    By session, runs of chance give a curve as on the page; without such runs it is a level.
+    On all sessions so far; where R is square, on session 0 and on the newest; then scores against
+    guessing and of parts of the classes, where every run has them and they are defined.
     """
-    group = rows[0].group
-    guesses = [r for r in rows if r.used and not r.learns][:1] if by_session else []
-    levels = (("offline", offline(group), INK, DASHES), ("chance", chance(group), SOFT, DOTS))
-    low, high = axes.get_ylim()
-    entries: dict[str, Artist] = {}
-    for name, value, ink, dashes in levels:
-        runs = [100 * stack_runs(row, "pooled") for row in guesses if name == "chance"]
-        ends = runs[0].mean(axis=0) if runs else np.array([100 * value])
-        if math.isnan(value) or not ((low <= ends) & (ends <= high)).any():
-            continue
-        line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
-        entries[f"{name} ({format_signed(100 * value, 1)})"] = line
-        if runs:
-            draw_curve(axes, Curve(runs[0], None), 0, 100)
-        else:
-            axes.axhline(100 * value, color=ink, linewidth=0.9, linestyle=dashes, zorder=1)
-    axes.set_ylim(low, high)
-    return entries
+    group, drawn = rows[0].group, [row for row in rows if row.used]
+    if group.sessions < 2 or not drawn:
+        return {}
+    learners = [row for row in drawn if row.learns] or drawn
+    guesses = [row for row in drawn if not row.learns and learners is not drawn][:1]
+    guess, name = level_name("chance", chance(group)), score_name(group)
+
+    def figure(
+        read: Callable[[RunRecord], Any], ideal: float, name: str, first: int = 0, level: Any = None
+    ) -> Figure:
+        def curve(row: Row) -> Curve:
+            values = np.array([read(run) for run in row.used], dtype=np.float64)
+            return Curve(values, styles.get(row.label), row.label if row.learns else guess)
+
+        level = next(map(curve, guesses), level)
+        return draw_curves([*map(curve, learners)], ideal, first, width, chance=level, name=name)
+
+    base_ideal, *others = group.ideals or [math.nan]
+    ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
+    level = Curve(np.full((1, group.sessions), chance(group)), None, guess)
+    figures = {"All sessions so far": figure(lambda r: r.pooled, ideal, name, level=level)}
+    if all(len(r.R) == len(r.R[0]) for row in drawn for r in row.used):
+        shared = ideal if group.first.reference.normalise_new else math.nan
+        figures["Session 0"] = figure(lambda r: [line[0] for line in r.R], base_ideal, name)
+        figures["The newest session"] = figure(lambda r: np.diagonal(r.R)[1:], shared, name, 1)
+    for key, title in (*RESCALED, *CURVES):
+        parts = [(run.curves or {}).get(key) for row in drawn for run in row.used]
+        if None not in parts and not np.isnan([part for part in parts if part]).all():
+            figures[title] = figure(partial(_part, key), math.nan, "")
+    return figures
 
 
-def pareto(costs: Sequence[float], scores: Sequence[float]) -> list[int]:
-    """Positions that no other beats: none costs as little and scores as much, and one of it more.
+def _part(key: str, record: RunRecord) -> Sequence[float]:
+    return (record.curves or {})[key]
 
-    Cheapest first; NaN is never among them.
+
+def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> dict[str, Figure]:
+    """Title → figure of the score on all sessions so far, against training samples seen.
+
+    There is none unless some run was evaluated within sessions. Rows of older records, which have
+    no moments, are not drawn.
     """
-    points = list(zip(costs, scores, strict=True))
-    places = [i for i, point in enumerate(points) if not np.isnan(point).any()]
-    front: list[int] = []
-    for i in sorted(places, key=lambda i: (costs[i], -scores[i])):
-        if not front or scores[i] > scores[front[-1]] or points[i] == points[front[-1]]:
-            front.append(i)
-    return front
+    every = [(row, [r.moments for r in row.used if r.moments]) for row in rows if row.used]
+    drawn = [(row, moments) for row, moments in every if len(moments) == len(row.used)]
+    if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
+        return {}
+    curves = [
+        Curve(_align(moments), styles.get(row.label), row.label, _samples(moments))
+        for row, moments in drawn
+    ]
+    name = score_name(rows[0].group)
+    return {"All sessions so far, by samples": draw_curves(curves, math.nan, 0, width, name=name)}
 
 
-def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
-    """A metric against the bytes held after the last session, and against seconds of learning.
+def _samples(moments: Sequence[Moments]) -> Floats:
+    """(M,) training samples seen at each moment of the first run."""
+    return np.array(moments[0].samples_seen, dtype=np.float64)
 
-    A mark is a learner, with the 95 % interval over its runs; a line joins the Pareto front, the
-    learners that no other beats. Costs are means over the runs, in logarithms where they differ
-    by more than ten times. Two panels: beside each other on a page, one above the other in a
-    column.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table.
-    width : float
-        Inches.
-    metric : str
-        The metric of the y axis.
+def _align(moments: Sequence[Moments]) -> Floats:
+    """(n, M) scores of the runs at the moments of the first run.
 
-    Raises
-    ------
-    UserError
-        The metric is unknown, or undefined in every run.
+    With another class order, sessions have other sizes and end at other moments. So a run's score
+    is interpolated between its moments; before its first moment it is NaN.
     """
-    drawn = [row for row in rows if row.used and row.learns]
-    scores = row_scores(drawn, metric)
-    costs = row_costs(drawn)
-    if not costs:
-        raise UserError("no run says what it cost; --figure curves draws them")
-    beside = width > 4
-    height = 2.4 if beside else 1.9 * len(costs)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    shape = (1, len(costs)) if beside else (len(costs), 1)
-    panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
-    entries: dict[str, Artist] = {}
-    for axes, (name, each) in zip(panels, costs.items(), strict=True):
-        entries |= _points(axes, each, scores, drawn, styles_in(rows), lower=metric in LOWER)
-        _cost_axis(axes, name, each)
-    _fit(panels[0], scores)
-    for axes in panels[:1] if beside else panels:
-        axes.set_ylabel(metric_name(metric))
-    for axes in panels if metric == "final_accuracy" else ():
-        entries |= _levels(axes, rows)
-    legend(figure, entries, height=height)
-    return figure
-
-
-def row_costs(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """The label of an axis → what each row cost, NaN where that is not known.
-
-    A cost that is known of no row is left out.
-    """
-    costs = {
-        "memory after the last session (MB)": [
-            row.footprint.get("total", math.nan) / 1e6 for row in rows
-        ],
-        "learning (s)": [row.seconds["learn"].mean for row in rows],
-    }
-    return {name: each for name, each in costs.items() if not np.isnan(each).all()}
-
-
-def cost_plot(
-    name: str,
-    costs: Sequence[float],
-    scores: Sequence[Stat],
-    rows: Sequence[Row],
-    styles: Mapping[str, int],
-) -> str:
-    """One panel of `trade_off`, as SVG for a page; `name` is the label of its axis of costs."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.4, 3.1), layout="constrained")
-        axes = figure.add_subplot()
-        _points(axes, costs, scores, rows, styles, scale=1.4)
-        _cost_axis(axes, name, costs)
-        _fit(axes, scores)
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.set_ylabel("%", rotation=0, loc="top", va="top")
-        _levels(axes, rows)
-        return svg(figure, f"final score against {name}")
-
-
-def _points(
-    axes: Axes,
-    costs: Sequence[float],
-    scores: Sequence[Stat],
-    rows: Sequence[Row],
-    styles: Mapping[str, int],
-    *,
-    lower: bool = False,
-    scale: float = 1.0,
-) -> dict[str, Artist]:
-    """Draw the learners and their Pareto front; return what a legend names."""
-    entries = {
-        row.label: _point(axes, cost, score, styles[row.label], scale)
-        for row, cost, score in zip(rows, costs, scores, strict=True)
-        if not math.isnan(cost + score.mean)
-    }
-    front = pareto(costs, [-score.mean if lower else score.mean for score in scores])
-    (line,) = axes.plot(
-        [costs[i] for i in front],
-        [scores[i].mean for i in front],
-        drawstyle="steps-post",
-        **{**FRONT, "markersize": scale * FRONT["markersize"]},
-    )
-    return {**entries, "Pareto front": line}
-
-
-def _fit(axes: Axes, scores: Sequence[Stat]) -> None:
-    """Let the y axis end at the intervals of the scores."""
-    ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
-    fit(axes, np.nanmin(ends), np.nanmax(ends))
-
-
-def row_scores(rows: Sequence[Row], metric: str) -> list[Stat]:
-    """A metric of each row, in percent where tables have it so."""
-    names = {name for row in rows for name in row.metrics}
-    if metric not in names:
-        raise unknown("metric", metric, names)
-    factor = 100 if is_percent(metric) else 1
-    scores = [Stat.of(factor * v for v in row.metrics[metric].values) for row in rows]
-    if all(math.isnan(score.mean) for score in scores):
-        raise UserError(f"{metric} is undefined in every run; name another --metric")
-    return scores
-
-
-def metric_name(metric: str) -> str:
-    """A metric for an axis."""
-    if metric.startswith("omega_"):
-        return f"Ω_{metric.removeprefix('omega_')}"
-    return metric.replace("_", " ") + " (%)" * is_percent(metric)
-
-
-def _point(axes: Axes, cost: float, score: Stat, style: int, scale: float) -> Artist:
-    """The mark of a learner, and its interval."""
-    if not math.isnan(score.half):
-        axes.errorbar(cost, score.mean, score.half, color=colour(style), elinewidth=0.8, zorder=2)
-    (mark,) = axes.plot(
-        [cost], [score.mean], linestyle="none", markersize=5 * scale, zorder=3, **look(style)
-    )
-    return mark
-
-
-def _cost_axis(axes: Axes, name: str, costs: Sequence[float]) -> None:
-    """An axis of bytes or seconds; logarithmic where they differ by more than ten times."""
-    axes.set_xlabel(name)
-    axes.grid()
-    axes.set_axisbelow(True)
-    least, most = float(np.nanmin(costs)), float(np.nanmax(costs))
-    if not 0 < 10 * least < most:
-        axes.set_xlim(0, 1.05 * most or 1)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        return
-    axes.set_xscale("log")
-    axes.set_xlabel(f"{name}, logarithmic")
-    axes.set_xlim(least / 1.3, most * 1.3)
-    subs = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
-    axes.xaxis.set_major_locator(LogLocator(subs=subs))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.minorticks_off()
+    at = _samples(moments)
+    scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]
+    return np.stack([np.interp(at, samples, values, left=np.nan) for samples, values in scores])

@@ -5,36 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from embedbench.arrays import Floats, Ints
 from embedbench.files import format_digests
 from embedbench.files.embedding_file import EmbeddingFile
 
-from .figure_files import legend, words
+from .figure_files import STYLE, words
 from .figure_kinds import MAP_CLASSES, SHEET_CLASSES
-from .inline_svg import LINE, look
+from .learner_colours import LINE, look
 
 POINTS = 2000  # at most
 SEED = 0  # draws the samples where there are more
 IMAGES = 12  # of a class of a pixel file
 
 
+@rc_context(STYLE)
 def draw_file(file: EmbeddingFile, width: float) -> Figure:
     """Two principal components of at most 2,000 embeddings by class; of a pixel file, images.
 
     Colours and marks are those of the classes, of the classes at the top of the hierarchy where
     there are more than twelve, and of the largest ones where these are too many, too.
-
-    Parameters
-    ----------
-    file : EmbeddingFile
-        The file.
-    width : float
-        Inches.
 
     Raises
     ------
@@ -46,21 +39,18 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))
     names, group = groups(file)
-    height = 0.75 * width
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, 0.75 * width), layout="constrained")
     axes = figure.add_subplot()
-    entries: dict[str, Artist] = {}
     for number, name in [(-1, "other classes"), *enumerate(names)]:
         members = group[file.labels[rows]] == number
         if members.any():
             style: Any = look(number) if number >= 0 else {"color": LINE, "marker": "."}
             style |= {"linestyle": "none", "markersize": 2.6}
             axes.plot(*points[members].T, alpha=0.8, rasterized=True, **style)
-            entries[_short(name)] = Line2D([], [], **style | {"markersize": 4})
+            axes.plot([], [], **style | {"markersize": 4}, label=_short(name))
     axes.set(xticks=[], yticks=[])
     axes.set_xlabel(f"principal component 1 ({100 * shares[0]:.0f} % of the variance)")
     axes.set_ylabel(f"component 2 ({100 * shares[1]:.0f} %)")
-    legend(figure, entries, height=height)
     return figure
 
 

@@ -1,7 +1,8 @@
-"""Figures as files, in the widths and fonts of a two-column paper.
+"""Figures as files and on pages: their style, their legend, their bytes.
 
-matplotlib is used without pyplot, and everything that is drawn depends on the numbers alone: the
-same figure twice has the same bytes.
+A figure is drawn once, with matplotlib but without pyplot, for a file and for a page. It depends on
+its numbers alone: the same figure twice has the same bytes. Names are labels of what is drawn, of
+which a file has a legend; a page has one for all its figures.
 """
 
 from __future__ import annotations
@@ -9,44 +10,44 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embedbench.errors import printable
+from embedbench.scores.mean_intervals import format_signed
 from embedbench.storage.atomic_write import write_safely
 
-from .inline_svg import INK, STYLE
+from .learner_colours import BLANK, INK, LINE, SOFT
 
 DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
 SMALL = 7  # points: ticks and legends; everything else has 8
 
-PAPER: Any = {  # Any: each version of matplotlib types the keys differently
-    **STYLE,
+STYLE: Any = {  # Any: each version of matplotlib types the keys differently
+    "text.parse_math": False,  # a name with a $ is no formula
+    "svg.fonttype": "none",
+    "svg.hashsalt": "embedbench",
     "pdf.fonttype": 42,  # TrueType: text stays text, and journals take it
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
+    **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
+    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), SOFT),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), LINE),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width"), 0.6),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
     "xtick.major.size": 2.5,
+    "ytick.major.size": 0,
+    "grid.color": BLANK,
     "grid.linewidth": 0.4,
-    "grid.color": "#d9d9d9",
     "lines.linewidth": 1.1,
     "lines.markersize": 3.6,
     "lines.markeredgewidth": 0,
-    "legend.frameon": False,
     "legend.handlelength": 1.8,
     "legend.columnspacing": 1.2,
     "legend.labelspacing": 0.3,
@@ -59,27 +60,41 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
 }
 
 
-def write(path: Path, draw: Callable[[], Figure]) -> None:
-    """Write what `draw` returns as the format that the name of the file ends with.
+# Levels that learners are compared with
+OFFLINE: Any = {"color": INK, "linewidth": 0.9, "linestyle": (0, (5, 3)), "zorder": 1}
+CHANCE: Any = {**OFFLINE, "color": SOFT, "linestyle": (0, (1, 2))}
+
+
+def write(path: Path, figure: Figure) -> None:
+    """Write a figure as the format that the name of the file ends with.
 
     Raises
     ------
     UserError
         The file cannot be written.
     """
-    write_safely(path, render_figure(draw, path.suffix.lower()[1:]))
+    write_safely(path, render_figure(figure, path.suffix.lower()[1:]))
 
 
-def render_figure(draw: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
-    """What `draw` returns, as pdf, svg or png."""
+@rc_context(STYLE)
+def render_figure(figure: Figure, form: str, dpi: int = DPI, *, page: bool = False) -> bytes:
+    """A figure as pdf, svg or png; for a page without a legend and without white behind it."""
     out = io.BytesIO()
-    with matplotlib.rc_context(PAPER), warnings.catch_warnings():
+    figure.patch.set_visible(not page)
+    if not page:
+        legend(figure)
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
-        draw().savefig(out, format=form, dpi=dpi, metadata=_METADATA[form], facecolor="w")
+        figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])
     return out.getvalue()
 
 
-def words(label: str, width: int) -> str:
+def level_name(name: str, value: float) -> str:
+    """The name of a level in a legend: with its value, from a fraction."""
+    return f"{name} ({format_signed(100 * value, 1)})"
+
+
+def words(label: str, width: int = 1000) -> str:
     """A name in lines of about `width` characters, broken after spaces and signs where it has any.
 
     Without underscores at the start: matplotlib hides such names.
@@ -94,26 +109,21 @@ def words(label: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def legend(figure: Figure, entries: Mapping[str, Artist], *, height: float) -> None:
-    """Write a legend below everything else, in as many columns as fit; the figure grows with it.
+def names_in(figure: Figure) -> dict[str, Artist]:
+    """What a legend names, once each."""
+    pairs = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
+    return {name: mark for each in pairs for name, mark in each}
 
-    Parameters
-    ----------
-    entries : mapping
-        Name → what stands for it.
-    height : float
-        The height of the figure without the legend, inches.
-    """
-    wide, dpi = figure.get_figwidth(), figure.dpi
+
+def legend(figure: Figure) -> None:
+    """Name what is labelled below everything else, in as many columns as fit; the figure grows."""
+    entries, wide = names_in(figure), figure.get_figwidth()
     names = [words(name, int(13 * wide)) for name in entries]
-    even = [-(-len(names) // lines) for lines in range(1, len(names) + 1)]
-    for columns in dict.fromkeys([*even, 1]):
-        made = figure.legend(
-            list(entries.values()), names, loc="outside lower center", ncols=columns
-        )
+    for columns in dict.fromkeys(-(-len(names) // lines) for lines in range(1, len(names) + 1)):
+        made = figure.legend(entries.values(), names, loc="outside lower center", ncols=columns)
         box = made.get_window_extent()
-        if box.width <= wide * dpi or columns == 1:
-            figure.set_figheight(height + box.height / dpi)
+        if box.width <= wide * figure.dpi or columns == 1:
+            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
             return
         made.remove()
 

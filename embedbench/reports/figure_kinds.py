@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedbench.errors import UserError, unknown
 
+from .learner_colours import styles_in
 from .result_rows import Row, groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = {
     "curves": "accuracy after each session, with 95 % intervals over five seeds or more",
@@ -56,23 +61,14 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure.
-
-    Parameters
-    ----------
-    kind, width : str
-        Keys of `KINDS` and `WIDTHS`.
-    path : Path
-        A .pdf, .svg or .png.
-    metric : str
-        The metric of `trade-off` and `ranks`.
+    """Draw the runs of one stream and write the figure; `metric` is of `trade-off` and `ranks`.
 
     Raises
     ------
     UserError
         There are several streams, the stream has nothing to draw, or the file cannot be written.
     """
-    from . import confidence_figures, curve_figures, matrix_figures
+    from . import confidence_figures, cost_figures, curve_figures, matrix_figures
     from .figure_files import write
 
     streams = groups(rows)
@@ -84,14 +80,19 @@ def save_figure(
         )
     if not any(row.used for row in rows):
         raise UserError("no run is left to draw: all are flagged nan or diverged")
-    inches = WIDTHS[width]
-    draw = {
-        "curves": lambda: curve_figures.curves(rows, inches),
+    if kind == "curves" and streams[0].sessions < 2:
+        raise UserError(
+            "--figure curves needs two sessions, and this stream has one; "
+            "--figure trade-off draws it"
+        )
+    styles, inches = styles_in(rows), WIDTHS[width]
+    draw: dict[str, Callable[[], Figure]] = {
+        "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
         "matrix": lambda: matrix_figures.matrix(rows, inches),
-        "omega": lambda: matrix_figures.omega(rows, inches),
-        "trade-off": lambda: curve_figures.trade_off(rows, inches, metric),
-        "ranks": lambda: matrix_figures.ranks(rows, inches, metric),
-        "calibration": lambda: confidence_figures.calibration(rows, inches),
-        "unknown": lambda: confidence_figures.unknown(rows, inches),
+        "omega": lambda: matrix_figures.omega(rows, styles, inches),
+        "trade-off": lambda: cost_figures.trade_off(rows, styles, inches, metric=metric),
+        "ranks": lambda: matrix_figures.ranks(rows, styles, inches, metric),
+        "calibration": lambda: confidence_figures.calibration(rows, styles, inches),
+        "unknown": lambda: confidence_figures.unknown(rows, styles, inches),
     }
-    write(path, draw[kind])
+    write(path, draw[kind]())

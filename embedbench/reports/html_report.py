@@ -20,14 +20,16 @@ from embedbench.storage.atomic_write import write_safely
 from .answer_tables import TableCell, are_equal, by_answer, cell
 from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
-from .curve_figures import stack_runs
+from .cost_figures import row_costs, trade_off, with_final_score
+from .curve_figures import accuracy_curves, by_samples, stack_runs
+from .figure_files import names_in
+from .figure_kinds import WIDTHS
 from .frozen_vs_full import Bridge
-from .heatmap import colour_scale, heat_map
-from .html_figures import by_samples, curve_figures, trade_off_figures, with_final_score
 from .html_template import page
+from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
+from .matrix_figures import colour_scale, heat_map
 from .result_rows import FLAGS, Group, Row, groups
-from .svg_minify import share_styles
 from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_points, points, who_has
 from .verdict_sentence import verdict
 
@@ -109,14 +111,12 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "rows": entries,
         "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
         "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
-        "levels": _levels(group, drawn),
         "ranking": _with_levels(group, rows, entries),
         "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in choose_columns(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "equal": any(map(are_equal, rows)),
-        "trade_off": trade_off_figures(drawn, styles),
-        "figures": [*curve_figures(group, drawn, styles), *by_samples(rows, styles)],
+        **_figures(rows, styles),
         **by_answer(rows, entries),
         "maps": _maps(rows, entries),
         "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
@@ -130,10 +130,18 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
     }
 
 
-def _levels(group: Group, drawn: Sequence[Row]) -> list[str]:
-    """The levels that figures have beside the learners."""
-    guessed = not math.isnan(chance(group)) or any(not row.learns for row in drawn)
-    return ["offline"] * (not math.isnan(offline(group))) + ["chance"] * guessed
+def _figures(rows: Sequence[Row], styles: dict[str, int]) -> dict[str, object]:
+    """The figures of one table, and the levels that these have beside the learners."""
+    learners, width = with_final_score(rows), WIDTHS["column"]
+    costs = row_costs(learners) if len(learners) > 1 else {}
+    trade_offs = {name: trade_off(learners, styles, 1.3 * width, only=name) for name in costs}
+    curves = accuracy_curves(rows, styles, width) | by_samples(rows, styles, width)
+    names = {name for f in (*trade_offs.values(), *curves.values()) for name in names_in(f)}
+    return {
+        "levels": {name.partition(" (")[0] for name in names} & {"offline", "chance"},
+        "trade_off": [(n, svg(f, f"final score against {n}")) for n, f in trade_offs.items()],
+        "figures": [(title, svg(f, f"{title}: accuracy")) for title, f in curves.items()],
+    }
 
 
 def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict[str, object]:

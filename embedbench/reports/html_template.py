@@ -7,6 +7,8 @@ from importlib import resources
 from embedbench.errors import printable
 from embedbench.version import __version__
 
+from .learner_colours import COLOURS, DARK_COLOURS
+
 
 def page(template: str, **values: object) -> str:
     """Fill in a template from the assets; values lose their control characters and are escaped.
@@ -15,8 +17,6 @@ def page(template: str, **values: object) -> str:
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
-
-    from .inline_svg import COLOURS, DARK_COLOURS
 
     assets = resources.files("embedbench") / "assets"
 

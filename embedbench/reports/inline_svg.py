@@ -1,98 +1,91 @@
-"""Figures as inline SVG: colours are CSS variables of the page, and nothing is loaded."""
+"""Figures as inline SVG: colours are CSS variables of the page, and nothing is loaded.
+
+Without what no reader sees: matplotlib writes six decimals, a group and an id for every artist, and
+a style for every element.
+"""
 
 from __future__ import annotations
 
 import html
-import io
 import re
-import warnings
 import zlib
-from typing import Any
 
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from embedbench.errors import printable
 
-from .learner_colours import hollow, hue, marker
-from .svg_minify import slim
+from .figure_files import render_figure
+from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT
 
-# The hues, for a light and for a dark page: a search moved them apart in CIELAB, as they are and as
-# seen with deuteranopia and protanopia (Machado et al. 2009), the first six further than the rest.
-# In addition each learner has a marker.
-# fmt: off
-COLOURS = ("#092681", "#581e00", "#e4933b", "#2392fd", "#02bb98",
-           "#637100", "#c298c3", "#76274a", "#007b86", "#d0595d")
-DARK_COLOURS = ("#2e6bc2", "#9b5a5c", "#fed25d", "#85cfff", "#70ffcb",
-                "#6d931b", "#a085f2", "#f867a1", "#178f84", "#e09a78")
-# fmt: on
-
-# The colours of text, lines, empty cells and what is behind a figure. In a page these and the hues
-# are CSS variables, so that dark mode works; no figure uses them for anything else.
-INK, SOFT, LINE, BLANK, SHEET = "#1b1b1b", "#444444", "#9a9a9a", "#dcdcdc", "#fefefe"
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
-
-STYLE: Any = {  # Any: each version of matplotlib types the keys differently
-    "text.parse_math": False,  # a name with a $ is no formula
-    "svg.fonttype": "none",
-    "svg.hashsalt": "embedbench",
-    "font.size": 10.5,
-    "text.color": SOFT,
-    "axes.facecolor": "none",
-    "axes.labelcolor": SOFT,
-    "axes.edgecolor": LINE,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": LINE,
-    "ytick.color": LINE,
-    "xtick.labelcolor": SOFT,
-    "ytick.labelcolor": SOFT,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "grid.color": LINE,
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
-    "lines.markeredgewidth": 0,
-}
-
-
-def colour(style: int) -> str:
-    """The hue of a style."""
-    return COLOURS[hue(style)]
-
-
-def look(style: int) -> dict[str, Any]:
-    """The colour and the mark of a style, as matplotlib takes them."""
-    ink = colour(style)
-    look: dict[str, Any] = {"color": ink, "marker": marker(style)}
-    if hollow(style):
-        look |= {"markerfacecolor": SHEET, "markeredgecolor": ink, "markeredgewidth": 0.9}
-    return look
+_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_STYLE = re.compile(r' style="([^"]*)"')
 
 
 def svg(figure: Figure, label: str) -> str:
-    """The figure as an SVG element that takes its colours and font from the page."""
-    out = io.StringIO()
-    FigureCanvasSVG(figure)
-    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # the reader's font may have it: text stays text
-        figure.savefig(out, format="svg", transparent=False, facecolor="none", metadata=metadata)
-    text = printable(out.getvalue(), lines=True)
-    text = text[text.index("<svg") :]
-    for element in ("metadata", "style"):
-        text = re.sub(rf"<{element}.*?</{element}>", "", text, flags=re.DOTALL)
-    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    """A figure as an SVG element with colours and font of the page.
+
+    `label` describes it for screen readers.
+    """
+    text = printable(render_figure(figure, "svg", page=True).decode(), lines=True)
+    _, head, body = re.split(r"(<svg[^>]*>)", text, maxsplit=1)
+    body = re.sub(r"<(metadata|style).*?</\1>", "", body, flags=re.DOTALL)
     for fixed, variable in _VARIABLES.items():
-        text = text.replace(fixed, f"var({variable})")
-    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
-    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-    # ids must differ between the figures of one page
-    text = slim(text, f"f{zlib.crc32((label + text).encode()):08x}")
-    name = html.escape(printable(label))
-    return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()
+        body = body.replace(fixed, f"var({variable})")
+    body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", body)  # matplotlib before 3.11
+    body = re.sub(r"font-family: [^;\"]*;? ?", "", body.replace("xlink:href", "href"))
+    body = slim(body, f"f{zlib.crc32((label + body).encode()):08x}")
+    box, name = re.findall('viewBox="[^"]*"', head)[0], html.escape(printable(label))
+    return f'<svg role="img" aria-label="{name}" {box}>{body.strip()}'
+
+
+def slim(drawing: str, prefix: str) -> str:
+    """SVG of matplotlib with four digits, without unused ids, bare groups and line breaks.
+
+    Ids that are used begin with the prefix: the figures of one page need different ones.
+    """
+    uses = re.findall(r'(?:href="|url\()#([^")]*)', drawing)
+    ids = {name: f"{prefix}-{i}" for i, name in enumerate(dict.fromkeys(uses))}
+
+    def tag(match: re.Match[str]) -> str:
+        text = match[0]
+        if "data:" not in text:
+            text = re.sub(r"\s+", " ", text)
+            text = re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.4g}", text)
+        text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
+        text = re.sub(r' id="([^"]*)"', lambda m: f' id="{ids[m[1]]}"' if m[1] in ids else "", text)
+        text = re.sub(r'(href="|url\()#([^")]*)', lambda m: f"{m[1]}#{ids[m[2]]}", text)
+        text = re.sub('(?<= d=")[^"]*', lambda m: re.sub(" ?([A-Za-z]) ?", r"\1", m[0]), text)
+        return _STYLE.sub(lambda m: re.sub("([:;]) ", r"\1", m[0]), text)
+
+    is_bare: list[bool] = []
+
+    def group(match: re.Match[str]) -> str:
+        if match[0].endswith("/>"):
+            return ""
+        if match[0] == "</g>":
+            return "" if is_bare.pop() else match[0]
+        is_bare.append(match[0] == "<g>")
+        return "" if is_bare[-1] else match[0]
+
+    return re.sub(r"</?g\b[^>]*>", group, re.sub(r">\s+<", "><", _TAG.sub(tag, drawing)))
+
+
+def share_styles(page: str) -> str:
+    """A page whose SVG elements have classes in the place of styles.
+
+    The rules of the classes are added at the end of its first `style` element.
+    """
+    names: dict[str, str] = {}
+
+    def name(style: re.Match[str]) -> str:
+        return f' class="{names.setdefault(style[1], f"s{len(names)}")}"'
+
+    def drawing(match: re.Match[str]) -> str:
+        return _TAG.sub(lambda tag: _STYLE.sub(name, tag[0]), match[0])
+
+    page = _DRAWING.sub(drawing, page)
+    rules = "\n".join(f".{name} {{{style}}}" for style, name in names.items())
+    return page.replace("</style>", f"{rules}\n</style>", 1)

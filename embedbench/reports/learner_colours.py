@@ -1,14 +1,28 @@
-"""One colour and one mark a learner, the same in every report and figure."""
+"""Colours of figures and pages; one colour and one mark a learner, the same in all of them."""
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .result_rows import Row
+
+# The hues, for a light and for a dark page: a search moved them apart in CIELAB, as they are and as
+# seen with deuteranopia and protanopia (Machado et al. 2009), the first six further than the rest.
+# In addition each learner has a marker.
+# fmt: off
+COLOURS = ("#092681", "#581e00", "#e4933b", "#2392fd", "#02bb98",
+           "#637100", "#c298c3", "#76274a", "#007b86", "#d0595d")
+DARK_COLOURS = ("#2e6bc2", "#9b5a5c", "#fed25d", "#85cfff", "#70ffcb",
+                "#6d931b", "#a085f2", "#f867a1", "#178f84", "#e09a78")
+# fmt: on
+
+# The colours of text, lines, empty cells with the grid, and what is behind a figure. In a page
+# these and the hues are CSS variables, so that dark mode works; no figure uses them otherwise.
+INK, SOFT, LINE, BLANK, SHEET = "#1b1b1b", "#444444", "#9a9a9a", "#dcdcdc", "#fefefe"
 
 # Ten to a block: the place in a block is the hue, the block decides how the mark is moved on. The
 # first ten are those that most tables have: ten hues, ten filled marks. In the others, learners
@@ -24,7 +38,7 @@ LEARNERS = (
     *("one-vs-rest", "naive-bayes", "joint", "simplecil", "online-ewc"),
 )
 SAME = {"finetune": "mlp", "incremental-joint": "joint"}  # two names of one learner
-HUES = 10
+HUES = len(COLOURS)
 MARKERS = ("o", "s", "^", "D", "v", "*", "X", "P", "<", ">")
 GLYPHS = ("●■▲◆▼★✖✚◀▶", "○□△◇▽☆✕✙◁▷")  # the markers as text, filled and hollow
 STYLES = HUES * len(MARKERS)  # a style is a number below this: a hue and a mark
@@ -49,6 +63,20 @@ def hollow(style: int) -> bool:
 def glyph(style: int) -> str:
     """The mark of a style as a character."""
     return GLYPHS[hollow(style)][MARKERS.index(marker(style))]
+
+
+def colour(style: int) -> str:
+    """The hue of a style."""
+    return COLOURS[hue(style)]
+
+
+def look(style: int) -> dict[str, Any]:
+    """The colour and the mark of a style, as matplotlib takes them."""
+    ink = colour(style)
+    look: dict[str, Any] = {"color": ink, "marker": marker(style)}
+    if hollow(style):
+        look |= {"markerfacecolor": SHEET, "markeredgecolor": ink, "markeredgewidth": 0.9}
+    return look
 
 
 def styles_in(rows: Iterable[Row]) -> dict[str, int]:

@@ -7,25 +7,26 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from embedbench.arrays import Ints
 
-from .figure_files import SMALL, legend, words
-from .inline_svg import INK, LINE
+from .figure_files import SMALL, STYLE, words
+from .learner_colours import INK, LINE
 
 FILLED = 0.7  # of the side of a cell
 MANY = 3000  # cells; more are drawn as an image, so that the file stays small
 NAMED = 60  # up to this number of classes their names are written
 
 
+@rc_context(STYLE)
 def draw_stream(
     train: Ints,
     test: Ints,
@@ -44,10 +45,6 @@ def draw_stream(
     ----------
     train, test : array of int
         (T, C) and (E, C) samples of each class in the sessions and in the eval sets.
-    names : sequence of str
-        (C,) class names.
-    width : float
-        Inches.
     sets : sequence of str
         (E,) names of the eval sets, where E differs from T.
     """
@@ -75,9 +72,9 @@ def draw_stream(
         bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     bar.ax.yaxis.set_major_formatter("{x:g}")
     bar.ax.minorticks_off()
-    square = Line2D([], [], linestyle="none", marker="s", markersize=5, color="none")
-    square.set(markeredgecolor=INK, markeredgewidth=0.7)
-    legend(figure, {f"with test samples ({test.sum():,} in all)": square}, height=height)
+    square: Any = {"marker": "s", "markersize": 5, "markeredgecolor": INK, "markeredgewidth": 0.7}
+    label = f"with test samples ({test.sum():,} in all)"
+    axes.plot([], [], linestyle="none", color="none", **square, label=label)
     return figure
 
 

@@ -190,4 +190,4 @@ def picture(file: EmbeddingFile) -> bytes:
     from embedbench.reports.embedding_map import draw_file
     from embedbench.reports.figure_files import render_figure
 
-    return render_figure(lambda: draw_file(file, WIDTH), "png", dpi=DPI)
+    return render_figure(draw_file(file, WIDTH), "png", dpi=DPI)

@@ -383,10 +383,11 @@ def test_the_command_line(
 
 
 def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
-    from embedbench.reports.heatmap import save_map
+    from embedbench.reports.figure_files import write
+    from embedbench.reports.matrix_figures import draw_maps
 
     matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
-    save_map(matrix, tmp_path / "blocks.png", "feature", "SU")
+    write(tmp_path / "blocks.png", draw_maps({"": matrix}, 5, numbers=False, scale="SU"))
     with Image.open(tmp_path / "blocks.png") as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     yellow = (abs(pixels - [253, 231, 37]).sum(axis=2) < 12).sum()  # viridis at 1

@@ -32,8 +32,8 @@ from embedbench.papers.fscil.weights import ROWS as STEPS
 from embedbench.papers.fscil.weights import of_losses, weights
 from embedbench.papers.paper import ReproduceRequest, table_text
 from embedbench.papers.published import PaperTable, load_published
+from embedbench.reports.curve_figures import Curve, curve_plot
 from embedbench.reports.learner_colours import assign_styles
-from embedbench.reports.svg_charts import Curve, curve_plot
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
 
 MISPRINTS = load_published("fscil")["misprints"]

@@ -28,7 +28,7 @@ from embedbench.papers.iirc.runs import (
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.paper import save_page, table_text
 from embedbench.papers.published import PaperTable, load_published
-from embedbench.reports.svg_charts import Curve, curve_plot, draw_curve
+from embedbench.reports.curve_figures import Curve, curve_plot, draw_curve
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
 import pytest
 from confident_runs import from_scores, keep_runs
@@ -16,8 +15,9 @@ from embedbench.errors import UserError
 from embedbench.reports import confidence_figures
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_results import compare
-from embedbench.reports.figure_files import PAPER
+from embedbench.reports.figure_files import names_in
 from embedbench.reports.figure_kinds import save_figure
+from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import choose_columns, table_text
@@ -69,8 +69,7 @@ def value(root: Path, learner: str, name: str) -> float:
 
 
 def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list[Row]) -> None:
-    with matplotlib.rc_context(PAPER):
-        figure = confidence_figures.calibration(rows, 3.25)
+    figure = confidence_figures.calibration(rows, styles_in(rows), 3.25)
     (axes,) = figure.axes
     marked = {tuple(np.round(m, 6)) for li in axes.lines[1:] for m in np.array(li.get_data()).T}
     expected = set()
@@ -86,7 +85,7 @@ def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list
                 )
     assert marked == expected
     assert len(expected) > 4
-    written = {t.get_text() for t in figure.legends[0].get_texts()}
+    written = set(names_in(figure))
     assert written == {
         f"{n} (ECE {100 * value(root, n, 'calibration_error'):.1f})" for n in ("mlp", "ewc")
     }
@@ -96,10 +95,11 @@ def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list
 def test_lines_of_unknown_classes_end_before_the_last_session(
     root: Path, rows: list[Row], width: float
 ) -> None:
-    with matplotlib.rc_context(PAPER):
-        figure = confidence_figures.unknown(rows, width)
-        figure.draw_without_rendering()
-    assert [axes.get_title() for axes in figure.axes] == ["by score", "by softmax", "by energy"]
+    figure = confidence_figures.unknown(rows, styles_in(rows), width)
+    figure.draw_without_rendering()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        f"AUROC by {signal} (%)" for signal in ("score", "softmax", "energy")
+    ]
     for axes, signal in zip(figure.axes, ("score", "softmax", "energy"), strict=True):
         means = {tuple(li.get_ydata()) for li in axes.lines if li.get_marker() != "None"}
         curves = [
@@ -115,7 +115,8 @@ def test_panels_share_an_axis_that_holds_all_of_them(tmp_path: Path) -> None:
     none = dict.fromkeys(("logp", "true_logp", "squares"))
     turned = Predictions(**{**vars(cosines), **none, "score": -cosines.score})
     keep_runs(tmp_path, {"mlp": [run(1, 3.0)], "ncm": [turned]})
-    figure = confidence_figures.unknown(collect(tmp_path), 6.75)
+    rows = collect(tmp_path)
+    figure = confidence_figures.unknown(rows, styles_in(rows), 6.75)
     low, high = figure.axes[0].get_ylim()
     drawn = [y for axes in figure.axes for line in axes.lines for y in line.get_ydata()]
     assert low <= min(drawn) < max(drawn) <= high

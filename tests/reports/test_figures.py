@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import curve_figures, matrix_figures
-from embedbench.reports.figure_files import PAPER, fit, words
+from embedbench.reports import cost_figures, curve_figures, matrix_figures
+from embedbench.reports.figure_files import fit, legend, names_in, words
 from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
-from embedbench.reports.inline_svg import COLOURS, SOFT
-from embedbench.reports.learner_colours import LEARNERS
+from embedbench.reports.html_report import render
+from embedbench.reports.inline_svg import svg
+from embedbench.reports.learner_colours import COLOURS, LEARNERS, SOFT, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.scores.mean_intervals import Stat
@@ -55,11 +56,20 @@ def rows(root: Path) -> list[Row]:
     return collect(root)
 
 
-def drawn(draw: Any, *given: Any) -> Figure:
-    with matplotlib.rc_context(PAPER):
-        figure: Figure = draw(*given)
-        figure.draw_without_rendering()
+def with_legend(figure: Figure) -> Figure:
+    """A figure as it is in a file."""
+    legend(figure)
+    figure.draw_without_rendering()
     return figure
+
+
+def curves(rows: list[Row], width: float = COLUMN) -> Figure:
+    figures = curve_figures.accuracy_curves(rows, styles_in(rows), width)
+    return with_legend(figures["All sessions so far"])
+
+
+def trade_off(rows: list[Row], width: float = COLUMN) -> Figure:
+    return with_legend(cost_figures.trade_off(rows, styles_in(rows), width))
 
 
 def texts(figure: Figure) -> set[str]:
@@ -70,13 +80,13 @@ def texts(figure: Figure) -> set[str]:
 
 
 def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
-    figure = drawn(curve_figures.curves, rows, COLUMN)
+    figure = curves(rows, COLUMN)
     (axes,) = figure.axes
-    curves = {line.get_color(): line for line in axes.lines}
+    by_colour = {line.get_color(): line for line in axes.lines}
     learners = [row for row in rows if row.learns]
     for row in learners:
         expected = [100 * np.mean([run.pooled[t] for run in row.used]) for t in range(3)]
-        line = curves[COLOURS[LEARNERS.index(row.learner) % 10]]
+        line = by_colour[COLOURS[LEARNERS.index(row.learner) % 10]]
         np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), expected)
         assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2]
     assert not axes.collections  # three runs have no band: each is drawn
@@ -85,10 +95,23 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
     assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
 
 
+def test_the_page_has_the_figures_of_the_file(rows: list[Row], tmp_path: Path) -> None:
+    """The same lines in the same places; the page's one legend stands above all its figures."""
+    save_figure(rows, "curves", tmp_path / "a.svg")
+    figure = curve_figures.accuracy_curves(rows, styles_in(rows), COLUMN)["All sessions so far"]
+    page, file = svg(figure, "a"), (tmp_path / "a.svg").read_text("utf-8")
+    names = {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
+    written, on_page = (set(re.findall(r">([^<>]+)</text>", text)) for text in (file, page))
+    assert written - on_page == names == set(names_in(figure))
+    assert on_page - written == set()
+    legends = "var(--c0)", "offline</li>", "chance</li>"
+    assert all(part in render(rows, "runs") for part in legends)
+
+
 def test_five_runs_have_a_band(tmp_path: Path) -> None:
     keep(tmp_path, *(make("mlp", seed=seed, final=0.5 + 0.01 * seed) for seed in range(5)))
     (row,) = collect(tmp_path)
-    (axes,) = drawn(curve_figures.curves, [row], COLUMN).axes
+    (axes,) = curves([row], COLUMN).axes
     (band,) = [c.get_paths()[0].vertices[:, 1] for c in axes.collections]
     stat = Stat.of(100 * run.pooled[2] for run in row.used)
     assert np.isclose(band, stat.mean - stat.half).any()
@@ -101,7 +124,7 @@ def test_what_has_no_point_has_no_entry(tmp_path: Path) -> None:
     nowhere["metrics"][FINAL] = nowhere["pooled"][2] = float("nan")
     keep(tmp_path, make("mlp", final=0.5), make("ewc", final=0.7), nowhere)
     rows = collect(tmp_path)
-    figure = drawn(curve_figures.trade_off, rows, COLUMN, FINAL)
+    figure = trade_off(rows, COLUMN)
     assert {"mlp", "ewc", "Pareto front"} <= texts(figure)
     assert "er" not in texts(figure)
 
@@ -112,7 +135,7 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
     learner = make("mlp", final=0.05)
     learner["pooled"] = [0.9, 0.4, 0.05]
     keep(tmp_path, learner, guess)
-    figure = drawn(curve_figures.curves, collect(tmp_path), COLUMN)
+    figure = curves(collect(tmp_path), COLUMN)
     (axes,) = figure.axes
     (dotted,) = [line for line in axes.lines if line.get_color() == SOFT]
     np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
@@ -122,8 +145,8 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
 @pytest.mark.parametrize("width", WIDTHS.values())
 def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: float) -> None:
     figures = (
-        drawn(curve_figures.curves, rows, width),
-        drawn(curve_figures.trade_off, rows, width, FINAL),
+        curves(rows, width),
+        trade_off(rows, width),
     )
     for figure in figures:
         box = figure.legends[0].get_window_extent()
@@ -165,8 +188,8 @@ def test_a_learner_that_forgets_all_is_drawn_on_an_axis_from_zero(tmp_path: Path
     keep(tmp_path, idle, make("ewc", final=0.7))
     rows = collect(tmp_path)
     for figure in (
-        drawn(curve_figures.curves, rows, COLUMN),
-        drawn(curve_figures.trade_off, rows, COLUMN, FINAL),
+        curves(rows, COLUMN),
+        trade_off(rows, COLUMN),
     ):
         low, high = figure.axes[0].get_ylim()
         assert low == 0
@@ -178,16 +201,18 @@ def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
     """The longest score, where the legend of many learners takes most room."""
     for name in ("mlp", "ewc", "icarl", "slda", "er", "ncm", "lwf"):
         keep(tmp_path, make(name))
-    figure = drawn(curve_figures.curves, collect(tmp_path), width)
-    assert figure.axes[0].get_ylabel().replace("\n", " ") == "mean per-class accuracy (%)"
-    for label in (figure.axes[0].yaxis.label, figure.axes[0].xaxis.label):
+    figure = curves(collect(tmp_path), width)
+    name, axis = figure.axes[0]._left_title, figure.axes[0].xaxis.label  # type: ignore[attr-defined]
+    assert name.get_text() == "mean per-class accuracy (%)"
+    for label in (name, axis):
         box = label.get_window_extent()
+        assert box.x1 <= figure.bbox.x1
         assert box.y0 >= 0
         assert box.y1 <= figure.bbox.y1
 
 
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
-    figure = drawn(curve_figures.trade_off, rows, COLUMN, FINAL)
+    figure = trade_off(rows, COLUMN)
     marks = [
         {line.get_color(): (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines
          if len(line.get_xdata()) == 1}
@@ -224,13 +249,13 @@ def test_the_pareto_front_is_what_nothing_beats(seed: int) -> None:
             for j in range(20)
         )  # fmt: skip
 
-    front = curve_figures.pareto(costs.tolist(), scores.tolist())
+    front = cost_figures.pareto(costs.tolist(), scores.tolist())
     assert set(front) == {i for i in range(20) if not beaten(i) and i not in (3, 7)}
     assert [costs[i] for i in front] == sorted(costs[i] for i in front)
 
 
 def test_maps_are_the_mean_r(rows: list[Row]) -> None:
-    figure = drawn(matrix_figures.matrix, rows, COLUMN)
+    figure = matrix_figures.matrix(rows, COLUMN)
     images = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.get_title()}
     assert list(images) == [row.label for row in rows if row.learns]
     for row in rows[:3]:
@@ -246,7 +271,7 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
     nan["metrics"]["omega_base"] = None
     keep(tmp_path, nan)
     rows = collect(tmp_path)
-    figure = drawn(matrix_figures.omega, rows, COLUMN)
+    figure = with_legend(matrix_figures.omega(rows, styles_in(rows), COLUMN))
     assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
     base, learners = figure.axes[0], [row for row in rows if row.learns]
     defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
@@ -268,7 +293,8 @@ def test_marks_have_the_rank_of_the_mean_and_bars_the_ranks_left_open(tmp_path: 
         ("ewc", (0.5, 0.52, 0.5)),
     ):
         keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
-    (axes,) = drawn(matrix_figures.ranks, collect(tmp_path), COLUMN, FINAL).axes
+    rows = collect(tmp_path)
+    (axes,) = matrix_figures.ranks(rows, styles_in(rows), COLUMN, FINAL).axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "None"]
     assert (marks, bars) == ([1, 2, 3], [(1, 1), (2, 3), (2, 3)])
@@ -388,7 +414,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
 
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
-    figure = drawn(curve_figures.curves, collect(tmp_path), COLUMN)
+    figure = curves(collect(tmp_path), COLUMN)
     assert texts(figure) == {"ewc", "offline (90.0)"}  # chance is below the axes
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="flagged nan or diverged"):

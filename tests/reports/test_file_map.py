@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from image_files import embedding_file, pixel_file
@@ -18,7 +17,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import Samples
 from embedbench.files.write_file import write_file
 from embedbench.reports.embedding_map import POINTS, components, draw_file, groups, sample_rows
-from embedbench.reports.figure_files import PAPER
+from embedbench.reports.figure_files import legend
 from embedbench.reports.figure_kinds import MAP_CLASSES as CLASSES
 
 
@@ -37,8 +36,9 @@ def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> 
 
 
 def figure_of(file: EmbeddingFile) -> Figure:
-    with matplotlib.rc_context(PAPER):
-        return draw_file(file, 3.25)
+    figure = draw_file(file, 3.25)
+    legend(figure)
+    return figure
 
 
 def test_points_are_the_components_by_class(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ def test_points_are_the_components_by_class(tmp_path: Path) -> None:
     figure = figure_of(file)
     (axes,) = figure.axes
     points, shares = components(file.read())
-    assert len(axes.lines) == 6
-    for label, line in enumerate(axes.lines):
+    assert len(axes.lines) == 2 * 6  # the points of a class, and its mark in the legend
+    for label, line in enumerate(axes.lines[::2]):
         xy = np.stack([line.get_xdata(), line.get_ydata()], axis=1)  # type: ignore[list-item]
         np.testing.assert_allclose(xy, points[file.labels == label])
         assert line.get_rasterized()
@@ -70,7 +70,7 @@ def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
     assert group.tolist() == [-1] * 5 + list(range(CLASSES)) + [-1]
     figure = figure_of(EmbeddingFile.open(tmp_path / "m.h5"))
     assert figure.legends[0].get_texts()[0].get_text() == "other classes"
-    assert len(figure.axes[0].lines) == CLASSES + 1
+    assert len(figure.axes[0].lines) == 2 * (CLASSES + 1)
 
 
 def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:

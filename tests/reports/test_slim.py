@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedbench.reports.svg_minify import share_styles, slim
+from embedbench.reports.inline_svg import share_styles, slim
 
 DRAWN = """<svg viewBox="0 0 316.8 216">
  <g id="figure_1">
@@ -23,23 +23,23 @@ iVBO0.12345w0K" x="2.999"/>
 
 
 def test_what_is_drawn_stays() -> None:
-    # two decimals, and one from 10 on; ids that are used, in the order of their use
+    # four digits; ids that are used, in the order of their use
     assert slim(DRAWN, "a").replace("\n", "|") == (
         '<svg viewBox="0 0 316.8 216">'
         '<text style="font-size:10px;fill:red" x="39.2">0.1234| style="x: y"</text>'
-        '<defs><path id="a-1" d="M0 0L0 3.14z" style="fill:none"/></defs>'
-        '<g clip-path="url(#a-0)"><use href="#a-1" x="1.23"/></g>'
+        '<defs><path id="a-1" d="M0 0L0 3.142z" style="fill:none"/></defs>'
+        '<g clip-path="url(#a-0)"><use href="#a-1" x="1.235"/></g>'
         '<image href="data:image/png;base64,|iVBO0.12345w0K" x="2.999"/>'
         '<clipPath id="a-0"/></svg>'
     )
 
 
-def test_styles_that_occur_often_are_shared() -> None:
+def test_styles_are_shared() -> None:
     often, seldom = '<path style="fill:none"/>', '<path style="fill:red"/>'
     text = '<text> style="fill:none"</text>'
     page = f'<style>a {{}}</style><p style="fill:none"/><svg>{often * 3}{seldom}{text}</svg>'
     assert share_styles(page) == (
-        '<style>a {}.s0 {fill:none}\n</style><p style="fill:none"/><svg>'
+        '<style>a {}.s0 {fill:none}\n.s1 {fill:red}\n</style><p style="fill:none"/><svg>'
         + 3 * '<path class="s0"/>'
-        + f"{seldom}{text}</svg>"
+        + f'<path class="s1"/>{text}</svg>'
     )

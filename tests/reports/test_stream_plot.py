@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from image_files import embedding_file
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 from embedbench.arrays import Ints
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.figure_files import PAPER, write
+from embedbench.reports.figure_files import legend, write
 from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.stream_summary import class_counts
 
@@ -28,8 +27,7 @@ TEST = np.array([[16, 0, 0], [16, 9, 0]])
 
 def drawn(train: Ints, test: Ints, **more: object) -> Figure:
     names = [*NAMES, *map(str, range(3, train.shape[1]))]
-    with matplotlib.rc_context(PAPER):
-        return draw_stream(train, test, names, 3.25, **more)  # type: ignore[arg-type]
+    return draw_stream(train, test, names, 3.25, **more)  # type: ignore[arg-type]
 
 
 def cells(figure: Figure) -> list[dict[tuple[int, int], tuple[float, ...]]]:
@@ -53,8 +51,9 @@ def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     assert dark == [(0, 0), (1, 2), (1, 1), (0, 1)]  # 100, 49, 36, 25
     labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     assert labels == ["a", "c", "b"]
-    (legend,) = figure.legends[0].get_texts()
-    assert legend.get_text() == "with test samples (41 in all)"
+    legend(figure)
+    (entry,) = figure.legends[0].get_texts()
+    assert entry.get_text() == "with test samples (41 in all)"
 
 
 @pytest.mark.parametrize(("most", "scale"), [(40, "linear"), (400, "log")])
@@ -82,7 +81,7 @@ def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
 def test_large_streams_are_images_and_the_bytes_are_the_same_twice(tmp_path: Path) -> None:
     train = np.random.default_rng(0).integers(1, 9, (100, 50))
     for name in ("a.svg", "b.svg"):
-        write(tmp_path / name, lambda: drawn(train, train[:1], sets=("test",)))
+        write(tmp_path / name, drawn(train, train[:1], sets=("test",)))
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "a.svg").stat().st_size < 300_000
 

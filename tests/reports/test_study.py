@@ -31,6 +31,7 @@ from embedbench.reports.comparison_text import (
     study_rows,
 )
 from embedbench.reports.html_report import render
+from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.matrix_figures import ranks
 from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import table_text
@@ -97,7 +98,7 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     assert "; si is behind (by at least 2.7 points); mas may be level" in sentence
     lines = [line.split() for line in table_text(rows).splitlines()]
     assert next(line for line in lines if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
-    (axes,) = ranks(rows, 3.25, "final_accuracy").axes
+    (axes,) = ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     bars = [line for line in axes.lines if line.get_marker() == "None"]
     assert [tuple(bar.get_xdata()) for bar in bars] == [e.ranks for e in found.learners]
     made = to_json(rows)["tables"][0]

@@ -18,8 +18,9 @@ from embedbench.papers.iirc import figures as iirc
 from embedbench.papers.kemker2018 import tables as kemker
 from embedbench.papers.new_metrics import paper as michel
 from embedbench.reports.html_report import render
-from embedbench.reports.inline_svg import COLOURS, DARK_COLOURS
 from embedbench.reports.learner_colours import (
+    COLOURS,
+    DARK_COLOURS,
     FREE,
     GLYPHS,
     HUES,

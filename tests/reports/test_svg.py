@@ -7,8 +7,9 @@ import re
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.reports.inline_svg import BLANK, COLOURS, INK, LINE, SOFT, STYLE, colour, svg
-from embedbench.reports.learner_colours import HUES
+from embedbench.reports.figure_files import STYLE
+from embedbench.reports.inline_svg import svg
+from embedbench.reports.learner_colours import BLANK, COLOURS, HUES, INK, LINE, SOFT, colour
 
 
 def drawn(label: str = "accuracy & <time>") -> str:
@@ -25,7 +26,7 @@ def drawn(label: str = "accuracy & <time>") -> str:
 
 def test_colours_are_the_pages() -> None:
     text = drawn()
-    assert {"var(--c0)", "var(--c1)", "var(--ink)", "var(--soft)", "var(--line)"} <= set(
+    assert {f"var(--{name})" for name in ("c0", "c1", "ink", "soft", "line", "blank")} == set(
         re.findall(r"var\(--\w+\)", text)
     )
     assert not set(re.findall(r"#[0-9a-f]{6}", text)) & {INK, SOFT, LINE, BLANK, *COLOURS}
@@ -33,9 +34,9 @@ def test_colours_are_the_pages() -> None:
 
 def test_the_grid_is_seen_and_is_thinner_than_axes_and_curves() -> None:
     widths = dict(
-        re.findall(r"stroke:var\(--(c0|line)\);stroke-width:([\d.]+);stroke-linec", drawn())
+        re.findall(r"stroke:var\(--(c0|blank)\);stroke-width:([\d.]+);stroke-linec", drawn())
     )
-    assert widths == {"c0": "1.6", "line": "0.6"}
+    assert widths == {"c0": "1.1", "blank": "0.4"}
 
 
 def test_nothing_is_loaded_and_the_font_is_the_pages() -> None:

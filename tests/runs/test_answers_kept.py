@@ -121,7 +121,7 @@ def test_groups_are_numbered_by_the_whole_file(tmp_path: Path, seed: int) -> Non
     assert p.group.tolist() == [i % 7 for i in p.ids]  # g0 to g6
     grouped = LeftOut.of(p, "accuracy")
     names = np.array([f"g{i % 7}" for i in range(1 + p.ids.max())])
-    np.testing.assert_array_equal(grouped.values, LeftOut.of(p, "accuracy", names).values)
+    np.testing.assert_array_equal(grouped.values, LeftOut.of(p, "accuracy", names[p.ids]).values)
     assert grouped.names.tolist() == sorted({i % 7 for i in p.ids.tolist()})
     alone = LeftOut.of(dataclasses.replace(p, group=None), "accuracy")
     assert len(alone.names) == len(np.unique(p.ids)) > len(grouped.names)

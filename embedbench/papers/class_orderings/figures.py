@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from embedbench.arrays import Floats, Ints
@@ -29,8 +31,6 @@ _POSITIONS = ("position", "position")
 
 def figure1(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
-    from embedbench.reports.svg_charts import class_bars
-
     tables = []
     for name, path in runs.files.items():
         table = PaperTable(
@@ -50,16 +50,33 @@ def figure1(runs: OrderingRuns) -> list[PaperTable]:
                 orders["grouped by the file's hierarchy"] = _order(runs, name, "coarse", file)
             for title, order in orders.items():
                 caption = f"{name}, classes {title}"
-                styles = [groups[c] for c in order]
-                table.figures.append(
-                    (caption, class_bars(recall[order].tolist(), styles, cuts, caption))
-                )
+                table.figures.append((caption, _bars(recall[order], groups[order], cuts, caption)))
         table.notes.append(
             "test accuracy after one joint training on all classes; colours: groups of the "
             "hierarchy; dashed: sessions. Classes without test samples have no bar"
         )
         tables.append(table)
     return tables
+
+
+def _bars(values: Floats, styles: Ints, cuts: Sequence[int], label: str) -> str:
+    """One bar per class, fractions in the colours of `styles`; dashed lines before bars `cuts`."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    from embedbench.reports.figure_files import STYLE
+    from embedbench.reports.inline_svg import svg
+    from embedbench.reports.learner_colours import SOFT, colour
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(6.75, 1.9), layout="constrained")
+        axes = figure.add_subplot()
+        axes.bar(np.arange(len(values)), 100 * values, color=[colour(s) for s in styles])
+        for cut in cuts:
+            axes.axvline(cut - 0.5, color=SOFT, linewidth=0.6, dashes=(4, 3))
+        axes.set(xlim=(-0.6, len(values) - 0.4), ylim=(0, 102), xticks=[], xlabel="classes")
+        axes.set_title("%", loc="left")
+        return svg(figure, label)
 
 
 def _recall(p: Predictions) -> Floats:
@@ -101,7 +118,7 @@ def _matrix(runs: OrderingRuns, name: str) -> Floats:
 
 def figure2(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
-    from embedbench.reports.heatmap import heat_map
+    from embedbench.reports.matrix_figures import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -130,7 +147,7 @@ _CONFUSED = (
 
 def figure3(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
-    from embedbench.reports.heatmap import heat_map
+    from embedbench.reports.matrix_figures import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -168,8 +185,8 @@ def _unit(W: Floats) -> Floats:
 
 def figures4to9(runs: OrderingRuns) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     tables = []
     key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))

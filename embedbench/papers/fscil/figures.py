@@ -58,8 +58,8 @@ def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
 
 def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
     """gAcc by α and by session for several score matrices."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     columns = [*POINTS, "gAcc"]
     table = PaperTable(
@@ -131,7 +131,7 @@ def _pictures(
     first: int,
 ) -> list[tuple[str, str]]:
     """A figure of one curve for each variant that was run; empty without runs."""
-    from embedbench.reports.svg_charts import Curve, curve_plot
+    from embedbench.reports.curve_figures import Curve, curve_plot
 
     drawn = [
         Curve(values, style)
@@ -178,7 +178,7 @@ def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
 
 def _swept(runs: FSCILRuns, name: str, beta: str) -> list[tuple[str, str]]:
     """aAcc and gAcc by one weight; none if a run of any seed is missing."""
-    from embedbench.reports.svg_charts import Curve, curve_plot
+    from embedbench.reports.curve_figures import Curve, curve_plot
 
     drawn = []
     for style, what in enumerate(("aacc", "gacc")):

@@ -93,7 +93,7 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
 
 def _figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
-    from embedbench.reports.svg_charts import Curve, curve_plot
+    from embedbench.reports.curve_figures import Curve, curve_plot
 
     kinds = (
         [*(f"{n}-raw" for n in names), "prototype", ""],

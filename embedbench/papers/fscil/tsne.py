@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -19,7 +19,9 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.published import PaperTable, Value
-from embedbench.reports.inline_svg import STYLE, look, svg
+from embedbench.reports.figure_files import STYLE, legend, words
+from embedbench.reports.inline_svg import svg
+from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
@@ -192,7 +194,7 @@ def plane(x: Features, seed: int) -> Features:
 # --- panels of points, as inline SVG ---
 
 
-SIDE = 1.9  # width and height of a panel, inches
+SIDE = 1.45  # width and height of a panel, inches
 PALE = 0.4
 
 
@@ -220,28 +222,14 @@ def scatter_panels(
         Number of panels in a row.
     """
     down = -(-len(panels) // across)
-    frame: Any = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9}
-    with matplotlib.rc_context({**STYLE, **frame}):
-        figure = Figure(figsize=(SIDE * across, SIDE * down + 0.6), layout="constrained")
+    with rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True}):
+        figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
         for place, (title, points) in enumerate(panels.items(), 1):
-            axes = figure.add_subplot(down, across, place)
+            axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
             axes.set_title(title)
-            axes.set_xticks([])
-            axes.set_yticks([])
             for number, (name, rows) in enumerate(classes.items()):
-                style = (number - pale) % len(classes)  # bright classes come first
-                axes.plot(
-                    *points[rows].T,
-                    linestyle="none",
-                    markersize=3,
-                    markeredgewidth=0,
-                    **look(style),
-                    alpha=PALE if number < pale else 1.0,
-                    label=name,
-                )
-        handles, names = figure.axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=min(len(names), across),
-            frameon=False, fontsize=8,
-        )  # fmt: skip
+                style: Any = look((number - pale) % len(classes))  # bright classes come first
+                style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
+                axes.plot(*points[rows].T, **style, alpha=PALE if number < pale else 1.0)
+        legend(figure)
         return svg(figure, label)

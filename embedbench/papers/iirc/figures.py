@@ -17,10 +17,11 @@ from embedbench.scores.run_record import RunRecord
 from .runs import BUFFERS, LEARNERS, VARIANTS, IIRCRuns, curve, matrix, score
 
 if TYPE_CHECKING:
-    from embedbench.reports.svg_charts import Curve
+    from embedbench.reports.curve_figures import Curve
 
 Read = Callable[[RunRecord], Any]
 
+AXES = ("true label", "label given")  # of a confusion matrix
 CONFUSED_AFTER = (0, 1, 5, 10)  # sessions of Figures A.18 to A.22
 FIRST, MIDDLE, LAST = 10, 10, 5  # a confusion matrix shows at most 25 classes
 FOLLOWED = 4  # sessions of Figures A.16 and A.17
@@ -82,7 +83,7 @@ def depth(runs: IIRCRuns) -> list[PaperTable]:
 
 def labels(runs: IIRCRuns) -> list[PaperTable]:
     """Number of labels given to a sample and of its true labels, by session."""
-    from embedbench.reports.svg_charts import Curve
+    from embedbench.reports.curve_figures import Curve
 
     tables = []
     for name in runs.data:
@@ -113,7 +114,7 @@ def _figure(
     joint: bool = True,
 ) -> PaperTable:
     """A picture per part, a curve per learner, and the `extra` curves; `joint` has one session."""
-    from embedbench.reports.svg_charts import Curve, curve_plot
+    from embedbench.reports.curve_figures import Curve, curve_plot
 
     data, styles = runs.data[name], _styles()
     table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
@@ -221,7 +222,7 @@ def _confusions(
     p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and one after the last session."""
-    from embedbench.reports.heatmap import named_map
+    from embedbench.reports.matrix_figures import heat_map
 
     order = introduction_order(p)
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
@@ -230,10 +231,8 @@ def _confusions(
         chosen = chosen_classes(int(p.seen[ends[session]].sum()))
         shares = confusion(p, ends[session], truth=truth)[np.ix_(chosen, chosen)]
         title = f"{caption}, after session {session}"
-        class_names = [names[c] for c in order[chosen]]
-        pictures.append(
-            (title, named_map(shares, class_names, title, ("true label", "label given")))
-        )
+        axes: Any = {"axes_names": AXES, "names": [names[c] for c in order[chosen]]}
+        pictures.append((title, heat_map(shares, title, 1.4 + 0.12 * len(chosen), **axes)))
     return pictures
 
 
@@ -256,7 +255,7 @@ def chosen_classes(seen: int) -> Ints:
 
 def buffers(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
-    from embedbench.reports.svg_charts import Curve, curve_plot
+    from embedbench.reports.curve_figures import Curve, curve_plot
 
     numbers, last = "Figures A.27, A.28", "pw-JS in the end"
     tables = []

@@ -156,8 +156,8 @@ def s1_specs(runs: KemkerRuns, choice: str) -> list[RunSpec]:
 
 def table_s1(runs: KemkerRuns) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     heads = [f"after {n}" for n in AFTER]
     title, last = "Figure S1: EWC on permuted MNIST, percent", "λ in the end"

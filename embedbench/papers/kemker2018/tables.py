@@ -323,8 +323,8 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
 
 def figures(runs: KemkerRuns) -> PaperTable:
     """Figures 2, S2 and S3: accuracy by session on each data set."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import assign_styles, glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     styles = assign_styles((learner, learner) for learner in LEARNERS)
     table = PaperTable("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())

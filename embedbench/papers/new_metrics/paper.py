@@ -166,8 +166,8 @@ def _exact(printed: float, value: float) -> Value:
 
 def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k for 20 and for 100 equal sessions."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
     table = PaperTable("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
@@ -216,8 +216,8 @@ def figure4(runs: MetricRuns) -> PaperTable:
 
 def _curves(runs: MetricRuns, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and one picture per stream and metric."""
+    from embedbench.reports.curve_figures import Curve, curve_plot
     from embedbench.reports.learner_colours import assign_styles, glyph
-    from embedbench.reports.svg_charts import Curve, curve_plot
 
     styles = assign_styles((learner, learner) for learner in LEARNERS)
     plain, rescaled = (n.upper() for n in names)
