@@ -73,6 +73,8 @@ class ComparisonStudy:
         What the answers are: the cache keeps the test sample's share under it; empty: not kept.
     over : str
         `seeds` leaves the test sample's share out.
+    over_streams : bool
+        Whether the orders are streams.
     """
 
     title: str
@@ -85,6 +87,7 @@ class ComparisonStudy:
     )
     key: str = ""
     over: Over = "seeds and samples"
+    over_streams: bool = False
 
     @property
     def learners(self) -> list[str]:
@@ -106,7 +109,8 @@ class ComparisonStudy:
     @property
     def units(self) -> str:
         """What an interval is computed over."""
-        return "orders" if len(self.orders) > 1 else "seeds"
+        several = "streams" if self.over_streams else "orders"
+        return several if len(self.orders) > 1 else "seeds"
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -121,7 +125,7 @@ class ComparisonStudy:
 
     def _columns(self) -> list[list[list[Block]]]:
         """Learner, unit, and the blocks of the learner that are in it."""
-        which = 0 if self.units == "orders" else 1
+        which = 0 if self.units != "seeds" else 1
         units = dict.fromkeys(b[which] for each in self.scores.values() for b in each)
         return [
             [[b for b in each if b[which] == u] for u in units] for each in self.scores.values()

@@ -129,7 +129,9 @@ class OrderSpread(JsonRecord):
     title, metric : str
         Protocol and files, and the metric.
     orders : tuple of str
-        Class orders.
+        Class orders, or streams.
+    units : str
+        Which of them.
     learners : tuple of LearnerByOrder
         The learners, best mean first.
     tau : dict
@@ -143,6 +145,7 @@ class OrderSpread(JsonRecord):
     title: str
     metric: str
     orders: tuple[str, ...]
+    units: str
     learners: tuple[LearnerByOrder, ...]
     tau: dict[str, float]
     tau_mean: float
@@ -246,6 +249,7 @@ def by_order(study: ComparisonStudy) -> OrderSpread:
         title=study.title,
         metric=study.metric,
         orders=tuple(orders),
+        units=study.units,
         learners=tuple(learners),
         tau=taus,
         tau_mean=float(np.mean(list(known.values()))) if known else math.nan,
