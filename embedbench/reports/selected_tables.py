@@ -41,9 +41,7 @@ VIEWS: dict[str, Callable[[ComparisonStudy], Study]] = {
     "spread": by_order,
 }
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
-INTERVAL = (
-    "± half-width of the 95 % t-interval: over streams in a number of several, else over seeds"
-)
+INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams, where it is of several"
 COSTS = {
     "bytes.total": "MB",
     "bytes.samples": "samples MB",
@@ -311,10 +309,16 @@ def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) 
     """A heading: the metric, or the column without what all columns share, or both."""
     metric = name.removeprefix(MAX)
     title = MAX * name.startswith(MAX) + (COSTS.get(metric) or heading(metric))
-    parts = [each.split(" · ") for each in columns]
-    shared = [part for part in parts[0] if len(parts) > 1 and all(part in each for each in parts)]
-    short = " · ".join(part for part in column.split(" · ") if part not in shared)
+    short = _short(columns)[column]
     return " ".join(filter(None, [short, title if len(selection.metrics) > 1 or not short else ""]))
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Names of streams without what all of them share; one alone stays whole."""
+    parts = [name.split(" · ") for name in names]
+    shared = {part for part in parts[0] if all(part in each for each in parts)}
+    kept = [" · ".join(part for part in each if part not in shared) for each in parts]
+    return {name: short or name for name, short in zip(names, kept, strict=True)}
 
 
 # --- comparisons: learner × block ---
@@ -325,12 +329,14 @@ def _studies(selection: Selection, table: LongTable) -> Iterator[tuple[str, Comp
     metric = selection.metrics[0]
     table = table.where(metric=metric)
     together = selection.over == "streams"
-    for stream in [None] if together else list(dict.fromkeys(table.stream)):
+    every = list(dict.fromkeys(table.stream))
+    short = _short(every)
+    for stream in [None] if together else every:
         part = table if stream is None else table.where(stream=stream)
         scores: dict[Key, dict[tuple[str, str], float]] = {}
         for (key, _, _), cell in _cells(replace(selection, columns="metric"), part).items():
             scores[key] = {
-                (place if together else "", str(seed)): value
+                (short[place] if together else "", str(seed)): value
                 for place, seeds in cell.items()
                 for seed, value in seeds.items()
                 if not math.isnan(value)
