@@ -169,7 +169,8 @@ def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
     """A curve of a run, or its R."""
     curve = made.pooled if name == "pooled" else (made.curves or {}).get(name, ())
     values = np.array(made.R if name == "R" else [[v] for v in curve], dtype=np.float64)
-    values = values.reshape(-1, values.shape[-1] if values.size else 0)
+    if not values.size:
+        return [], [], [], name, []
     moment, eval_set = np.indices(values.shape).reshape(2, -1)
     sets = eval_set if name == "R" else np.full(len(moment), ALL)
     return [run] * values.size, moment.tolist(), sets.tolist(), name, values.ravel().tolist()

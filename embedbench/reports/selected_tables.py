@@ -18,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_types import ABSENT, JsonRecord, parse_toml
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores.mean_intervals import Stat, amount, megabytes
 from embedbench.scores.run_record import FINAL
@@ -29,8 +28,10 @@ from .compare_learners import LOWER, ComparisonStudy
 from .comparison_results import Study, by_order, compare, compare_all
 from .comparison_text import allowed_ranks, score_text, section, study_parts, study_rows
 from .load_results import load_runs
+from .loaded_run import Run
 from .long_table import LongTable, columns_of, matching, read_csv
 from .result_rows import LEFT_OUT
+from .result_tables import variations
 from .terminal_tables import heading
 
 SCHEMA = "embedbench-tables/1.0"
@@ -41,7 +42,7 @@ VIEWS: dict[str, Callable[[ComparisonStudy], Study]] = {
     "spread": by_order,
 }
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
-INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams, where it is of several"
+INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
 COSTS = {
     "bytes.total": "MB",
     "bytes.samples": "samples MB",
@@ -158,16 +159,25 @@ class _Reader:
         return self.kept[name]
 
     def _runs(self, root: Path) -> list[dict[str, Any]]:
-        """Rows of checked runs; Ω is a share by its preset."""
-        runs = load_runs(root, verify=True, notify=self.notify)
-        return [run.row() | {"reference.preset": run.record.reference.preset} for run in runs]
+        """Rows of checked runs, without variations of others; Ω is a share by its preset."""
+        together: dict[Path, list[Run]] = {}
+        for run in load_runs(root, verify=True, notify=self.notify):
+            together.setdefault(run.place.parent, []).append(run)
+        rows = []
+        for runs in together.values():
+            alone, _ = variations([run.record for run in runs])
+            for run in runs:
+                if any(run.record is one for one in alone):
+                    preset = run.record.reference.preset
+                    rows.append(run.row() | {"reference.preset": preset})
+        return rows
 
 
 def _tables(selection: Selection, rows_of: Callable[[str], list[dict[str, Any]]]) -> list[Any]:
     rows = [row for name in selection.runs for row in rows_of(name)]
     kept = matching(rows, _numbers(selection.where))
     rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
-    used = [row for row in _alone(rows) if not {*str(row.get("flags", "")).split()} & {*LEFT_OUT}]
+    used = [row for row in rows if not {*str(row.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     metrics = [name.removeprefix(MAX) for name in selection.metrics]
@@ -192,14 +202,6 @@ def _numbers(where: Mapping[str, Any]) -> dict[str, Any]:
         name: [v for one in (given if isinstance(given, list) else [given]) for v in values(one)]
         for name, given in where.items()
     }
-
-
-def _alone(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows without variations: runs that repeat another with single seeds set otherwise."""
-    for row in rows:
-        drawn = vars(Seeds.of(row["seed"]))
-        if all(row.get(f"seeds.{kind}", value) == value for kind, value in drawn.items()):
-            yield row
 
 
 # --- means: rows × columns ---
