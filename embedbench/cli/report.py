@@ -333,8 +333,7 @@ def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
 
 def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Callable[[], None]]:
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
-    from embedbench.reports.frozen_vs_full import bridge
-    from embedbench.reports.frozen_vs_full_text import bridge_parts
+    from embedbench.reports.frozen_vs_full import bridge, bridge_parts
     from embedbench.text.table_export import TITLE, records
     from embedbench.text.terminal import line
 

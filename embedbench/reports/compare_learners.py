@@ -123,6 +123,11 @@ class ComparisonStudy:
         """Mean over orders of the mean over seeds."""
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
 
+    def best_first(self) -> ComparisonStudy:
+        """The same with the best mean first."""
+        order = sorted(self.scores, key=lambda label: -self.sign * self.mean(label))
+        return replace(self, scores={label: self.scores[label] for label in order})
+
     def _columns(self) -> list[list[list[Block]]]:
         """Learner, unit, and the blocks of the learner that are in it."""
         which = 0 if self.units != "seeds" else 1
@@ -283,9 +288,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
     study = ComparisonStudy(stream_title(first), metric, scores, notes=tuple(notes))
-    study = _with_answers(study, learners)
-    best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return replace(study, scores={label: scores[label] for label in best_first})
+    return _with_answers(study, learners).best_first()
 
 
 def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]]) -> ComparisonStudy:

@@ -346,8 +346,7 @@ def _studies(selection: Selection, table: LongTable) -> Iterator[tuple[str, Comp
         named = {" ".join(filter(None, key)): values for key, values in scores.items() if values}
         title = " · ".join(filter(None, [selection.title, stream]))
         study = ComparisonStudy(title, metric, named, over_streams=together)
-        best = sorted(named, key=lambda label: -study.sign * study.mean(label))
-        yield stream or "", replace(study, scores={label: named[label] for label in best})
+        yield stream or "", study.best_first()
 
 
 def _compared(selection: Selection, table: LongTable) -> Iterator[SelectedTable]:
