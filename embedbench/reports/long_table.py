@@ -98,11 +98,10 @@ class LongTable:
                 continue
             made = [_by_moment(record(i), i, name) for i in range(len(rows))] if record else []
             if rows and not any(len(part[0]) for part in made):
-                more = CURVES if record else ()
-                raise unknown("value of the runs", name, [*known, *more])
+                raise unknown("value of the runs", name, [*known, *(CURVES if record else ())])
             parts += made
-        columns = [np.concatenate(each) for each in zip(*map(_arrays, parts), strict=True)]
-        run, moment, eval_set, metric, value = columns or _arrays(([], [], [], "", []))
+        parts = parts or [_part([], 0, ALL, "", [])]
+        run, moment, eval_set, metric, value = map(np.concatenate, zip(*parts, strict=True))
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
@@ -148,32 +147,34 @@ def need_pandas() -> Any:
     return pd
 
 
-_Part = tuple[Sequence[int], Sequence[int], Sequence[int], str, Sequence[float]]
+_Part = tuple[Ints, Ints, Ints, Texts, Floats]
 
 
-def _arrays(part: _Part) -> tuple[Ints, Ints, Ints, Texts, Floats]:
-    run, moment, eval_set, name, value = part
-    whole = (np.asarray(each, dtype=np.int64) for each in (run, moment, eval_set))
-    metric = np.full(len(run), name, dtype=object)
-    return (*whole, metric, np.asarray(value, dtype=np.float64))  # type: ignore[return-value]
+def _part(run: Any, moment: Any, eval_set: Any, name: str, value: Any) -> _Part:
+    """Columns of one metric; a single number or text is that of all."""
+    values = np.array(value, dtype=np.float64).ravel()
+    whole = (
+        np.broadcast_to(np.array(each, dtype=np.int64), values.shape)
+        for each in (run, moment, eval_set)
+    )
+    return (*whole, np.full(values.shape, name, dtype=object), values)  # type: ignore[return-value]
 
 
 def _ends(rows: Sequence[RowOfRun], name: str) -> _Part:
     """A value of each run after its last session."""
     runs = [i for i, row in enumerate(rows) if name in row]
     moments = [rows[i].get("sessions", 1) - 1 for i in runs]
-    return runs, moments, [ALL] * len(runs), name, [rows[i][name] for i in runs]
+    return _part(runs, moments, ALL, name, [rows[i][name] for i in runs])
 
 
 def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
     """A curve of a run, or its R."""
+    if name == "R" and made.R:
+        values = np.array(made.R, dtype=np.float64)
+        moment, eval_set = np.indices(values.shape).reshape(2, -1)
+        return _part(run, moment, eval_set, name, values)
     curve = made.pooled if name == "pooled" else (made.curves or {}).get(name, ())
-    values = np.array(made.R if name == "R" else [[v] for v in curve], dtype=np.float64)
-    if not values.size:
-        return [], [], [], name, []
-    moment, eval_set = np.indices(values.shape).reshape(2, -1)
-    sets = eval_set if name == "R" else np.full(len(moment), ALL)
-    return [run] * values.size, moment.tolist(), sets.tolist(), name, values.ravel().tolist()
+    return _part(run, np.arange(len(curve)), ALL, name, curve)
 
 
 def value_names(rows: Sequence[RowOfRun]) -> list[str]:

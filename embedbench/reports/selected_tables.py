@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ VIEWS: dict[str, Callable[[ComparisonStudy], Study]] = {
     "spread": by_order,
 }
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
 COSTS = {
     "bytes.total": "MB",
@@ -141,67 +144,57 @@ def select(
     UserError
         Runs are missing, a name is unknown, or settings are mixed in one cell.
     """
-    rows_of = _Reader(folder, notify)
+
+    @cache
+    def rows_of(name: str) -> list[dict[str, Any]]:
+        path = folder / name
+        return read_csv(path) if path.suffix == ".csv" else _checked_rows(path, notify)
+
     return [made for selection in selections for made in _tables(selection, rows_of)]
 
 
-class _Reader:
-    """Reads runs once, however many tables show them."""
-
-    def __init__(self, folder: Path, notify: Callable[[str], None]) -> None:
-        self.folder, self.notify = folder, notify
-        self.kept: dict[str, list[dict[str, Any]]] = {}
-
-    def __call__(self, name: str) -> list[dict[str, Any]]:
-        if name not in self.kept:
-            path = self.folder / name
-            self.kept[name] = read_csv(path) if path.suffix == ".csv" else self._runs(path)
-        return self.kept[name]
-
-    def _runs(self, root: Path) -> list[dict[str, Any]]:
-        """Rows of checked runs, without variations of others; Ω is a share by its preset."""
-        together: dict[Path, list[Run]] = {}
-        for run in load_runs(root, verify=True, notify=self.notify):
-            together.setdefault(run.place.parent, []).append(run)
-        rows = []
-        for runs in together.values():
-            alone, _ = variations([run.record for run in runs])
-            for run in runs:
-                if any(run.record is one for one in alone):
-                    preset = run.record.reference.preset
-                    rows.append(run.row() | {"reference.preset": preset})
-        return rows
+def _checked_rows(root: Path, notify: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Rows of checked runs, without variations of others; Ω is a share by its preset."""
+    together: dict[Path, list[Run]] = {}
+    for run in load_runs(root, verify=True, notify=notify):
+        together.setdefault(run.place.parent, []).append(run)
+    alone = {id(r) for runs in together.values() for r in variations([i.record for i in runs])[0]}
+    return [
+        run.row() | {"reference.preset": run.record.reference.preset}
+        for runs in together.values()
+        for run in runs
+        if id(run.record) in alone
+    ]
 
 
-def _tables(selection: Selection, rows_of: Callable[[str], list[dict[str, Any]]]) -> list[Any]:
+def _tables(
+    selection: Selection, rows_of: Callable[[str], list[dict[str, Any]]]
+) -> Iterator[SelectedTable]:
     rows = [row for name in selection.runs for row in rows_of(name)]
-    kept = matching(rows, _numbers(selection.where))
-    rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
-    used = [row for row in rows if not {*str(row.get("flags", "")).split()} & {*LEFT_OUT}]
+    where = {name: _values(given) for name, given in selection.where.items()}
+    used = [
+        row
+        for row, keep in zip(rows, matching(rows, where), strict=True)
+        if keep and not {*str(row.get("flags", "")).split()} & {*LEFT_OUT}
+    ]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
-    metrics = [name.removeprefix(MAX) for name in selection.metrics]
-    table = LongTable.of(used, list(dict.fromkeys(metrics)))
-    learn = {str(row["learner"]) for row in used if row.get("learns", True)}
-    if selection.compare:
-        return list(_compared(selection, table.where(learner=list(learn))))
-    return [_means(selection, table, learn)]
+    metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
+    table = LongTable.of(used, list(metrics))
+    learners = table.where(learner=[row["learner"] for row in used if row.get("learns", True)])
+    if selection.compare is None:
+        yield _means(selection, table, learners)
+        return
+    for _, study in _studies(selection, learners):
+        result = VIEWS[selection.compare](study)
+        yield SelectedTable(result.title, study_rows(result), study_parts(result))
 
 
-def _numbers(where: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions of a file; what TOML has as a decimal number matches that number too."""
-
-    def values(one: Any) -> Iterator[Any]:
-        yield one
-        try:
-            yield float(one)
-        except (TypeError, ValueError):
-            return
-
-    return {
-        name: [v for one in (given if isinstance(given, list) else [given]) for v in values(one)]
-        for name, given in where.items()
-    }
+def _values(given: Any) -> list[Any]:
+    """The values of a condition; those that a file has as decimal numbers are texts there."""
+    values = given if isinstance(given, list) else [given]
+    numbers = [one for one in values if isinstance(one, str) and _NUMBER.fullmatch(one)]
+    return [*values, *map(float, numbers)]
 
 
 # --- means: rows × columns ---
@@ -210,16 +203,15 @@ Key = tuple[str, ...]
 Cell = dict[str, dict[int, float]]  # stream → seed → value
 
 
-def _means(selection: Selection, table: LongTable, learn: set[str]) -> SelectedTable:
+def _means(selection: Selection, table: LongTable, learners: LongTable) -> SelectedTable:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
     cells = _cells(selection, table)
     columns = list(dict.fromkeys(column for _, column, _ in cells))
     heads = list(itertools.product(columns, selection.metrics))
-    allowed = _allowed(selection, table.where(learner=list(learn)))
-    wide = len(selection.rows)
+    allowed = _allowed(selection, learners)
     titles = [_head(column, name, selection, columns) for column, name in heads]
-    made, rows = new_table([*selection.rows, *titles], names=wide), []
-    for key in _best_first(selection, cells, learn):
+    made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
+    for key in _best_first(selection, cells, {*learners.learner}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
             stat = _stat(cells.get((key, column, name.removeprefix(MAX)), {}), name)
@@ -228,10 +220,8 @@ def _means(selection: Selection, table: LongTable, learn: set[str]) -> SelectedT
             numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
         made.add_row(*map(line, texts))
         rows.append(numbers)
-    empty = {k for row in rows for k in row} - {
-        k for row in rows for k, v in row.items() if isinstance(v, str) or not math.isnan(v)
-    }
-    rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
+    known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
+    rows = [{name: row[name] for name in known} for row in rows]
     remarks = ["", INTERVAL]
     if allowed:
         remarks.append("in brackets: the ranks that the verdicts leave open, a bound of 5 % a row")
@@ -274,14 +264,11 @@ def _best_first(
     """The rows by the mean of the first metric; what does not learn comes last."""
     first = selection.metrics[0].removeprefix(MAX)
     sign = 1 if first in LOWER or first in COSTS else -1
-    every: dict[Key, Cell] = {}
-    for (key, place, metric), cell in cells.items():
-        if metric == first:
-            mine = every.setdefault(key, {})
-            mine |= {f"{place} {stream}": seeds for stream, seeds in cell.items()}
 
     def rank(key: Key) -> tuple[bool, bool, float]:
-        mean = _stat(every.get(key, {}), first).mean
+        mine = [cell for (k, _, metric), cell in cells.items() if (k, metric) == (key, first)]
+        means = [np.mean(list(seeds.values())) for cell in mine for seeds in cell.values()]
+        mean = float(np.mean(means)) if means else math.nan
         guesses = "learner" in selection.rows and not learn & {*key}
         return guesses, math.isnan(mean), sign * mean
 
@@ -347,12 +334,6 @@ def _studies(selection: Selection, table: LongTable) -> Iterator[tuple[str, Comp
         title = " · ".join(filter(None, [selection.title, stream]))
         study = ComparisonStudy(title, metric, named, over_streams=together)
         yield stream or "", study.best_first()
-
-
-def _compared(selection: Selection, table: LongTable) -> Iterator[SelectedTable]:
-    for _, study in _studies(selection, table):
-        result = VIEWS[selection.compare or ""](study)
-        yield SelectedTable(result.title, study_rows(result), study_parts(result))
 
 
 def _allowed(selection: Selection, table: LongTable) -> dict[tuple[Key, str], str]:
