@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Floats, Ints
+from embedbench.config.json_types import INTEGERS
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import read_text
@@ -179,14 +180,15 @@ def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
 
 def value_names(rows: Sequence[RowOfRun]) -> list[str]:
     """The names in rows that are numbers of runs: metrics, bytes, seconds, joules."""
-    of_rows = {name: value for row in rows for name, value in row.items() if value is not None}
+    kinds: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(type(value))
+    numbers = {int, float}
     return [
         name
-        for name, value in of_rows.items()
-        if name not in NAMES
-        and not name.startswith(PREFIXES)
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
+        for name, of in kinds.items()
+        if of <= numbers and name not in NAMES and not name.startswith(PREFIXES)
     ]
 
 
@@ -259,14 +261,23 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
     UserError
         It cannot be read, or its lines are no runs.
     """
-    lines = csv.DictReader(read_text(path, most=MOST).splitlines())
-    rows = [dict(_values(line)) for line in lines]
-    if not rows or any(not {"learner", "seed"} <= row.keys() for row in rows):
+    text = read_text(path, most=MOST)
+    try:
+        rows = [dict(_values(line)) for line in csv.DictReader(text.splitlines())]
+    except csv.Error as e:
+        raise UserError(f"{path} is not CSV ({e})") from None
+    if not rows or not all(map(_is_run, rows)):
         raise UserError(
-            f"{path} must have a line for each run, with learner and seed; the names of its "
-            "columns are those of docs/results_as_data.md"
+            f"{path} must have a line for each run, with learner and seed, a whole number; the "
+            "names of its columns are those of docs/results_as_data.md"
         )
     return rows
+
+
+def _is_run(row: RowOfRun) -> bool:
+    numbers = row.get("seed"), row.get("sessions", 1)
+    whole = all(type(number) is int and 0 <= number < INTEGERS for number in numbers)
+    return whole and isinstance(row.get("learner"), str)
 
 
 def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:

@@ -147,12 +147,14 @@ def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
         ('[report]\nruns = "x"', "runs must be a list"),
         ('[report]\nruns = ["x"]', "x"),
         ('[report]\nruns = ["bad.csv"]', "must have a line for each run, with learner and seed"),
+        ('[report]\nruns = ["seed.csv"]', "seed, a whole number"),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
     (tmp_path / "one.csv").write_text("learner,seed,final_accuracy\nncm,0,0.5\n")
     with pytest.raises(UserError) as error:
         shown(tmp_path, text)
