@@ -42,6 +42,9 @@ print(f"where {time.perf_counter() - before:.2f} s, {len(some):,} runs, peak {pe
 before = time.perf_counter()
 rows = runs.rows()
 print(f"rows {time.perf_counter() - before:.2f} s, {len(rows[0])} columns, peak {peak():.0f} MB")
+before = time.perf_counter()
+table = runs.table()
+print(f"table {time.perf_counter() - before:.2f} s, {len(table):,} values, peak {peak():.0f} MB")
 del rows
 try:
     import pandas

@@ -19,9 +19,11 @@ from .shared_options import Json, Overwrite, check_free, note, show
 from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from embedbench.reports.compare_learners import ComparisonStudy
     from embedbench.reports.comparison_results import Study
-    from embedbench.reports.frozen_vs_full import Bridge
     from embedbench.reports.result_rows import Row
     from embedbench.scores.behind_the_best import Over
     from embedbench.scores.verified_records import RescoredRun
@@ -136,7 +138,11 @@ def _audit(runs: Path, as_json: bool) -> None:
 
 Reported = Annotated[
     list[Path],
-    typer.Argument(metavar="RUNS", help="One directory; several with --bridge; packs with --site."),
+    typer.Argument(
+        metavar="RUNS",
+        help="One directory, or a TOML file with [report]; several with --bridge; packs with "
+        "--site.",
+    ),
 ]
 Site = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the pages of a board of packs there.")
@@ -218,14 +224,19 @@ def report(
     if title is not None and html is None:
         raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
+    if len(runs) == 1 and runs[0].suffix == ".toml":
+        if any((drawing, compare, pairs, over, by, bridge, metric)):
+            raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
+        _selected(runs[0], html, title, overwrite, as_json)
+        return
     _check_options(runs, (html, drawing), compare or pairs, by, bridge, overwrite)
     if over not in (None, "seeds"):
         raise UserError(f"--over takes seeds, got {over}; without it verdicts are over both")
     basis: Over = "seeds" if over else "seeds and samples"
     rows = [row for root in runs for row in collect(root, metrics=metric or (), over=basis)]
-    bridged = None
+    parts: Sequence[Text | Table] = ()
     if bridge:
-        bridged, output = _bridge(rows, as_json)
+        parts, output = _bridge(rows, as_json)
     elif compare or pairs or by:
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
@@ -234,7 +245,7 @@ def report(
     if html is not None:
         from embedbench.reports.html_report import heading, write_html
 
-        write_html(rows, html, title or heading(runs), bridge=bridged)
+        write_html(rows, html, title or heading(runs), parts=parts)
         note(f"wrote {html}")
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
@@ -242,6 +253,29 @@ def report(
         save_figure(rows, figure, drawing, width=width, metric=_one(metric))
         note(f"wrote {drawing}")
     output()  # last: who reads it may stop reading
+
+
+def _selected(
+    path: Path, html: Path | None, title: str | None, overwrite: bool, as_json: bool
+) -> None:
+    """Show the tables that a TOML file selects."""
+    from embedbench.reports.result_tables import say
+    from embedbench.reports.selected_tables import SCHEMA, read_selections, select
+    from embedbench.text.terminal import line
+
+    if html is not None:
+        check_free(html, overwrite)
+    tables = select(read_selections(path), path.parent, say)
+    parts = [part for table in tables for part in (*table.parts, line(""))]
+    if html is not None:
+        from embedbench.reports.html_report import write_html
+
+        write_html([], html, title or path.stem, parts=parts)
+        note(f"wrote {html}")
+    each = [{"title": table.title, "rows": table.rows} for table in tables]
+    rows = [{"table": table.title} | row for table in tables for row in table.rows]
+    data = {"schema": SCHEMA, "tables": plain(each)}
+    show_tables(data, None, as_json, lambda: rows, lambda: parts)
 
 
 def _site(
@@ -301,21 +335,21 @@ def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
     return check_figure(kind, out, width)
 
 
-def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]:
+def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Callable[[], None]]:
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
-    from embedbench.reports.frozen_vs_full import bridge
-    from embedbench.reports.frozen_vs_full_text import bridge_parts
-    from embedbench.text.table_export import records
+    from embedbench.reports.frozen_vs_full import bridge, bridge_parts
+    from embedbench.text.table_export import TITLE, records
+    from embedbench.text.terminal import line
 
     pairs = bridge(rows)
-    data = pairs.to_json()
-    return pairs, partial(
+    data, parts = pairs.to_json(), bridge_parts(pairs)
+    return [line("From frozen to full", TITLE), *parts], partial(
         show_tables,
         data,
         None,
         as_json,
         lambda: records(data, "streams", "learners"),
-        lambda: bridge_parts(pairs),
+        lambda: parts,
     )
 
 

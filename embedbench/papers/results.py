@@ -10,7 +10,7 @@ import math
 import platform
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -58,21 +58,10 @@ class ResultTable(JsonRecord):
     @classmethod
     def made(cls, table: PaperTable) -> ResultTable:
         """The table without its figures."""
-        return cls(
-            table.name,
-            table.title,
-            tuple(table.heads),
-            tuple(table.columns),
-            tuple(ResultRow(tuple(labels), dict(values)) for labels, values in table.rows),
-            tuple(table.notes),
-            table.of,
-            table.data,
-            dict(table.printed),
-            table.method,
-            table.unit,
-            dict(table.units),
-            table.named,
-        )
+        values = {f.name: getattr(table, f.name) for f in fields(cls)}
+        rows = tuple(ResultRow(tuple(labels), dict(of)) for labels, of in table.rows)
+        lists = {name: tuple(values[name]) for name in ("heads", "columns", "notes")}
+        return cls(**values | lists | {"rows": rows})
 
     def key(self, row: ResultRow) -> tuple[str, ...]:
         """The labels of the printed row that a row belongs to."""

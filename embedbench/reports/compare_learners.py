@@ -76,6 +76,8 @@ class ComparisonStudy:
         What the answers are: the cache keeps the test sample's share under it; empty: not kept.
     over : str
         `seeds` leaves the test sample's share out.
+    over_streams : bool
+        Whether the orders are streams.
     """
 
     title: str
@@ -88,6 +90,7 @@ class ComparisonStudy:
     )
     key: str = ""
     over: Over = "seeds and samples"
+    over_streams: bool = False
 
     @property
     def learners(self) -> list[str]:
@@ -108,9 +111,11 @@ class ComparisonStudy:
 
     @property
     def units(self) -> str:
-        """What an interval is computed over: `orders`, `seeds`, or `OWN_ORDERS`."""
+        """What an interval is computed over: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
         if len(self.orders) < 2:
             return "seeds"
+        if self.over_streams:
+            return "streams"
         blocks = {block for each in self.scores.values() for block in each}
         return OWN_ORDERS if len(blocks) == len(self.orders) else "orders"
 
@@ -124,6 +129,11 @@ class ComparisonStudy:
     def mean(self, label: str) -> float:
         """Mean over orders of the mean over seeds."""
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
+
+    def best_first(self) -> ComparisonStudy:
+        """The same with the best mean first."""
+        order = sorted(self.scores, key=lambda label: -self.sign * self.mean(label))
+        return replace(self, scores={label: self.scores[label] for label in order})
 
     def _columns(self) -> list[list[list[Block]]]:
         """Learner, unit, and the blocks of the learner that are in it."""
@@ -291,9 +301,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
     study = ComparisonStudy(stream_title(first), metric, scores, notes=tuple(notes))
-    study = _with_answers(study, learners)
-    best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return replace(study, scores={label: scores[label] for label in best_first})
+    return _with_answers(study, learners).best_first()
 
 
 def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]]) -> ComparisonStudy:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,29 +37,34 @@ class RankedLearner(RowVerdict):
     runs: int
 
 
-@dataclass(frozen=True)
-class Ranking(JsonRecord):
-    """The learners of a study, best mean first, with their verdicts.
+@dataclass(frozen=True, kw_only=True)
+class _View(JsonRecord):
+    """What the views of a study share.
 
     Parameters
     ----------
     title, metric : str
         Protocol and files, and the metric.
     orders : tuple of str
-        Class orders.
+        Class orders, or streams.
     units : str
-        What an interval is computed over: `orders` with their means over seeds; `seeds` if there is
-        one order; `seeds (each its own class order)`.
-    learners : tuple of RankedLearner
-        The learners, best mean first; `against` is a place in this list.
-    notes : tuple of str
-        Remarks on the learners: settings that were tuned, several settings of one learner.
+        What an interval is computed over: `streams`; `orders` with their means over seeds; `seeds`
+        if there is one order; `seeds (each its own class order)`.
     """
 
     title: str
     metric: str
     orders: tuple[str, ...]
     units: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking(_View):
+    """The learners of a study, best mean first; the `against` of a verdict is a place in them.
+
+    `notes` are remarks on the learners: settings that were tuned, several settings of one learner.
+    """
+
     learners: tuple[RankedLearner, ...]
     notes: tuple[str, ...] = ()
 
@@ -72,24 +77,13 @@ class ComparedPair(PairVerdict):
     worse: str
 
 
-@dataclass(frozen=True)
-class AllPairs(JsonRecord):
+@dataclass(frozen=True, kw_only=True)
+class AllPairs(_View):
     """All pairs of learners of a study, with Holm's correction: a bound for the whole table.
 
-    Parameters
-    ----------
-    title, metric, orders, units, notes
-        As in `Ranking`.
-    learners : tuple of str
-        Their labels, best mean first.
-    pairs : tuple of ComparedPair
-        The pairs; `a` and `b` are places in `learners`.
+    `learners` are their labels, best mean first; `a` and `b` of a pair are places in them.
     """
 
-    title: str
-    metric: str
-    orders: tuple[str, ...]
-    units: str
     learners: tuple[str, ...]
     pairs: tuple[ComparedPair, ...]
     notes: tuple[str, ...] = ()
@@ -121,16 +115,12 @@ class LearnerByOrder(JsonRecord):
     sd_seeds: float
 
 
-@dataclass(frozen=True)
-class OrderSpread(JsonRecord):
+@dataclass(frozen=True, kw_only=True)
+class OrderSpread(_View):
     """Spread of the learners of a study over class orders.
 
     Parameters
     ----------
-    title, metric : str
-        Protocol and files, and the metric.
-    orders : tuple of str
-        Class orders.
     learners : tuple of LearnerByOrder
         The learners, best mean first.
     tau : dict
@@ -141,9 +131,6 @@ class OrderSpread(JsonRecord):
         The two orders whose rankings agree least.
     """
 
-    title: str
-    metric: str
-    orders: tuple[str, ...]
     learners: tuple[LearnerByOrder, ...]
     tau: dict[str, float]
     tau_mean: float
@@ -175,14 +162,11 @@ def compare(study: ComparisonStudy) -> Ranking:
         There is only one learner.
     """
     _check_several(study)
+    ranked = zip(study.verdicts, study.scores.items(), strict=True)
     return Ranking(
-        title=study.title,
-        metric=study.metric,
-        orders=tuple(study.orders),
-        units=study.units,
+        **_shared(study),
         learners=tuple(
-            RankedLearner(**vars(verdict), learner=label, runs=len(each))
-            for verdict, (label, each) in zip(study.verdicts, study.scores.items(), strict=True)
+            RankedLearner(**vars(v), learner=i, runs=len(each)) for v, (i, each) in ranked
         ),
         notes=study.notes,
     )
@@ -192,18 +176,17 @@ def compare_all(study: ComparisonStudy) -> AllPairs:
     """All pairs of learners of a study; raises as `compare` does."""
     _check_several(study)
     names = study.learners
-    return AllPairs(
-        title=study.title,
-        metric=study.metric,
-        orders=tuple(study.orders),
-        units=study.units,
-        learners=tuple(names),
-        pairs=tuple(
-            ComparedPair(**vars(pair), better=names[pair.a], worse=names[pair.b])
-            for pair in study.pairs()
-        ),
-        notes=study.notes,
-    )
+    pairs = (ComparedPair(**vars(p), better=names[p.a], worse=names[p.b]) for p in study.pairs())
+    return AllPairs(**_shared(study), learners=tuple(names), pairs=tuple(pairs), notes=study.notes)
+
+
+def _shared(study: ComparisonStudy) -> dict[str, Any]:
+    return {
+        "title": study.title,
+        "metric": study.metric,
+        "orders": tuple(study.orders),
+        "units": study.units,
+    }
 
 
 def _check_several(study: ComparisonStudy) -> None:
@@ -244,9 +227,7 @@ def by_order(study: ComparisonStudy) -> OrderSpread:
         _spread(label, study.mean(label), study.by_order(label), ranks) for label in study.learners
     ]
     return OrderSpread(
-        title=study.title,
-        metric=study.metric,
-        orders=tuple(orders),
+        **_shared(study),
         learners=tuple(learners),
         tau=taus,
         tau_mean=float(np.mean(list(known.values()))) if known else math.nan,

@@ -100,14 +100,18 @@ def pair_parts(result: AllPairs) -> list[Text | Table]:
     return section(result.title, ["all pairs, corrected", *_facts(result)], table, remarks)
 
 
-def _facts(result: Ranking | AllPairs) -> list[str]:
-    count = len(result.orders)
-    return [_unit(result.metric), "1 class order" if count == 1 else f"{count} class orders"]
+def _facts(result: Ranking | AllPairs | OrderSpread) -> list[str]:
+    orders, units = result.orders, result.units
+    if orders == ("",):  # one stream of a selection, whose orders are not known
+        return [_unit(result.metric)]
+    what = "streams" if units == "streams" else "class orders"
+    return [_unit(result.metric), "1 class order" if len(orders) == 1 else f"{len(orders)} {what}"]
 
 
 def _notes(result: Ranking | AllPairs) -> list[str]:
     one = "one class order: another one may rank them differently (--by order)"
-    return [one] * (len(result.orders) == 1) + [f"note: {note}" for note in result.notes]
+    is_one = len(result.orders) == 1 and result.orders != ("",)
+    return [one] * is_one + [f"note: {note}" for note in result.notes]
 
 
 def _p(value: float) -> str:
@@ -118,8 +122,8 @@ def _p(value: float) -> str:
 
 def by_order_parts(result: OrderSpread) -> list[Text | Table]:
     """A spread over orders: learners are rows, orders columns, ranks in brackets."""
-    metric, orders = result.metric, result.orders
-    table = new_table(["learner", "mean", "least", "most", "sd orders", "sd seeds", *orders])
+    metric, orders, units = result.metric, result.orders, result.units
+    table = new_table(["learner", "mean", "least", "most", f"sd {units}", "sd seeds", *orders])
     for entry in result.learners:
         spread = [entry.mean, entry.least, entry.most, entry.sd_orders, entry.sd_seeds]
         cells = [entry.learner, *(score_text(v, metric) for v in spread)]
@@ -130,18 +134,18 @@ def by_order_parts(result: OrderSpread) -> list[Text | Table]:
             for o in orders
         ]
         table.add_row(*map(line, cells))
-    remarks = ["", "in brackets: the learner's rank on the order"]
+    remarks = ["", f"in brackets: the learner's rank on the {units[:-1]}"]
     if result.tau_least is not None:
         least = result.tau_least
         remarks.append(
-            "Kendall's τ between two orders' rankings: "
+            f"Kendall's τ between two {units}' rankings: "
             f"mean {format_signed(result.tau_mean, 2)}, least "
             f"{format_signed(result.tau[least], 2)} ({least})"
         )
     firsts = [e.learner for o in orders for e in result.learners if e.ranks.get(o) == 1]
     names = list(dict.fromkeys(firsts))
-    remarks.append(f"best on some order: {', '.join(names)}")
-    return section(result.title, [_unit(metric), f"{len(orders)} class orders"], table, remarks)
+    remarks.append(f"best on some {units[:-1]}: {', '.join(names)}")
+    return section(result.title, _facts(result), table, remarks)
 
 
 def by_seeds_parts(result: SeedSpread) -> list[Text | Table]:

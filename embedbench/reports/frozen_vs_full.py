@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+
+from rich.table import Table
+from rich.text import Text
 
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.format_digests import PIXELS
 from embedbench.scores.leave_out_metric import CURVES
-from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.mean_intervals import Stat, amount, megabytes
 from embedbench.scores.run_record import Digests, RunRecord
+from embedbench.text.terminal import line, new_table
 
-from .result_rows import Group, Row, metric_value
+from .comparison_text import score_text, section
+from .result_rows import SCORE_NAMES, Group, Row, metric_value
 
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"
@@ -81,22 +86,6 @@ class BridgedLearner(JsonRecord):
 
 
 @dataclass(frozen=True)
-class Ideals(JsonRecord):
-    """α_ideal on both sides: one, or one per session; empty where it was not measured."""
-
-    frozen: tuple[float, ...]
-    full: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Devices(JsonRecord):
-    """The devices that the runs of each side used."""
-
-    frozen: tuple[str, ...]
-    full: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class BridgedStream(JsonRecord):
     """One stream with its learners, on embeddings and on images.
 
@@ -104,18 +93,16 @@ class BridgedStream(JsonRecord):
     ----------
     title, score : str
         Protocol and files, and the score that every metric is computed from.
-    ideal : Ideals
-        α_ideal on both sides.
-    devices : Devices
-        The devices of the runs.
+    ideal, devices : dict
+        `frozen` and `full` → α_ideal, one or one per session, and the devices of the runs.
     learners : tuple of BridgedLearner
         The learners that ran on both sides.
     """
 
     title: str
     score: str
-    ideal: Ideals
-    devices: Devices
+    ideal: dict[str, tuple[float, ...]]
+    devices: dict[str, tuple[str, ...]]
     learners: tuple[BridgedLearner, ...]
 
     @property
@@ -227,8 +214,8 @@ def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> Br
     return BridgedStream(
         title=f"{frozen.title} → {', '.join(full.file_names)}",
         score=frozen.first.score,
-        ideal=Ideals(tuple(frozen.ideals), tuple(full.ideals)),
-        devices=Devices(_devices(frozen), _devices(full)),
+        ideal={"frozen": tuple(frozen.ideals), "full": tuple(full.ideals)},
+        devices={"frozen": _devices(frozen), "full": _devices(full)},
         learners=tuple(learners),
     )
 
@@ -279,3 +266,65 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
 def _joules(record: RunRecord) -> float:
     """Joules of learning; NaN where they were not measured."""
     return record.joules.learn if record.joules else math.nan
+
+
+# --- as text ---
+
+HEADINGS = {
+    "omega_all": "Ω_all",
+    "final_accuracy": "final %",
+    "average_accuracy": "AA %",
+    "average_forgetting": "AF %",
+    "raa": "RAA %",
+    "raf": "RAF %",
+    "gacc": "gAcc %",
+}
+BRIDGE_REMARKS = (
+    "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
+    " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
+    "Ω is a share of each side's own α_ideal · points/h: gap of the final score over hours of "
+    "learning on images",
+)
+
+
+def bridge_parts(bridge: Bridge) -> list[Text | Table]:
+    """All streams of a bridge, and the rows without a partner."""
+    parts: list[Text | Table] = []
+    for stream in bridge.streams:
+        names = list(stream.learners[0].metrics)
+        costs = ["MB", "learn s", *(["learn J"] if stream.has_joules else []), "points/h"]
+        heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs]
+        table = new_table(heads, names=2)
+        for entry in stream.learners:
+            cells = [entry.learner, entry.trunk or "–", str(entry.n)]
+            cells += [_both(entry.metrics[name], name) for name in names]
+            cells += [_costs(entry.bytes, megabytes), _costs(entry.learn_seconds, amount)]
+            cells += [_costs(entry.learn_joules, amount)] if stream.has_joules else []
+            table.add_row(*map(line, [*cells, score_text(entry.gap_per_hour, "")]))
+        parts += [*section(stream.title, _facts(stream), table), line("")]
+    alone = [f"no pair: {a.learner} ({a.title}, {a.on}): {a.why}" for a in bridge.alone]
+    return [*parts, *map(line, (*BRIDGE_REMARKS, *([""] if alone else []), *alone))]
+
+
+def _costs(sides: Sides, text: Callable[[float], str]) -> str:
+    return f"{text(sides.frozen.mean)} → {text(sides.full.mean)}"
+
+
+def _both(sides: Sides, metric: str) -> str:
+    """A score on embeddings, on images, and the gap with its interval."""
+    frozen, full, gap = (score_text(s.mean, metric) for s in (sides.frozen, sides.full, sides.gap))
+    half = sides.gap.half
+    interval = "" if math.isnan(half) else f" ±{score_text(half, metric)}"
+    return f"{frozen} → {full} ({gap}{interval})"
+
+
+def _facts(stream: BridgedStream) -> list[str]:
+    """How the two sides of one stream were measured, and on which devices."""
+    facts = [SCORE_NAMES.get(stream.score, stream.score)]
+    if all(stream.ideal.values()):
+        sides = (", ".join(score_text(v, "") for v in side) for side in stream.ideal.values())
+        facts.append(f"α_ideal {' → '.join(sides)} %")
+    facts.append(" → ".join(dict.fromkeys(", ".join(names) for names in stream.devices.values())))
+    if stream.has_joules:
+        facts.append("J: of the whole card, with all that ran there")
+    return facts

@@ -5,17 +5,20 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.table import Table
+from rich.text import Text
 
 from embedbench.scores.behind_the_best import RowVerdict
 from embedbench.scores.mean_intervals import amount, format_signed, megabytes
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.table_export import TITLE, table_cells
 
 from .answer_tables import TableCell, are_equal, by_answer, cell
 from .chance_and_upper_bound import chance, describe_weak_reference, offline
@@ -24,7 +27,6 @@ from .cost_figures import row_costs, trade_off, with_final_score
 from .curve_figures import accuracy_curves, by_samples, stack_runs
 from .figure_files import names_in
 from .figure_kinds import WIDTHS
-from .frozen_vs_full import Bridge
 from .html_template import page
 from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
@@ -34,15 +36,17 @@ from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_poi
 from .verdict_sentence import verdict
 
 
-def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | None = None) -> None:
-    """Write the report of all rows to `out`, replacing an earlier file; a bridge comes first.
+def write_html(
+    rows: Sequence[Row], out: Path, name: str, *, parts: Sequence[Text | Table] = ()
+) -> None:
+    """Write the report of all rows to `out`, replacing an earlier file; other tables come first.
 
     Raises
     ------
     UserError
         `out` cannot be written.
     """
-    write_safely(out, render(rows, name, bridge))
+    write_safely(out, render(rows, name, parts))
 
 
 def heading(roots: Sequence[Path]) -> str:
@@ -50,13 +54,13 @@ def heading(roots: Sequence[Path]) -> str:
     return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
 
 
-def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
+def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -> str:
     """The page as text; `name` is its heading."""
     styles = styles_in(rows)
     text = page(
         "report.html.j2",
         name=name,
-        bridge=_bridge(bridge) if bridge else None,
+        tables=list(_tables(parts)),
         scale=colour_scale(),
         sections=[
             _section(g, [r for r in rows if r.group is g], styles, i)
@@ -76,16 +80,14 @@ def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
     return [_formula(name, function) for name, function in every.items()]
 
 
-def _bridge(bridge: Bridge) -> dict[str, object]:
-    """The values of a bridge for the template."""
-    from . import frozen_vs_full_text as texts
-
-    tables = []
-    for stream in bridge.streams:
-        heads, lines = texts.bridge_table(stream)
-        facts = texts.bridge_facts(stream)
-        tables.append({"title": stream.title, "facts": facts, "heads": heads, "lines": lines})
-    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(bridge)}
+def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
+    """Lines and tables for the template; the lines around a table are its title and hints."""
+    for part in parts:
+        if isinstance(part, Text):
+            yield {"title" if part.style == TITLE else "hint": part.plain}
+        else:
+            heads, lines, _ = table_cells(part)
+            yield {"heads": heads, "lines": lines}
 
 
 def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from embedbench.errors import UserError, printable, unknown
+from embedbench.errors import UserError, printable
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import Checker
 
 from .loaded_run import Run
+from .long_table import LongTable, matching, need_pandas
 
 if TYPE_CHECKING:
     import pandas
@@ -61,19 +62,8 @@ class Runs(Sequence[Run]):
         UserError
             No run has such a name.
         """
-        wanted = {
-            k: v if isinstance(v, list | tuple | set | range) else [v]
-            for k, v in {**(conditions or {}), **more}.items()
-        }
-        rows = self.rows()
-        for name in wanted:
-            if rows and not any(name in row for row in rows):
-                raise unknown("name in the rows", name, {key for row in rows for key in row})
-        kept = (
-            run
-            for run, row in zip(self._runs, rows, strict=True)
-            if all(name in row and row[name] in values for name, values in wanted.items())
-        )
+        keep = matching(self.rows(), {**(conditions or {}), **more})
+        kept = (run for run, kept in zip(self._runs, keep, strict=True) if kept)
         return Runs(tuple(kept))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -88,13 +78,23 @@ class Runs(Sequence[Run]):
         UserError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UserError(
-                "to_pandas needs pandas: pip install 'embedbench-cl[pandas]'; rows() needs nothing"
-            ) from None
-        return pd.DataFrame.from_records(self.rows())
+        return need_pandas().DataFrame.from_records(self.rows())
+
+    def table(self, *names: str) -> LongTable:
+        """All values as one long table, a row each.
+
+        Parameters
+        ----------
+        *names : str
+            Metrics, costs such as "bytes.total", curves such as "pooled", or "R", for which whole
+            records are read; none: all metrics and costs.
+
+        Raises
+        ------
+        UserError
+            No run has a value of such a name.
+        """
+        return LongTable.of(self.rows(), names, lambda i: self[i].record)
 
 
 def load_runs(

@@ -32,7 +32,7 @@ from .comparability import check_average, check_comparable
 from .compare_learners import judge
 from .remarks import beside, candidates, remark_on_memory
 from .result_rows import LEFT_OUT, Group, Row, groups
-from .row_labels import flat, labels, value
+from .row_labels import differences, flat, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -117,13 +117,12 @@ def collect(
 
 def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
-    tables = [(g, g.title, flat(g.first.protocol_params)) for g in groups(rows)]
-    named = {}
-    for group, title, mine in tables:
-        others = [params for _, other, params in tables if other == title]
-        keys = [k for k in mine if any(params.get(k, mine[k]) != mine[k] for params in others)]
-        apart = ", ".join(f"{k}={value(mine[k])}" for k in keys)
-        named[id(group)] = dataclasses.replace(group, apart=apart)
+    tables = groups(rows)
+    apart = differences([(g.title, flat(g.first.protocol_params)) for g in tables], absent=False)
+    named = {
+        id(group): dataclasses.replace(group, apart=", ".join(words))
+        for group, words in zip(tables, apart, strict=True)
+    }
     return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
 
 

@@ -1,20 +1,36 @@
-"""The labels of rows: a learner's name, and the settings that tell it from its namesakes."""
+"""The labels of rows and streams: a name, and the settings that tell it from its namesakes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedbench.scores.run_record import RunRecord
 
 
-def labels(learners: list[list[RunRecord]]) -> list[str]:
+def labels(learners: Sequence[Sequence[RunRecord]]) -> list[str]:
     """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
     each = [(runs[0].learner, flat(runs[0].learner_params)) for runs in learners]
+    apart = differences(each)
+    return [" ".join([name, *words]) for (name, _), words in zip(each, apart, strict=True)]
+
+
+def differences(
+    each: Sequence[tuple[str, Mapping[str, Any]]], *, absent: bool = True
+) -> list[list[str]]:
+    """For each name with its settings, those in which its namesakes differ, as `key=value`.
+
+    `absent` says whether a namesake without a setting differs in it.
+    """
     result = []
     for name, settings in each:
         same = [other for n, other in each if n == name]
-        keys = [k for k in settings if any(s.get(k) != settings[k] for s in same)]
-        result.append(" ".join([name, *(f"{k}={value(settings[k])}" for k in keys)]))
+        keys = [
+            k
+            for k, mine in settings.items()
+            if any(other.get(k, None if absent else mine) != mine for other in same)
+        ]
+        result.append([f"{k}={value(settings[k])}" for k in keys])
     return result
 
 

@@ -51,7 +51,7 @@ class LeftOut:
         score : str
             A base score of `accuracy.SCORES`.
         groups : array or None
-            (n,) `group` of each test sample; None: those that the answers hold, or else each sample.
+            (n,) `group` of each test sample; None: those that the answers hold, or each sample.
         """
         alone = p.ids if p.group is None else p.group
         names, number = np.unique(alone if groups is None else groups, return_inverse=True)

@@ -9,15 +9,9 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.result_rows import Row, groups
 from embedbench.reports.result_tables import collect
-from embedbench.reports.terminal_tables import cell_text, count_runs
-from embedbench.text.markdown import escape_markdown, table
-
-_COLUMNS = (
-    ("omega_all", "Ω_all", 3, 1.0),
-    ("final_accuracy", "final %", 1, 100.0),
-    ("average_accuracy", "AA %", 1, 100.0),
-    ("average_forgetting", "AF %", 1, 100.0),
-)
+from embedbench.reports.terminal_tables import table_parts
+from embedbench.text.markdown import escape_markdown
+from embedbench.text.table_export import export_tables
 
 
 def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
@@ -43,7 +37,7 @@ def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None])
 
 
 def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a table for each stream."""
+    """Yield the table of the report for each stream."""
     for group in groups(rows):
         settings = ", ".join(
             f"{name} {value}"
@@ -52,20 +46,9 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
         )
         words = f"{'; '.join(group.describe())}. Settings: {settings}."
         yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
-        heads = ["learner", "n", *(heading for _, heading, _, _ in _COLUMNS)]
-        lines = [
-            [
-                escape_markdown(row.label),
-                count_runs(row),
-                *(cell_text(row, key, digits, by, " ") for key, _, digits, by in _COLUMNS),
-            ]
-            for row in rows
-            if row.group is group
-        ]
-        yield table(heads, lines)
-    yield (
-        "Means over n seeds, ± the half-width of the 95 % t-interval; =n: all runs gave the same "
-        "answers. Every number was recomputed from stored predictions. AA and AF average, in the "
-        "end, the accuracies on the classes of each session and how far these have fallen. Ω_all "
-        "is relative to a network trained on all data at once; – is not measured."
-    )
+        text, notes = export_tables(
+            table_parts([row for row in rows if row.group is group]), "markdown"
+        )
+        yield text
+    yield escape_markdown(notes[-1])
+    yield "=n: all runs gave the same answers. Every number was recomputed from stored predictions."

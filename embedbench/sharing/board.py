@@ -232,8 +232,7 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranki
     if len(scores) < 2:
         return None
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER, answers=answers)
-    order = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return compare(replace(study, scores={label: scores[label] for label in order}))
+    return compare(study.best_first())
 
 
 def is_comparable(name: str, notes: Sequence[str]) -> bool:

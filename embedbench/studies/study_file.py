@@ -52,6 +52,8 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     """
     values: dict[str, Any] = {}
     for key, value in read_toml(path).items():
+        if key == "report":  # what to show of the runs, which `embedbench report` reads
+            continue
         name = key.replace("-", "_")
         if name not in KEYS:
             error = unknown("key", key, [_dashed(k) for k in KEYS], _plural(name))

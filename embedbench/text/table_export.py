@@ -49,7 +49,7 @@ def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[s
     blocks, notes, title = [], [], ""
     for part in parts:
         if isinstance(part, Table):
-            blocks.append((_markdown if form == "markdown" else tabular)(*_cells(part), title))
+            blocks.append((_markdown if form == "markdown" else tabular)(*table_cells(part), title))
             title = ""
         elif several and part.style == TITLE:
             title = part.plain
@@ -60,7 +60,7 @@ def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[s
     return "\n\n".join(blocks), notes
 
 
-def _cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+def table_cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     """Headings, rows, and which columns are to the right."""
     heads = [str(column.header) for column in table.columns]
     columns = [[str(cell).replace("\n", " ") for cell in column.cells] for column in table.columns]

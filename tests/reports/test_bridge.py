@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.frozen_vs_full import Bridge, Ideals, bridge
-from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.frozen_vs_full import Bridge, bridge, bridge_parts
 from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.text.terminal import render_text
@@ -49,7 +48,7 @@ def test_the_gap_is_over_runs_of_equal_seeds(tmp_path: Path) -> None:
     assert er.gap_per_hour == pytest.approx(-0.25)
     assert er.bytes.gap.mean == 3_000_000
     assert er.learn_seconds.frozen.mean == 6
-    assert stream.ideal == Ideals((0.9,), (0.9,))
+    assert stream.ideal == {"frozen": (0.9,), "full": (0.9,)}
     assert [(a.learner, a.why) for a in result.alone] == [("ncm", "no run of ncm on images")]
 
 

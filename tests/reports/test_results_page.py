@@ -11,6 +11,7 @@ import pytest
 from image_files import embedding_file
 from plan_runs import plan
 
+from embedbench.reports.selected_tables import read_selections
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
@@ -50,8 +51,8 @@ def test_the_python_of_the_page_runs(
         exec(compile(block, "results_as_data.md", "exec"), made)
     pyplot.close("all")
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2  # two seeds of ewc
-    assert all(line.split()[1] == "10.0" for line in lines)
+    assert all(line.split()[1] == "10.0" for line in lines[:2])  # two seeds of ewc
+    assert [line.split()[0] for line in lines[2:6]] == ["0", "1", "2", "3"]  # R after each session
     for name in ("accuracy", "memory", "classes"):
         assert np.asarray(image.imread(f"{name}.png")).std() > 0.01  # something is drawn
     tracker = made["Printed"]("here")
@@ -67,8 +68,11 @@ def test_the_python_of_the_page_runs(
 
 def test_the_study_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two protocols × (ncm, three slda, ewc) × five seeds."""
-    (text,) = blocks("studies.md", "toml")
+    text, shows = blocks("studies.md", "toml")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     made = resolve(read_study(tmp_path / "study.toml"))
     assert len({(run.files, run.protocol) for run in made}) == 2
     assert len(made) == 2 * 5 * 5
+    (tmp_path / "study.toml").write_text(text + shows, encoding="utf-8")
+    assert resolve(read_study(tmp_path / "study.toml")) == made
+    assert [one.compare for one in read_selections(tmp_path / "study.toml")] == [None, "ranks"]

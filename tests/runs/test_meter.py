@@ -19,8 +19,7 @@ from toy import class_stream
 
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
-from embedbench.reports.frozen_vs_full import bridge
-from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.result_tables import collect
 from embedbench.runs import cost_meter as energy
 from embedbench.runs.class_registry import learner_class

@@ -19,8 +19,7 @@ from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_results import by_order, compare
 from embedbench.reports.comparison_text import by_order_parts, comparison_parts
-from embedbench.reports.frozen_vs_full import bridge
-from embedbench.reports.frozen_vs_full_text import bridge_parts
+from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.mean_intervals import Stat

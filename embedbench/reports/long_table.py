@@ -1,0 +1,296 @@
+"""One long table of finished runs: a row for each value of each run.
+
+It is made from the rows of runs (`Run.row`), or from a CSV file that has such rows; curves and R
+come from whole records, which are read when they are asked for. Whatever shows results is a
+selection of it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Floats, Ints
+from embedbench.config.json_types import INTEGERS
+from embedbench.errors import UserError, unknown
+from embedbench.scores.run_record import RunRecord
+from embedbench.storage.atomic_write import read_text
+
+from .row_labels import differences
+
+if TYPE_CHECKING:
+    import pandas
+
+Texts = NDArray[np.object_]
+RowOfRun = Mapping[str, Any]
+MOST = 2**28  # bytes of a CSV file
+ALL = -1  # the eval set of a value over all classes seen
+CURVES = ("R", "pooled")  # what every record has beside its named curves
+# Names of a row that are no values of its run.
+NAMES = {
+    *{"run", "root", "stream", "protocol", "learner", "settings", "learns", "seed", "files"},
+    *{"order", "sessions", "n_train", "validation", "score", "flags", "command"},
+}
+PREFIXES = ("protocol.", "learner.", "seeds.", "environment.", "digests.", "reference.")
+STREAM = ("protocol", "files", "score", "digests.recipe", "digests.features", "reference.preset")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LongTable:
+    """(rows,) Values of runs, an array for each column.
+
+    Parameters
+    ----------
+    stream, learner, settings : array of str
+        The stream's protocol and files, with the settings in which streams of one title differ;
+        the learner's name, and the settings in which the learners of one name differ.
+    seed, moment, eval_set : array of int
+        The run's seed; the session after which the value was measured, from 0; the eval set, -1
+        for all.
+    metric : array of str
+        The name of the value; "R" has one for each moment and eval set, "pooled" one a moment.
+    value : array of float
+        Fractions, seconds, bytes; NaN where undefined.
+    """
+
+    stream: Texts
+    learner: Texts
+    settings: Texts
+    seed: Ints
+    moment: Ints
+    eval_set: Ints
+    metric: Texts
+    value: Floats
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[RowOfRun],
+        names: Sequence[str] = (),
+        record: Callable[[int], RunRecord] | None = None,
+    ) -> Self:
+        """The table of some runs.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+            A row for each run.
+        names : sequence of str
+            Metrics, costs, curves, "pooled" or "R"; none: all metrics and costs.
+        record : callable or None
+            The record of the run with this number; None: there are none.
+
+        Raises
+        ------
+        UserError
+            No run has a value of such a name.
+        """
+        known = value_names(rows)
+        parts: list[_Part] = []
+        for name in names or known:
+            if name in known:
+                parts.append(_ends(rows, name))
+                continue
+            made = [_by_moment(record(i), i, name) for i in range(len(rows))] if record else []
+            if rows and not any(len(part[0]) for part in made):
+                raise unknown("value of the runs", name, [*known, *(CURVES if record else ())])
+            parts += made
+        parts = parts or [_part([], 0, ALL, "", [])]
+        run, moment, eval_set, metric, value = map(np.concatenate, zip(*parts, strict=True))
+        stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
+        learner = np.array([row["learner"] for row in rows], dtype=object)
+        seed = np.array([row["seed"] for row in rows], dtype=np.int64)
+        return cls(
+            stream[run], learner[run], settings[run], seed[run], moment, eval_set, metric, value
+        )
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __repr__(self) -> str:
+        """Its size and the names of its values."""
+        return f"<{len(self):,} values: {', '.join(dict.fromkeys(self.metric.tolist()))}>"
+
+    def where(self, **conditions: Any) -> Self:
+        """The part where columns have these values, or one of a list of values."""
+        keep = np.ones(len(self), dtype=np.bool_)
+        for name, wanted in conditions.items():
+            if name not in columns_of(self):
+                raise unknown("column", name, columns_of(self))
+            several = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
+            keep &= np.isin(getattr(self, name), list(several))
+        return type(self)(*(values[keep] for values in columns_of(self).values()))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a data frame; needs pandas."""
+        return need_pandas().DataFrame(columns_of(self))
+
+
+def columns_of(table: LongTable) -> dict[str, NDArray[Any]]:
+    """The columns of a table by name."""
+    return {f.name: getattr(table, f.name) for f in fields(table)}
+
+
+def need_pandas() -> Any:
+    """pandas, or one sentence on how to get it."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise UserError(
+            "to_pandas needs pandas; pip install 'embedbench-cl[pandas]'; rows() needs nothing"
+        ) from None
+    return pd
+
+
+_Part = tuple[Ints, Ints, Ints, Texts, Floats]
+
+
+def _part(run: Any, moment: Any, eval_set: Any, name: str, value: Any) -> _Part:
+    """Columns of one metric; a single number or text is that of all."""
+    values = np.array(value, dtype=np.float64).ravel()
+    whole = (
+        np.broadcast_to(np.array(each, dtype=np.int64), values.shape)
+        for each in (run, moment, eval_set)
+    )
+    return (*whole, np.full(values.shape, name, dtype=object), values)  # type: ignore[return-value]
+
+
+def _ends(rows: Sequence[RowOfRun], name: str) -> _Part:
+    """A value of each run after its last session."""
+    runs = [i for i, row in enumerate(rows) if name in row]
+    moments = [rows[i].get("sessions", 1) - 1 for i in runs]
+    return _part(runs, moments, ALL, name, [rows[i][name] for i in runs])
+
+
+def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
+    """A curve of a run, or its R."""
+    if name == "R" and made.R:
+        values = np.array(made.R, dtype=np.float64)
+        moment, eval_set = np.indices(values.shape).reshape(2, -1)
+        return _part(run, moment, eval_set, name, values)
+    curve = made.pooled if name == "pooled" else (made.curves or {}).get(name, ())
+    return _part(run, np.arange(len(curve)), ALL, name, curve)
+
+
+def value_names(rows: Sequence[RowOfRun]) -> list[str]:
+    """The names in rows that are numbers of runs: metrics, bytes, seconds, joules."""
+    kinds: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(type(value))
+    numbers = {int, float}
+    return [
+        name
+        for name, of in kinds.items()
+        if of <= numbers and name not in NAMES and not name.startswith(PREFIXES)
+    ]
+
+
+def streams(rows: Sequence[RowOfRun]) -> list[str]:
+    """The name of each row's stream; different streams have different names."""
+    keys = [_stream_key(row) for row in rows]
+    first = dict(zip(reversed(keys), reversed(rows), strict=True))
+    order = list(dict.fromkeys(keys))
+    each = [(_title(first[key]), _of(first[key], "protocol.")) for key in order]
+    apart = [", ".join(words) for words in differences(each, absent=False)]
+    names = [" · ".join(filter(None, (n, a))) for (n, _), a in zip(each, apart, strict=True)]
+    for i, key in enumerate(order):
+        if names.count(names[i]) > 1:
+            names[i] += f" ({str(first[key].get('digests.features'))[:8]} {i})"
+    of = dict(zip(order, names, strict=True))
+    return [of[key] for key in keys]
+
+
+def _stream_key(row: RowOfRun) -> tuple[str, ...]:
+    """What all runs on one stream share."""
+    key = tuple(str(row.get(name)) for name in (*STREAM, "stream"))
+    return key if "digests.recipe" in row else (*key, str(_of(row, "protocol.")))
+
+
+def _title(row: RowOfRun) -> str:
+    made = (str(row[name]) for name in ("protocol", "files") if row.get(name))
+    return str(row.get("stream") or " · ".join(made))
+
+
+def _settings(rows: Sequence[RowOfRun]) -> list[str]:
+    """The settings in which a row's learner differs from its namesakes."""
+    each = [(str(row["learner"]), _of(row, "learner.")) for row in rows]
+    keys = [(name, str(settings)) for name, settings in each]
+    first = dict(zip(keys, each, strict=True))
+    of = dict(zip(first, differences(list(first.values())), strict=True))
+    return [
+        " ".join(filter(None, [row.get("settings"), *of[key]]))
+        for row, key in zip(rows, keys, strict=True)
+    ]
+
+
+def _of(row: RowOfRun, prefix: str) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix)}
+
+
+def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bool]:
+    """Whether each row has these values, or one of a list of values.
+
+    Raises
+    ------
+    UserError
+        No row has such a name.
+    """
+    wanted = {
+        k: v if isinstance(v, list | tuple | set | range) else [v] for k, v in conditions.items()
+    }
+    for name in wanted:
+        if rows and not any(name in row for row in rows):
+            raise unknown("name in the rows", name, {key for row in rows for key in row})
+    return [
+        all(name in row and row[name] in values for name, values in wanted.items()) for row in rows
+    ]
+
+
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """The rows of a CSV file with a line for each run and the names of `Run.row`.
+
+    Raises
+    ------
+    UserError
+        It cannot be read, or its lines are no runs.
+    """
+    text = read_text(path, most=MOST)
+    try:
+        rows = [dict(_values(line)) for line in csv.DictReader(text.splitlines())]
+    except csv.Error as e:
+        raise UserError(f"{path} is not CSV ({e})") from None
+    if not rows or not all(map(_is_run, rows)):
+        raise UserError(
+            f"{path} must have a line for each run, with learner and seed, a whole number; the "
+            "names of its columns are those of docs/results_as_data.md"
+        )
+    return rows
+
+
+def _is_run(row: RowOfRun) -> bool:
+    numbers = row.get("seed"), row.get("sessions", 1)
+    whole = all(type(number) is int and 0 <= number < INTEGERS for number in numbers)
+    return whole and isinstance(row.get("learner"), str)
+
+
+def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:
+    """What a line has; texts that are numbers as numbers."""
+    for name, text in line.items():
+        if not isinstance(name, str) or not isinstance(text, str) or not text:
+            continue
+        if text.lower() in ("true", "false"):
+            yield name, text.lower() == "true"
+            continue
+        for kind in (int, float, str):
+            try:
+                yield name, kind(text)
+                break
+            except ValueError:
+                continue

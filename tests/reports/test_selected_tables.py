@@ -1,0 +1,205 @@
+"""The long table, and the tables that a `[report]` of a TOML file selects from it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+from report_records import keep, make, put
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.reports.load_results import load_runs
+from embedbench.reports.long_table import LongTable, read_csv
+from embedbench.reports.selected_tables import SelectedTable, read_selections, select
+from embedbench.scores.run_record import RunRecord
+from embedbench.studies.resolve import resolve
+from embedbench.studies.study_file import read_study
+
+STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
+NAMES = ("which-learner", "backbone")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two streams; two settings of mlp, ewc and chance, each with three seeds."""
+    root = tmp_path_factory.mktemp("runs")
+    for base, less in ((2, 0.0), (3, 0.4)):
+        other = {"protocol_params": {"base": base}, "digests": {"recipe": f"{base:064x}"}}
+        for name, units, gain in (("mlp", 400, 0.5), ("mlp", 100, 0.3), ("ewc", 9, 0.6)):
+            for s in range(3):
+                made = make(name, s, gain + s / 100 - less / 2, **other)
+                made["learner_params"] = {"units": units}
+                keep(root, made, stream=f"base-{base}", row=f"{name}-{units}")
+        keep(root, make("chance", 0, 0.1, **other), stream=f"base-{base}")
+    return root
+
+
+def shown(folder: Path, text: str) -> list[SelectedTable]:
+    (folder / "shown.toml").write_text(text)
+    return select(read_selections(folder / "shown.toml"), folder, pytest.fail)
+
+
+def embedbench(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+# --- the long table ---
+
+
+def test_each_value_of_each_run_is_a_row(root: Path) -> None:
+    runs = load_runs(root)
+    table = runs.table()
+    metrics = [k for k, v in runs[0].record.metrics.items() if not math.isnan(v)]
+    assert {*metrics, "bytes.total", "seconds.learn"} <= {*table.metric}
+    assert not {"seed", "sessions", "n_train", "learner.units"} & {*table.metric}
+    assert len(table) == len(runs) * len({*table.metric})
+    assert {*table.stream} == {f"incremental-class · toy.h5 · base={b}" for b in (2, 3)}
+    (one,) = (run for run in runs if run.name == "base-3/mlp-100/seed-2")
+    mine = table.where(stream="incremental-class · toy.h5 · base=3", settings="units=100", seed=2)
+    by_name = dict(zip(mine.metric, mine.value, strict=True))
+    assert by_name["final_accuracy"] == one.record.metrics["final_accuracy"]
+    assert {*mine.moment} == {2}
+    assert {*mine.eval_set} == {-1}
+    assert {*table.where(learner="ewc").settings} == {""}
+    assert len(table.to_pandas()) == len(table)
+    with pytest.raises(UserError, match="unknown column 'leaner'"):
+        table.where(leaner="ewc")
+    assert len(LongTable.of([])) == 0
+
+
+def test_curves_and_r_come_from_whole_records(root: Path) -> None:
+    runs = load_runs(root).where(learner="ewc")
+    table = runs.table("R", "pooled")
+    record = runs[0].record
+    first = table.where(stream=table.stream[0], seed=runs[0].row()["seed"])
+    r = first.where(metric="R")
+    found = np.full((3, 3), 7.0)
+    found[r.moment, r.eval_set] = r.value
+    np.testing.assert_array_equal(found, np.array(record.R, dtype=float))
+    np.testing.assert_array_equal(first.where(metric="pooled").value, record.pooled)
+    with pytest.raises(UserError, match=r"unknown value of the runs 'poled'.*'pooled'"):
+        runs.table("poled")
+
+
+def test_no_record_is_read_for_values_of_rows(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = load_runs(root)
+    monkeypatch.setattr("embedbench.scores.record_files.load", pytest.fail)
+    assert len(runs.table("final_accuracy", "bytes.total")) == 2 * len(runs)
+
+
+# --- what a file selects ---
+
+
+def test_means_are_over_seeds_and_then_over_streams(root: Path, tmp_path: Path) -> None:
+    base = f'[report]\nruns = ["{root}"]\n'
+    (table,) = shown(tmp_path, base + 'columns = "stream"\nover = "seeds"')
+    assert [(row["learner"], row["settings"]) for row in table.rows] == [
+        ("ewc", ""), ("mlp", "units=400"), ("mlp", "units=100"), ("chance", ""),
+    ]  # fmt: skip
+    assert table.rows[0]["base=2"] == pytest.approx(0.61)
+    # t(0.975, 2) = 4.303, sd .01 of three seeds
+    assert table.rows[0]["base=2.half_95"] == pytest.approx(4.303 * 0.01 / math.sqrt(3), rel=1e-3)
+    (table,) = shown(tmp_path, base + 'metrics = ["final_accuracy", "max bytes.total"]')
+    assert table.rows[0]["final_accuracy"] == pytest.approx((0.61 + 0.41) / 2)
+    # two streams: t(0.975, 1) = 12.706, sd .2/√2
+    assert table.rows[0]["final_accuracy.half_95"] == pytest.approx(12.706 * 0.1, rel=1e-3)
+    assert table.rows[0]["max bytes.total"] == 2_000_000
+    (table,) = shown(tmp_path, base + 'compare = "ranks"\nover = "streams"')
+    assert [(row["learner"], row["rank"]) for row in table.rows] == [
+        ("ewc", 1), ("mlp units=400", 2), ("mlp units=100", 3),
+    ]  # fmt: skip
+    two = shown(tmp_path, base + 'compare = "ranks"\nwhere = { learner = "mlp" }')
+    assert [[row["behind"] for row in table.rows] for table in two] == [[False, True]] * 2
+
+
+def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
+    base = f'[report]\nruns = ["{root}"]\n'
+    with pytest.raises(UserError, match=r"mlp has two runs of .* with seed 0: settings or moments"):
+        shown(tmp_path, base + 'rows = ["learner"]')
+    keep(tmp_path / "few", make("mlp", 5, 0.0, flags=["diverged"]))
+    drawn = [vars(Seeds.of(s)) for s in (0, 1)]
+    keep(tmp_path / "few", *(make("ncm", s, 0.9 - s / 5, seeds=drawn[s]) for s in (0, 1)))
+    varied = make("ncm", 0, 0.1, seeds=drawn[0] | {"init": 9})  # repeats seed 0 but for its init
+    put(RunRecord.from_json(varied), tmp_path / "few" / "stream-1" / "ncm" / "seed-0-x")
+    (table,) = shown(tmp_path, '[report]\nruns = ["few"]\nrows = ["learner"]')
+    assert [row["learner"] for row in table.rows] == ["ncm"]
+    assert table.rows[0]["final_accuracy"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "must have a table [report] that says what to show"),
+        ("[report]\nrun = 1", "unknown key 'run'"),
+        ('[report]\nruns = ["x"]\nover = "seed"', "Did you mean 'seeds'"),
+        ('[report]\nruns = ["x"]\ncompare = "rank"', "Did you mean 'ranks'"),
+        ('[report]\nruns = ["x"]\nrows = ["leaner"]', "Did you mean 'learner'"),
+        ('[report]\nruns = "x"', "runs must be a list"),
+        ('[report]\nruns = ["x"]', "x"),
+        ('[report]\nruns = ["bad.csv"]', "must have a line for each run, with learner and seed"),
+        ('[report]\nruns = ["seed.csv"]', "seed, a whole number"),
+        ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
+        ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
+    (tmp_path / "one.csv").write_text("learner,seed,final_accuracy\nncm,0,0.5\n")
+    with pytest.raises(UserError) as error:
+        shown(tmp_path, text)
+    assert says in str(error.value)
+
+
+def test_the_command_shows_a_file_in_every_form(root: Path, tmp_path: Path) -> None:
+    file, page = tmp_path / "study.toml", tmp_path / "page.html"
+    file.write_text(f'[report]\ntitle = "T"\nruns = ["{root}"]\ncolumns = "stream"\nover = "seeds"')
+    assert "61.0 ±2.5 [1]" in embedbench("report", file, "--html", page).stdout
+    assert "<h3>T</h3>" in page.read_text()
+    assert "61.0 ±2.5 [1]" in page.read_text()
+    assert embedbench("report", file, "--markdown").stdout.startswith("| learner |")
+    assert "tabular" in embedbench("report", file, "--latex").stdout
+    rows = list(csv.DictReader(io.StringIO(embedbench("report", file, "--csv").stdout)))
+    data = json.loads(embedbench("report", file, "--json").stdout)
+    assert data["tables"][0]["rows"][0]["base=2"] == float(rows[0]["base=2"])
+    refused = embedbench("report", file, "--compare")
+    assert "says what to show" in str(refused.exception)
+
+
+# --- a study page is its TOML, what `report` makes of it, and text ---
+
+
+def tables_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_shipped_pages_have_the_tables_of_their_data(name: str) -> None:
+    done = embedbench("report", STUDIES / f"{name}.toml", "--markdown")
+    page = tables_of((STUDIES / f"{name}.md").read_text(encoding="utf-8"))
+    made = tables_of(done.stdout)
+    assert len(made) > 30
+    assert [line for line in made if line not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("which-learner", 12 * 2 * 2 * 5), ("backbone", 6 * 4 * 5)]
+)
+def test_the_shipped_studies_have_their_cells(name: str, cells: int) -> None:
+    assert len(resolve(read_study(STUDIES / f"{name}.toml"))) == cells
+
+
+def test_a_csv_has_rows_of_runs() -> None:
+    rows: list[dict[str, Any]] = read_csv(STUDIES / "data" / "backbone.csv")
+    assert (rows[0]["learns"], rows[0]["seed"], rows[0]["learner"]) == (False, 0, "chance")
+    assert rows[0]["final_accuracy"] == 0.008088
