@@ -119,7 +119,7 @@ def mlp_like_ours(stream: Exported, units: int) -> nn.Sequential:
 
 
 class Absent(type):
-    """A package that is not there: whatever is asked of it is an empty class."""
+    """A module that is not needed: whatever is asked of it is an empty class."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -128,13 +128,10 @@ class Absent(type):
 
 
 def use_checkout(path: Path, *unneeded: str) -> None:
-    """Import from a checkout; `unneeded` modules, parents first, may be missing."""
+    """Import from a checkout, with empty modules in the places of those that it does not need."""
     sys.path.insert(0, str(path))
     for name in unneeded:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            sys.modules[name] = Absent(name, (), {"__path__": []})  # type: ignore[assignment]
+        sys.modules[name] = Absent(name, (), {"__path__": []})  # type: ignore[assignment]
 
 
 class Identity(nn.Identity):
@@ -193,10 +190,13 @@ def in_order(data: Rows, batch_size: int, shuffle: bool, num_workers: int) -> An
     return DataLoader(data, batch_size=batch_size)
 
 
+TIMM = ("timm", "timm.models", "timm.models.layers", "timm.models.layers.weight_init")
+
+
 def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """SimpleCIL and RanPAC of PILOT, and RanPAC's authors' code."""
     authors = args.method == "ranpac-authors"
-    use_checkout(args.checkout, "timm", *[f"timm.{n}" for n in TIMM])
+    use_checkout(args.checkout, *TIMM)
     inc_net = importlib.import_module("inc_net" if authors else "utils.inc_net")
     name = "RanPAC" if authors else f"models.{args.method.removeprefix('pilot-').split('-')[0]}"
     module: Any = importlib.import_module(name)
@@ -234,9 +234,6 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
         yield scores, float(own if authors else own["top1"]) / 100
 
 
-TIMM = ("models", "models.layers", "models.layers.weight_init")
-
-
 def pilot_settings(stream: Exported, args: argparse.Namespace, authors: bool) -> dict[str, Any]:
     """The settings that the tool reads from its JSON; nothing is tuned, no backbone is trained."""
     return {
@@ -261,12 +258,15 @@ def pilot_settings(stream: Exported, args: argparse.Namespace, authors: bool) ->
 
 # --- Mammoth ---
 
-KORNIA = ("", ".augmentation", ".augmentation.container", ".augmentation.container.params")
+KORNIA = (
+    *("kornia", "kornia.augmentation", "kornia.augmentation.container"),
+    *("kornia.augmentation.container.params", "kornia.constants"),
+)
 
 
 def through_mammoth(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """Mammoth's ER, one pass in batches of ten, with our initial weights and order of samples."""
-    use_checkout(args.checkout, *[f"kornia{n}" for n in (*KORNIA, ".constants")])
+    use_checkout(args.checkout, "datasets", *KORNIA)
     here = Path.cwd()
     model = importlib.import_module("models.er")
     evaluate = importlib.import_module("utils.evaluate").evaluate
