@@ -87,9 +87,10 @@ def read_stream(directory: Path) -> Exported:
                 [int(line[k]) for k in ("session", "row", "label")] for line in csv.DictReader(file)
             ]
         session, rows, labels = np.array(lines).T
-        x, y = features[rows].astype(np.float32), place[labels]
-        here = [session == i for i in range(len(introduced))]
-        return [(torch.from_numpy(x[h]), torch.from_numpy(y[h])) for h in here], rows
+        x = torch.from_numpy(features[rows]).to(torch.get_default_dtype())
+        y = torch.from_numpy(place[labels])
+        here = [torch.from_numpy(session == i) for i in range(len(introduced))]
+        return [(x[h], y[h]) for h in here], rows
 
     (train, _), (test, rows) = parts("train.csv"), parts("test.csv")
     ends = np.cumsum([len(labels) for labels in introduced]).tolist()
@@ -159,11 +160,10 @@ class Rows(Dataset[Any]):
 
 
 class Manager:
-    """The stream in the place of PILOT's `DataManager`."""
+    """The stream in the place of PILOT's `DataManager`; training samples in our `ranpac`'s order."""
 
-    def __init__(self, stream: Exported, kind: type) -> None:
-        self.stream, self.kind = stream, kind
-        self.asked = -1
+    def __init__(self, stream: Exported) -> None:
+        self.stream, self.asked = stream, -1
 
     def get_task_size(self, task: int) -> int:
         """Classes that session `task` introduces."""
@@ -182,7 +182,7 @@ class Manager:
         x, y = self.stream.train[self.asked]
         mixed = drawn_like_ours(self.stream.seeds["batches"], self.asked)
         order = torch.randperm(len(y), generator=mixed)
-        return Rows(x[order].to(torch.get_default_dtype()), y[order])
+        return Rows(x[order], y[order])
 
 
 def in_order(data: Rows, batch_size: int, shuffle: bool, num_workers: int) -> Any:
@@ -211,26 +211,26 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     learner = module.Learner(pilot_settings(stream, args, authors))
     learner._init_train = lambda *_: None  # there is no backbone to train
     learner.is_dil = learner.dil_init = False  # in the authors' code `trainer.py` sets them
-    manager = Manager(stream, Rows)
-    if not args.own_draws:
-        projection = torch.randn(
-            stream.width, args.projections, generator=drawn_like_ours(stream.seeds["init"], 0)
-        )
-    for session in range(len(stream.ends)):
-        randn = torch.randn
-        if session == 0 and not args.own_draws:  # the only call is that for W_rand
-            torch.randn = lambda *_: projection.to(torch.get_default_dtype())  # type: ignore[assignment]
+    manager = Manager(stream)
+    drawn = torch.randn(
+        (stream.width, args.projections),
+        generator=drawn_like_ours(stream.seeds["init"], 0),
+        dtype=torch.float32,
+    )
+    randn = torch.randn
+    for _ in stream.ends:
+        if not args.own_draws:  # their only call is that for W_rand
+            torch.randn = lambda *_: drawn.to(stream.x.dtype)  # type: ignore[assignment]
         learner.incremental_train(manager)
         torch.randn = randn  # type: ignore[assignment]
         own = learner.eval_task()[0]
         learner.after_task()
         net = learner._network.eval()
         with torch.no_grad():
-            x = stream.x.to(torch.get_default_dtype())
             if args.method == "pilot-ranpac-linear":
-                scores = torch.relu(x @ net.W_rand) @ net.fc.weight.T
+                scores = torch.relu(stream.x @ net.W_rand) @ net.fc.weight.T
             else:
-                scores = net(x)["logits"]
+                scores = net(stream.x)["logits"]
         yield scores, float(own if authors else own["top1"]) / 100
 
 
