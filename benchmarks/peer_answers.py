@@ -21,6 +21,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,7 +108,7 @@ def mlp_like_ours(stream: Exported, units: int) -> nn.Sequential:
     """Two hidden layers of ReLUs with the initial weights of our `er` on this stream."""
     torch.manual_seed(stream.seeds["init"])
     widths, parts = [stream.width, units, units], []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in pairwise(widths):
         parts += [nn.Linear(a, b), nn.ReLU()]
     net = nn.Sequential(*parts, nn.Linear(units, len(stream.order)))
     with torch.no_grad():  # our head has the classes in the order of their labels
@@ -160,7 +161,7 @@ class Rows(Dataset[Any]):
 
 
 class Manager:
-    """The stream in the place of PILOT's `DataManager`; training samples in our `ranpac`'s order."""
+    """The stream in the place of PILOT's `DataManager`, in our `ranpac`'s order of samples."""
 
     def __init__(self, stream: Exported) -> None:
         self.stream, self.asked = stream, -1
@@ -193,6 +194,18 @@ def in_order(data: Rows, batch_size: int, shuffle: bool, num_workers: int) -> An
 TIMM = ("timm", "timm.models", "timm.models.layers", "timm.models.layers.weight_init")
 
 
+def stay_on_the_processor() -> None:
+    """Let code that names the card run without one."""
+    to = torch.Tensor.to
+
+    def stay(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return tensor if kwargs.get("device") == "cuda" else to(tensor, *args, **kwargs)
+
+    torch.Tensor.to = stay  # type: ignore[assignment,method-assign]
+    for kind in (torch.Tensor, nn.Module):
+        kind.cuda = lambda self: self  # type: ignore[assignment]
+
+
 def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """SimpleCIL and RanPAC of PILOT, and RanPAC's authors' code."""
     authors = args.method == "ranpac-authors"
@@ -204,10 +217,8 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     if not args.own_draws:
         module.DataLoader = in_order
     module.num_workers = 0
-    if authors:  # their code names the card
-        to = torch.Tensor.to
-        torch.Tensor.cuda = nn.Module.cuda = lambda self: self  # type: ignore[assignment]
-        torch.Tensor.to = lambda self, *a, device=None, **kw: to(self, *a, **kw) if a or kw else self  # type: ignore[assignment,method-assign]
+    if authors:
+        stay_on_the_processor()
     learner = module.Learner(pilot_settings(stream, args, authors))
     learner._init_train = lambda *_: None  # there is no backbone to train
     learner.is_dil = learner.dil_init = False  # in the authors' code `trainer.py` sets them
@@ -401,13 +412,17 @@ def print_beside(args: argparse.Namespace) -> None:
         read = json.loads(record.read_text())
         if read["digests"]["train"] == digest:
             found[read["learner"]] = read, record.with_name("predictions.h5")
-    imported, ours = found[args.name or args.method], found[args.ours]
-    with h5py.File(imported[1]) as a, h5py.File(ours[1]) as b:
-        same = (a["answer"][:] == b["answer"][:]).mean(axis=1)
-    print(f"| after session | {args.method}: its own | from its scores | {args.ours} | same |")
-    print("|---|---|---|---|---|")
-    rows = [r["by_score"]["accuracy"]["pooled"] for r, _ in (imported, ours)]
-    for i, values in enumerate(zip(theirs, *rows, same, strict=True)):
+    both = [found[name] for name in (args.name or args.method, args.ours) if name]
+    answers = []
+    for _, path in both:
+        with h5py.File(path) as file:
+            answers.append(file["answer"][:])
+    ours = [args.ours, "same answers"] if args.ours else []
+    columns = ["after session", f"{args.method}: its own", "from its scores", *ours]
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+    pooled = [record["by_score"]["accuracy"]["pooled"] for record, _ in both]
+    same = [(answers[0] == answers[1]).mean(axis=1)] if args.ours else []
+    for i, values in enumerate(zip(theirs, *pooled, *same, strict=True)):
         print("| " + " | ".join([str(i), *(f"{v:.4f}" for v in values)]) + " |")
 
 

@@ -7,9 +7,9 @@ from embedbench.streams.stream import StreamSpec
 
 
 def layer_slices(spec: StreamSpec, names: str, learner: str) -> dict[str, tuple[int, int]]:
-    """Columns of each layer in `names`, commas between or "all": the first, and that after the last.
+    """Columns of the layers in `names`, "all" or with commas: the first, the one after the last.
 
-    `learner` is the learner's name, for messages.
+    `learner` is its name, for messages.
     """
     if not spec.layers:
         raise UserError(

@@ -110,9 +110,7 @@ class LayUP(Learner):
             add_moments(*sums, h, y)
         return sums
 
-    def _accuracies(
-        self, session: Session, folds: list[Ints], parts: list[Moments]
-    ) -> list[float]:
+    def _accuracies(self, session: Session, folds: list[Ints], parts: list[Moments]) -> list[float]:
         """For every λ the mean over the folds of the accuracy on the fold; `parts` are theirs."""
         right = np.zeros((len(folds), len(LAMBDAS)))
         for f, fold in enumerate(folds):
