@@ -26,3 +26,9 @@ def ridge(gram: Tensor, targets: Tensor, lam: float, least: float) -> tuple[Tens
         if not int(failed):
             return torch.cholesky_solve(targets, factor), lam
         lam = max(10 * lam, least)
+
+
+def add_moments(gram: Tensor, targets: Tensor, h: Tensor, y: Tensor) -> None:
+    """Add HᵀH to `gram` (M, M) and HᵀY to `targets` (M, C), for h (b, M) float64 and y (b,)."""
+    gram.addmm_(h.T, h)  # (M, b) @ (b, M)
+    targets.index_add_(1, y, h.T)

@@ -16,7 +16,7 @@ from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import StreamSpec
 
 from ._blocks import Blocks
-from ._ridge import ridge
+from ._ridge import add_moments, ridge
 
 
 @dataclass
@@ -75,9 +75,7 @@ class ACIL(Learner):
         return (x @ self.projection).relu_()  # (n, D) @ (D, M)
 
     def _update(self, x: Tensor, y: Tensor) -> None:
-        h = self._features(x).double()
-        self.gram.addmm_(h.T, h)  # (M, b) @ (b, M)
-        self.targets.index_add_(0, y, h)
+        add_moments(self.gram, self.targets.T, self._features(x).double(), y)
 
     def prepare(self) -> None:
         """Solve the regression: M³/3 multiplications."""

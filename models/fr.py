@@ -20,12 +20,14 @@ from torch.nn.functional import (
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.config.seeds import Seeds
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.streams.stream import Session, StreamSpec
+
+from ._layer_slices import layer_slices
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # at these shares of the epochs the learning rate falls to a tenth
 TERMS = ("cos", "novel", "class", "same", "different")  # the terms of the loss
@@ -409,25 +411,15 @@ def _distances(x: Tensor) -> Tensor:
 
 def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
     """Columns of the final embedding, then of the layers in `names`; all have the same width."""
-    if not spec.layers:
-        raise UserError(
-            "fr needs intermediate embeddings, and this stream has none: make a file that has them "
-            "with embedbench extract … --layers last4"
-        )
-    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
-    chosen = list(dict.fromkeys(listed))
-    for name in chosen:
-        if name not in spec.layers:
-            raise unknown("layer", name, spec.layers)
+    chosen = layer_slices(spec, names, "fr")
     width = min(first for first, _ in spec.layers.values())
-    for name in chosen:
-        first, end = spec.layers[name]
+    for name, (first, end) in chosen.items():
         if end - first != width:
             raise UserError(
                 f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
                 f"{end - first}; choose others with --set fr.layers=…"
             )
-    return [(0, width), *(spec.layers[name] for name in chosen)]
+    return [(0, width), *chosen.values()]
 
 
 # --- Gaussians of classes whose samples are not stored ---

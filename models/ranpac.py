@@ -17,7 +17,7 @@ from embedbench.learning.learner import Context, Learner
 from embedbench.learning.net_settings import generator
 from embedbench.streams.stream import Session, StreamSpec
 
-from ._ridge import ridge
+from ._ridge import add_moments, ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once
@@ -139,8 +139,7 @@ class RanPAC(Learner):
         """HᵀH (M, M) and HᵀY (M, C) of the samples `index`."""
         gram, targets = torch.zeros_like(self.gram), torch.zeros_like(self.targets)
         for h, y in self._blocks(session, index):
-            gram.addmm_(h.T, h)
-            targets.index_add_(1, y, h.T)
+            add_moments(gram, targets, h, y)
         return gram, targets
 
     def _errors(

@@ -14,6 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import (
     flat_spec,
@@ -55,6 +56,9 @@ class IncrementalClass(Protocol):
         Online learners, which know no sessions, then use the classes whose labels have come.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
+    layers : str
+        Intermediate layers beside the final embedding, for learners that need them, such as
+        `layup`: "all" of the file, "none", or names with commas.
     """
 
     base: Annotated[int, at_least(0)] = 0
@@ -63,6 +67,7 @@ class IncrementalClass(Protocol):
     order: str = "natural"
     loss: Literal["all", "seen"] = later("all", earlier="all")
     embedding: str = later(FINAL, earlier=FINAL)
+    layers: str = later("none", earlier="none")
 
     name: ClassVar[str] = "incremental-class"
 
@@ -76,8 +81,9 @@ class IncrementalClass(Protocol):
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         sizes = np.bincount(file.labels[split.train], minlength=len(order))
         few = mean_rows(sizes, cuts[0]) < self.scale_least
+        layers = layer_names(file, self.layers)
         table, features, fitted = load_table(
-            file, self.scale, base_rows, embedding=self.embedding, few=few
+            file, self.scale, base_rows, layers, self.embedding, few=few
         )
         parts = np.split(order, cuts)
         pairs = [view_session(table, file, split, classes=classes) for classes in parts]
@@ -89,7 +95,7 @@ class IncrementalClass(Protocol):
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         return Stream(
-            spec=flat_spec(table, file, embedding=self.embedding, loss=self.loss),
+            spec=flat_spec(table, file, layers, self.embedding, loss=self.loss),
             sessions=tuple(s for s, _ in pairs),
             eval_sets=tuple(e for _, e in pairs),
             recipe=self.recipe(),

@@ -35,7 +35,7 @@ LEARNERS = (
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
     *("geppnet-stm", "fearnet", "randumb", "klda"),
     *("perceptron", "icarl-cnn", "er-infinite", "icarl-norm", "fel-2012"),
-    *("one-vs-rest", "naive-bayes", "joint", "simplecil", "online-ewc"),
+    *("one-vs-rest", "naive-bayes", "joint", "simplecil", "online-ewc", "layup"),
 )
 SAME = {"finetune": "mlp", "incremental-joint": "joint"}  # two names of one learner
 HUES = len(COLOURS)

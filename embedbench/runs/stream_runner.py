@@ -150,7 +150,7 @@ def _check(stream: Stream, learner: Learner) -> None:
         raise UserError(
             f"{name} needs intermediate layers beside the final embedding, and this stream shows "
             "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
-            "and run it under --protocol fscil, whose protocol.layers must not be 'none'"
+            "and run it under --protocol fscil or incremental-class with --set protocol.layers=all"
         )
     if len(stream.spec.input_shape) > 1 and not learner.tags.images:
         raise UserError(

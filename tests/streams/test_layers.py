@@ -195,6 +195,22 @@ def test_incremental_class_takes_a_layer_too(file: EmbeddingFile) -> None:
         IncrementalClass(embedding="block-8").build([file], seed=0)
 
 
+def test_incremental_class_shows_layers_to_learners_that_need_them(file: EmbeddingFile) -> None:
+    usual = IncrementalClass(scale="none").build([file], seed=0)
+    assert not usual.spec.layers
+    assert '"layers"' not in usual.recipe  # runs made before there was a choice keep their place
+    stream = IncrementalClass(scale="none", layers="all").build([file], seed=0)
+    assert list(stream.spec.layers) == sorted(file.layers, key=lambda name: (len(name), name))
+    for name, (first, end) in stream.spec.layers.items():
+        columns = table_of(shown(stream)[0]).values[:, first:end]
+        np.testing.assert_array_equal(columns, file.read([name])[:, D:])
+    assert stream.digests["train"] == usual.digests["train"]
+    narrow = Narrow()
+    run_stream(stream, narrow, Seeds.of(0))
+    assert not narrow.seen.layers
+    assert narrow.seen.input_shape == usual.spec.input_shape
+
+
 # --- cut to the final embedding ---
 
 

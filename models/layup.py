@@ -1,0 +1,142 @@
+"""LayUP: ridge regression on the features of several layers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.arrays import Ints
+from embedbench.config.declared_settings import at_least, check_size
+from embedbench.config.seeds import Seeds
+from embedbench.learning.learner import Context, Learner, Tags
+from embedbench.streams.stream import Session, StreamSpec
+
+from ._layer_slices import layer_slices
+from ._ridge import add_moments, ridge
+
+LAMBDAS = [*(10.0 ** (k / 2) for k in range(-8, 7)), 1e-8]  # of equally good ones the first
+FOLDS = 4
+BLOCK = 2048  # samples at once
+
+Moments = tuple[Tensor, Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
+
+
+@dataclass
+class LayUP(Learner):
+    """Ridge regression on concatenated layers h: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+
+    **Source**: Ahrens et al. (2024), "Read between the layers: leveraging multi-layer
+    representations for rehearsal-free continual learning with pre-trained models" (TMLR; arXiv
+    2312.08888), and their code: the class tokens of the last six blocks as one row, without a bias;
+    λ anew in each session, of √10ᵏ from 10⁻⁴ to 10³ and 10⁻⁸, by the mean accuracy on four folds
+    of the session's samples, stratified and not shuffled. The ridge of a fold is fitted to the
+    other three and to all earlier sessions. Its first stage, adapters in the backbone, is not part
+    of learning on frozen embeddings.
+
+    **Departs**: the row is the final embedding, in the paper a block like the others, and the
+    layers that the stream shows. They are scaled as the stream says; `protocol.scale` = "none" is
+    theirs. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
+    is. A session whose classes have one sample each chooses nothing; one whose largest class has
+    fewer than four has fewer folds.
+
+    Parameters
+    ----------
+    layers : str
+        Names of the stream's layers, separated by commas, or "all".
+    lam : float or None
+        λ ≥ 0, or None to choose it.
+    """
+
+    layers: str = "all"
+    lam: Annotated[float, at_least(0)] | None = None
+
+    tags: ClassVar[Tags] = Tags(needs_layers=True, seedless=True)
+    state: ClassVar[dict[str, str]] = {
+        "gram": "moments",
+        "targets": "moments",
+        "weights": "classifier",
+        "lam_": "transient",
+    }
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.device, self.learned = device, 0
+        chosen = layer_slices(spec, self.layers, self.name).values()
+        width = min(first for first, _ in spec.layers.values())
+        columns = [torch.arange(*ends) for ends in [(0, width), *chosen]]
+        self.columns = torch.cat(columns).to(device)
+        size = len(self.columns)
+        check_size(self.name, (2 + FOLDS) * size * size)
+        self.gram, self.targets = self._nothing(size, spec.n_classes)
+        self.weights = torch.zeros(size, spec.n_classes, device=device)
+        self.lam_ = 1.0 if self.lam is None else self.lam
+
+    def _nothing(self, size: int, n_classes: int) -> Moments:
+        gram, targets = (
+            torch.zeros(size, n, device=self.device, dtype=torch.float64) for n in (size, n_classes)
+        )
+        return gram, targets
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log: dict[str, Any] = {}
+        folds = stratified_folds(session.y)
+        parts = [self._moments(session, fold) for fold in folds]
+        if self.lam is None and len(folds) > 1:
+            log["validation_accuracy"] = self._accuracies(session, folds, parts)
+            self.lam_ = LAMBDAS[int(np.argmax(log["validation_accuracy"]))]
+        for gram, targets in parts:
+            self.gram += gram
+            self.targets += targets
+        if self.lam is not None:
+            self.lam_ = self.lam
+        weights, self.lam_ = ridge(self.gram, self.targets, self.lam_, LAMBDAS[-1])
+        self.weights = weights.float()
+        return log | {"lam": self.lam_}
+
+    def _blocks(self, session: Session, rows: Ints) -> Iterator[tuple[Tensor, Tensor]]:
+        """h (b, M) float64 and y (b,) of the samples `rows`."""
+        y = torch.from_numpy(session.y).to(self.device)
+        for part in torch.split(torch.from_numpy(rows).to(self.device), BLOCK):
+            yield session.x.batch(part, self.device)[:, self.columns].double(), y[part]
+
+    def _moments(self, session: Session, rows: Ints) -> Moments:
+        sums = self._nothing(*self.targets.shape)
+        for h, y in self._blocks(session, rows):
+            add_moments(*sums, h, y)
+        return sums
+
+    def _accuracies(self, session: Session, folds: list[Ints], parts: list[Moments]) -> list[float]:
+        """For every λ the mean over the folds of the accuracy on the fold; `parts` are theirs."""
+        right = np.zeros((len(folds), len(LAMBDAS)))
+        for f, fold in enumerate(folds):
+            gram, targets = self.gram.clone(), self.targets.clone()
+            for part in (*parts[:f], *parts[f + 1 :]):
+                gram += part[0]
+                targets += part[1]
+            for k, lam in enumerate(LAMBDAS):
+                w, _ = ridge(gram, targets, lam, LAMBDAS[-1])
+                for h, y in self._blocks(session, fold):
+                    right[f, k] += int(((h @ w).argmax(1) == y).sum())
+        means: list[float] = (right / [[len(fold)] for fold in folds]).mean(0).tolist()
+        return means
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return x[:, self.columns] @ self.weights  # (n, M) @ (M, C)
+
+
+def stratified_folds(y: Ints) -> list[Ints]:
+    """Rows of up to four folds with equal shares of every class, in the samples' order."""
+    from sklearn.model_selection import StratifiedKFold
+
+    count = min(FOLDS, int(np.bincount(y).max()))
+    if count < 2:
+        return [np.arange(len(y))]
+    with warnings.catch_warnings():  # of a class with fewer samples than folds
+        warnings.simplefilter("ignore", UserWarning)
+        folds = StratifiedKFold(count).split(np.zeros((len(y), 1)), y)
+        return [np.asarray(rows) for _, rows in folds]

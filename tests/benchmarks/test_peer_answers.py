@@ -1,0 +1,87 @@
+"""`benchmarks/peer_answers.py` draws what our learners draw, and reads exported streams."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from plan_runs import plan
+from protocol_files import make_file
+
+from embedbench.config.seeds import Seeds
+from embedbench.interop.export_stream import export
+from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.models.ranpac import RanPAC
+from embedbench.runs.run_task import StreamCache, Task
+from embedbench.streams.stream import StreamSpec
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import peer_answers  # noqa: E402  (the path is set above)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("stream")
+    make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
+    settings = ["protocol.base=2", "protocol.order=random", "protocol.step=2"]
+    (cell,) = plan([str(folder / "file.h5")], "incremental-class", ["ncm"], [3], settings)
+    made = StreamCache().task(cell, folder / "runs")
+    export(made, folder / "exported", features=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def stream(task: Task) -> peer_answers.Exported:
+    return peer_answers.read_stream(task.root.parent / "exported")
+
+
+def test_the_stream_is_read_with_classes_numbered_as_they_are_learned(
+    task: Task, stream: peer_answers.Exported
+) -> None:
+    assert stream.ends == [2, 4, 5]
+    for i, (session, test) in enumerate(
+        zip(task.stream.sessions, task.stream.eval_sets, strict=True)
+    ):
+        for (x, y), view, labels in (
+            (stream.train[i], session.x, session.y),
+            (stream.test[i], test.x, test.y),
+        ):
+            np.testing.assert_array_equal(x.numpy(), view.tensor().numpy())
+            np.testing.assert_array_equal(stream.order[y.numpy()], labels)
+        assert set(stream.train[i][1].tolist()) == set(range([0, *stream.ends][i], stream.ends[i]))
+    np.testing.assert_array_equal(
+        stream.rows, np.concatenate([e.ids for e in task.stream.eval_sets])
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_projection_and_order_are_those_of_our_ranpac(seed: int) -> None:
+    seeds = Seeds.of(seed)
+    ours = RanPAC(projections=7)
+    ours.start(StreamSpec((4,), 3), seeds, "cpu")
+    theirs = torch.randn((4, 7), generator=peer_answers.drawn_like_ours(seeds.init, 0))
+    assert torch.equal(theirs, ours.projection)
+    for session in (0, 2):
+        drawn = peer_answers.drawn_like_ours(seeds.batches, session)
+        order = torch.randperm(9, generator=generator(seeds.batches, session))
+        assert torch.equal(torch.randperm(9, generator=drawn), order)
+
+
+def test_the_network_is_that_of_our_er(stream: peer_answers.Exported) -> None:
+    ours = mlp_net(stream.width, 6, 2, len(stream.order), stream.seeds["init"])
+    theirs = peer_answers.mlp_like_ours(stream, 6)
+    for i, (a, b) in enumerate(zip(theirs.parameters(), ours.parameters(), strict=True)):
+        assert torch.equal(a, b if i < 4 else b[stream.order])  # 4 and 5 are the head's
+
+
+def test_pilot_gets_the_session_and_the_test_samples_so_far(stream: peer_answers.Exported) -> None:
+    manager = peer_answers.Manager(stream)
+    assert [manager.get_task_size(i) for i in range(2)] == [2, 2]
+    train, test = (manager.get_dataset(range(4), source, "test") for source in ("train", "test"))
+    assert sorted(train.labels) == sorted(stream.train[1][1].tolist())
+    assert len(test) == len(stream.test[0][1]) + len(stream.test[1][1])
