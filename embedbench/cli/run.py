@@ -123,22 +123,22 @@ class _GridRunner:
         tuned = grids(study, study.tune)
         chosen = []
         for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
-            runs = self._tune(list(stream), tuned, study.tune_sessions or 3)
+            runs = self._tune(list(stream), tuned, study)
             chosen += fit_budget(runs, study.budget_mb, self.streams)
         return chosen
 
-    def _tune(
-        self, specs: list[RunSpec], grids: Mapping[str, Grid], sessions: int
-    ) -> list[RunSpec]:
+    def _tune(self, specs: list[RunSpec], grids: Mapping[str, Grid], study: Study) -> list[RunSpec]:
         """The runs of a stream, with the settings that tuning chooses."""
-        from embedbench.studies.tuning import search
+        from embedbench.studies.tuning import search, unused_seeds
 
         with bar("trials", self.quiet or not grids) as advance:
             return search(
                 specs,
                 grids,
                 self.out,
-                sessions=sessions,
+                sessions=study.tune_sessions or 3,
+                seeds=study.tune_seeds or unused_seeds(study.seeds or (0,)),
+                points=study.trials,
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,

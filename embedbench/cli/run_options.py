@@ -61,10 +61,19 @@ Preset = Annotated[
         autocompletion=completion.of("presets"),
     ),
 ]
-Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
+Tune = Annotated[
+    list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01 or 1e-4..1.")
+]
 TuneSessions = Annotated[
     int | None,
     typer.Option(help="Sessions whose validation data decide.", min=1, show_default="3"),
+]
+TuneSeeds = Annotated[
+    str | None,
+    typer.Option(help="Seeds and orders of the trials.", show_default="three unused from 100 on"),
+]
+Trials = Annotated[
+    int | None, typer.Option(help="Points of a range to tune, ewc.lam=1..1e6: a power of two.")
 ]
 BudgetMb = Annotated[
     float | None,
@@ -100,6 +109,8 @@ def study_options(
     preset: Preset = None,
     tune: Tune = None,
     tune_sessions: TuneSessions = None,
+    tune_seeds: TuneSeeds = None,
+    trials: Trials = None,
     budget_mb: BudgetMb = None,
     config: Config = None,
     allow_code: AllowCode = False,
@@ -123,6 +134,8 @@ def study_options(
         weights=weights,
         augment=augment,
         tune_sessions=tune_sessions,
+        tune_seeds=_seeds(None, tune_seeds),
+        trials=trials,
         budget_mb=budget_mb,
         engine=engine_name(engine, jobs),
         resources=resources,

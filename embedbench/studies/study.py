@@ -26,8 +26,10 @@ class Study:
         The name or the file of a preset.
     trunk, weights, augment, engine, resources, device : str or None
         The options of these names.
-    threads, tune_sessions : int or None
+    threads, tune_sessions, trials : int or None
         The options of these names.
+    tune_seeds : tuple of int
+        Those of the trials; empty: three that `seeds` has not.
     budget_mb : float or None
         The option of this name.
     set : dict of Key to str
@@ -53,6 +55,8 @@ class Study:
     weights: str | None = None
     augment: str | None = None
     tune_sessions: int | None = None
+    tune_seeds: tuple[int, ...] = ()
+    trials: int | None = None
     budget_mb: float | None = None
     engine: str | None = None
     resources: str | None = None

@@ -81,7 +81,7 @@ def study_text(study: Study) -> str:
         value = getattr(study, name)
         if name == "files":
             value = [one[0] if len(one) == 1 else one for one in value]
-        elif name == "seeds" and value:
+        elif name in ("seeds", "tune_seeds") and value:
             value = format_seeds(value)
         elif name == "engine_set":
             value = {Key.parse(key): one for key, one in value.items()}
@@ -159,6 +159,8 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),
+    "tune_seeds": _seeds,
+    "trials": _whole(10**6),
     "budget_mb": _megabytes,
     "set": toml_settings,
     "engine_set": _table,
