@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, at_least, require, within
+from embedbench.config.declared_settings import above, at_least, later, require, within
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
@@ -26,7 +26,7 @@ from embedbench.learning.net_settings import (
 )
 from embedbench.learning.optimisers import OptimiserName, make_optimiser
 from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
@@ -55,6 +55,8 @@ class GDumb(Learner):
         Largest norm of the gradient in a step.
     memory : Memory
         "balanced", "reservoir" or "all".
+    passes : float
+        Samples presented at an evaluation for each that came since the last one; 0: `stop` decides.
     """
 
     trunk: str = "mlp"
@@ -69,6 +71,7 @@ class GDumb(Learner):
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
+    passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
@@ -90,10 +93,14 @@ class GDumb(Learner):
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.exemplars.add(x, y)
+        self.exemplars.given += len(y)
 
     def prepare(self) -> None:
-        if not len(self.exemplars):
+        memory = self.exemplars
+        presented = self.passes * memory.given if self.passes else math.inf
+        if not len(memory) or not presented:
             return
+        memory.given = 0
         self.net = self._new_net()
         optimiser = make_optimiser(
             self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay
@@ -111,7 +118,8 @@ class GDumb(Learner):
 
         seen = self.exemplars.seen
         batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
-        how = Loop(self.batch_size, self.stop, batches, self.device, views=views)
+        stop = AS_LONG if self.passes else self.stop
+        how = Loop(self.batch_size, stop, batches, self.device, views=views, presented=presented)
         fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
 
     def rate(self, epoch: int) -> float:

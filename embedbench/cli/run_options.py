@@ -57,7 +57,7 @@ Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Settings by name, see embedbench list presets; or a file .toml.",
+        help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
         autocompletion=completion.of("presets"),
     ),
 ]
@@ -79,6 +79,15 @@ BudgetMb = Annotated[
     float | None,
     typer.Option(
         help="Take as many exemplars as fit into this many MB.", min=0, max=1e9, callback=finite
+    ),
+]
+BudgetPasses = Annotated[
+    float | None,
+    typer.Option(
+        help="Samples presented for each new one, of --preset equal-passes.",
+        min=0.01,
+        max=1e5,
+        callback=finite,
     ),
 ]
 Config = Annotated[
@@ -112,6 +121,7 @@ def study_options(
     tune_seeds: TuneSeeds = None,
     trials: Trials = None,
     budget_mb: BudgetMb = None,
+    budget_passes: BudgetPasses = None,
     config: Config = None,
     allow_code: AllowCode = False,
     jobs: Jobs = None,
@@ -137,6 +147,7 @@ def study_options(
         tune_seeds=_seeds(None, tune_seeds),
         trials=trials,
         budget_mb=budget_mb,
+        budget_passes=budget_passes,
         engine=engine_name(engine, jobs),
         resources=resources,
         threads=threads,

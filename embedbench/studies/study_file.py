@@ -139,7 +139,7 @@ def _whole(most: int) -> Callable[[Any, str], int]:
     return read
 
 
-def _megabytes(value: Any, where: str) -> float:
+def _number(value: Any, where: str) -> float:
     text = toml_to_text(value, where)
     try:
         number = float(text)
@@ -161,7 +161,8 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "tune_sessions": _whole(10**6),
     "tune_seeds": _seeds,
     "trials": _whole(10**6),
-    "budget_mb": _megabytes,
+    "budget_mb": _number,
+    "budget_passes": _number,
     "set": toml_settings,
     "engine_set": _table,
     "tune": _lists,
