@@ -118,22 +118,19 @@ def rises(
 ) -> bool:
     """Whether a setting's value is the first or last in size and scored above the next.
 
-    The next is the neighbour among those tried with the other settings of `best`; there must be
-    `least` of them.
+    The next is the neighbour among the numbers tried with the other settings of `best`; there must
+    be `least` of them.
     """
     rest = {k: v for k, v in best.items() if k != name}
-    line = [
-        (t[name], mean)
+    line = sorted(
+        (_numbers([t[name]]), mean)
         for t, mean in zip(tried, means, strict=True)
-        if {k: v for k, v in t.items() if k != name} == rest
-    ]
-    try:
-        line.sort(key=lambda pair: float(pair[0]))
-    except ValueError:
+        if _numbers([t[name]]) and {k: v for k, v in t.items() if k != name} == rest
+    )
+    value = _numbers([best[name]])
+    if len(line) < least or value not in (line[0][0], line[-1][0]):
         return False
-    if len(line) < least or best[name] not in (line[0][0], line[-1][0]):
-        return False
-    if best[name] == line[-1][0]:
+    if value == line[-1][0]:
         line.reverse()
     (_, mine), (_, beside) = line[:2]
     return mine > beside and not is_equal(mine, beside)
