@@ -93,15 +93,15 @@ def regime_parts(cells: Sequence[RegimeCell]) -> list[Text | Table]:
         mine = [cell for cell in cells if cell.stream == stream]
         table = new_table(["learner", *regimes])
         by_place = {(cell.row.label, cell.regime): cell for cell in mine}
-        labels = dict.fromkeys(cell.row.label for cell in mine)
-        for label in sorted(labels, key=lambda name, cells=mine: -_best(cells, name)):
+        scores = {cell.row.label: -_mean(mine, cell.row.label) for cell in mine}
+        for label in sorted(scores, key=scores.__getitem__):
             texts = [by_place[label, r].text if (label, r) in by_place else "–" for r in regimes]
             table.add_row(line(label), *map(Text, texts))
         parts += [line(stream, "bold"), table, Text("")]
     return [*parts, line(NOTE, "dim")] if parts else []
 
 
-def _best(cells: Sequence[RegimeCell], label: str) -> float:
+def _mean(cells: Sequence[RegimeCell], label: str) -> float:
     """The mean score of a learner over the regimes, which orders the rows."""
     means = [cell.row.metrics[FINAL].mean for cell in cells if cell.row.label == label]
     known = [mean for mean in means if not math.isnan(mean)]

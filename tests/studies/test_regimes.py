@@ -101,7 +101,7 @@ def test_icarls_order_by_name_is_that_of_the_order_file(tmp_path: Path) -> None:
     order = np.arange(8)
     np.random.shuffle(order)  # noqa: NPY002
     assert mine.tolist() == order.tolist()
-    written = make_order(file, "icarl1993")
+    written = make_order(file, "icarl1993", sessions=4)
     assert [file.classes[i] for i in mine] == list(written["order"])
 
 
