@@ -200,7 +200,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         ]
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        flags = [line(" ".join(mark(f) + tried(row, f) for f in row.flags))] * flagged
+        flags = [line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
         table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
@@ -278,7 +278,7 @@ def mark(flag: str) -> str:
     return FLAGS[flag][0] if flag in FLAGS else flag
 
 
-def tried(row: Row, flag: str) -> str:
+def count_tried(row: Row, flag: str) -> str:
     """The number of settings that a search tried, beside its mark; "" for other flags."""
     counts = sorted({n for r in row.records if (n := candidates(r.tuning)) is not None})
     return "–".join(map(str, counts)) if flag == "tuned" else ""

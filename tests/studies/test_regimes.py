@@ -18,7 +18,6 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.class_order import class_order
 from embedbench.streams.make_class_order import make_order
-from embedbench.studies.presets import summary
 from embedbench.studies.regimes import split_regimes
 from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import Key, parse_settings
@@ -86,11 +85,6 @@ def test_a_training_that_is_not_counted_is_refused(learner: str) -> None:
         resolve(study("equal-passes", learners=(learner,)))
     with pytest.raises(UserError, match=r"eeil\.passes would count one training"):
         resolve(study("equal-passes", learners=("eeil",)))
-
-
-@pytest.mark.parametrize("name", FOUR.split(","))
-def test_a_line_says_what_a_regime_fixes(name: str) -> None:
-    assert 20 < len(summary(name)) < 120
 
 
 def test_icarls_order_by_name_is_that_of_the_order_file(tmp_path: Path) -> None:
