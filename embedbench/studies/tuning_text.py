@@ -70,10 +70,11 @@ def outcome(log: Mapping[str, Any], trial: Stream) -> str:
 
 def _choice(log: Mapping[str, Any], best: _Trial) -> str:
     """What was chosen, and by how much the best one differs from the default."""
-    gain, error = (100 * log.get(name, nan) for name in ("gain", "standard_error"))
+    values = (log.get(name) for name in ("gain", "standard_error"))
+    gain, error = (nan if value is None else 100 * value for value in values)
     if best.settings != log.get("default"):
         return best.text if isnan(gain) else f"{best.text} (+{gain:.1f} ± {error:.1f} points)"
-    within = "" if isnan(gain) else f"; the best is only {gain:.1f} ± {error:.1f} points above it"
+    within = "" if not gain > 0 else f"; the best is only {gain:.1f} ± {error:.1f} points above it"
     return f"default kept ({best.text}{within})"
 
 

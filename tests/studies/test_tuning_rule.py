@@ -252,6 +252,33 @@ def test_the_seeds_of_the_table_do_not_tune(tmp_path: Path) -> None:
     assert ids[0] != ids[100] != ids[101]  # other orders
 
 
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        ({None: 0.5, 0.1: 0.3, 0.2: 0.6}, "shrinkage=0.2 (+10.0 ± 0.0 points), by"),
+        ({None: 0.6, 0.1: 0.3, 0.2: 0.5}, "default kept (shrinkage=none), by"),
+        ({None: 0.6, 0.1: 0.6, 0.2: 0.6}, "default kept (shrinkage=none), by"),
+        ({None: NAN, 0.1: 0.6, 0.2: 0.5}, "seeds 100-102: shrinkage=0.1, by"),
+    ],
+)
+def test_what_a_search_on_seeds_says(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scores: dict[float | None, float],
+    sentence: str,
+) -> None:
+    script(monkeypatch, lambda v, s: scores.get(v, 0.0))
+    chosen = {"slda": {"shrinkage": ["0.1", "0.2"]}}
+    said: list[str] = []
+    for _ in range(2):  # as it ends, and from the log
+        how: dict[str, Any] = {"sessions": 2, "engine": HERE, "seeds": SEEDS}
+        (run,) = search([spec_of(tmp_path)], chosen, tmp_path, notify=said.append, **how)
+        assert run.tuning is not None
+        assert run.tuning["seeds"] == [*SEEDS]
+    assert sentence in said[0]
+    assert said[0] == said[1]
+
+
 # --- ranges ---
 
 
