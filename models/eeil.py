@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.learner import Context
@@ -77,6 +78,11 @@ class EEIL(ReplayLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_exemplars(self, "fine-tunes on exemplars")
+        if self.passes:
+            raise UserError(
+                "eeil trains twice in a session, and eeil.passes would count one training; leave "
+                "it 0"
+            )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, require, within
+from embedbench.config.declared_settings import above, at_least, later, require, within
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.learner import Tags
 from embedbench.learning.net_settings import augmented_views, generator
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.stream import Session
 from embedbench.streams.view import View
 
@@ -46,6 +46,8 @@ class GDumb(ReplayLearner):
         Largest norm of the gradient in a step.
     memory : Memory
         "balanced", "reservoir" or "all".
+    passes : float
+        Samples presented at an evaluation for each that came since the last one; 0: `stop` decides.
     """
 
     batch_size: int = 64
@@ -56,6 +58,7 @@ class GDumb(ReplayLearner):
     clip: Annotated[float, above(0)] = 10.0
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
+    passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 
     optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # type: ignore[misc]  # no setting here
 
@@ -70,10 +73,14 @@ class GDumb(ReplayLearner):
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.exemplars.add(x, y)
+        self.exemplars.given += len(y)
 
     def prepare(self) -> None:
-        if not len(self.exemplars):
+        memory = self.exemplars
+        presented = self.passes * memory.given if self.passes else math.inf
+        if not len(memory) or not presented:
             return
+        memory.given = 0
         self.net = self.make_net(self.spec, self.seeds.init).to(self.device)
         optimiser = fresh_optimiser(self, self.net)
         steps_an_epoch = math.ceil(len(self.exemplars) / self.batch_size)
@@ -89,7 +96,8 @@ class GDumb(ReplayLearner):
 
         seen = self.exemplars.seen
         batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
-        how = Loop(self.batch_size, self.stop, batches, self.device, views=views)
+        stop = AS_LONG if self.passes else self.stop
+        how = Loop(self.batch_size, stop, batches, self.device, views=views, presented=presented)
         fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
 
     def rate(self, epoch: int) -> float:

@@ -109,6 +109,7 @@ class GSS(OnlineLearner, ReplayLearner):
         scores = np.full(len(y), FIRST, np.float32)
         if len(self.exemplars):
             old_x, old_y, _ = self.exemplars.sample(self.compared * self.averaged, draw)
+            self.exemplars.presented -= len(old_y)  # they choose, no step is taken on them
             order = torch.from_numpy(draw.permutation(len(old_y))).to(self.device)
             old = old_x[order], old_y[order]
             cosines = most_alike(self.net.eval(), (x, y), old, self.averaged, classes)

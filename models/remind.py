@@ -89,6 +89,8 @@ class REMIND(OnlineLearner, ReplayLearner):
     def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
         held = self._held()
         old_x, old_y, _ = held.sample(self.batch_size, draw)
+        if held is self.base:
+            self.exemplars.presented += len(old_y)
         logits = self.net(torch.cat([self.rebuilt(x), old_x]))
         loss = batch_loss(logits, torch.cat([y, old_y]), held.seen_with(y))
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +30,7 @@ from .shared_options import (
     note,
     taking,
 )
-from .table_options import show_rows, with_tables
+from .table_options import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -70,8 +70,24 @@ def run(
         raise UserError("name a directory for the runs: --out RUNS")
     study = fixed_study(study, expect or (), quiet)
     runner = _make_runner(study, out, checkpoint, quiet)
-    specs = _mine(runner.choose(study, shard), shard)
-    _report(runner.run(specs, overwrite), out, study.budget_mb, as_json)
+    chosen = {name: runner.choose(each, shard) for name, each in _regimes(study, quiet).items()}
+    specs = _mine(list(dict.fromkeys(chain(*chosen.values()))), shard)
+    regimes = {
+        name: [runner.streams.run_dir(spec, out) for spec in each]
+        for name, each in (chosen if len(chosen) > 1 else {}).items()
+    }
+    _report(runner.run(specs, overwrite), out, study.budget_mb, as_json, regimes)
+
+
+def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
+    """The study of each preset; a line says what each fixes."""
+    from embedbench.studies.presets import about
+    from embedbench.studies.regimes import split_regimes
+
+    regimes = split_regimes(study)
+    for name in filter(None, () if quiet else regimes):
+        note(f"preset {name}: {about(name)[0]}")
+    return regimes
 
 
 def _make_runner(study: Study, out: Path, checkpoint: float, quiet: bool) -> _GridRunner:
@@ -123,22 +139,22 @@ class _GridRunner:
         tuned = grids(study, study.tune)
         chosen = []
         for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
-            runs = self._tune(list(stream), tuned, study.tune_sessions or 3)
+            runs = self._tune(list(stream), tuned, study)
             chosen += fit_budget(runs, study.budget_mb, self.streams)
         return chosen
 
-    def _tune(
-        self, specs: list[RunSpec], grids: Mapping[str, Grid], sessions: int
-    ) -> list[RunSpec]:
+    def _tune(self, specs: list[RunSpec], grids: Mapping[str, Grid], study: Study) -> list[RunSpec]:
         """The runs of a stream, with the settings that tuning chooses."""
-        from embedbench.studies.tuning import search
+        from embedbench.studies.tuning import search, unused_seeds
 
         with bar("trials", self.quiet or not grids) as advance:
             return search(
                 specs,
                 grids,
                 self.out,
-                sessions=sessions,
+                sessions=study.tune_sessions or 3,
+                seeds=study.tune_seeds or unused_seeds(study.seeds or (0,)),
+                points=study.trials,
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,
@@ -163,6 +179,22 @@ class _GridRunner:
             )
 
 
+def _show_regimes(outcome: Outcome, out: Path, regimes: Mapping[str, Sequence[Path]]) -> None:
+    """Print the learners' scores under each regime side by side."""
+    from embedbench.reports.regime_table import regime_cells, regime_parts
+    from embedbench.reports.result_tables import collect
+
+    finished = set(outcome.run_dirs)
+    cells = regime_cells(
+        {
+            name: collect(out, [d for d in dict.fromkeys(dirs) if d in finished], lambda _: None)
+            for name, dirs in regimes.items()
+        }
+    )
+    show_tables(None, None, False, lambda: [c.to_csv() for c in cells], lambda: regime_parts(cells))
+    note(f"each regime's own tables: embedbench report {shlex.quote(str(out))}")
+
+
 def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
     """Print the scores to stderr while their references are being made."""
     from embedbench.reports.result_tables import collect
@@ -174,7 +206,13 @@ def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
         note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
 
-def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
+def _report(
+    outcome: Outcome,
+    out: Path,
+    budget_mb: float | None,
+    as_json: bool,
+    regimes: Mapping[str, Sequence[Path]],
+) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.result_tables import collect
     from embedbench.scores.record_files import find
@@ -191,7 +229,10 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
         note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs)
-    show_rows(rows, as_json, {"failed": failed, "over_budget": over})
+    if regimes and not as_json:
+        _show_regimes(outcome, out, regimes)
+    else:
+        show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):
         note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")

@@ -63,7 +63,7 @@ OmegaReference = Annotated[
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Settings by name, see embedbench list presets; or a file .toml.",
+        help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
         autocompletion=completion.of("presets"),
     ),
 ]
@@ -71,15 +71,33 @@ AnswersKept = Annotated[
     str | None,
     typer.Option(help="full keeps how sure a learner was, plain does not.", show_default="full"),
 ]
-Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
+Tune = Annotated[
+    list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01 or 1e-4..1.")
+]
 TuneSessions = Annotated[
     int | None,
     typer.Option(help="Sessions whose validation data decide.", min=1, show_default="3"),
+]
+TuneSeeds = Annotated[
+    str | None,
+    typer.Option(help="Seeds and orders of the trials.", show_default="three unused from 100 on"),
+]
+Trials = Annotated[
+    int | None, typer.Option(help="Points of a range to tune, ewc.lam=1..1e6: a power of two.")
 ]
 BudgetMb = Annotated[
     float | None,
     typer.Option(
         help="Take as many exemplars as fit into this many MB.", min=0, max=1e9, callback=finite
+    ),
+]
+BudgetPasses = Annotated[
+    float | None,
+    typer.Option(
+        help="Samples presented for each new one, of --preset equal-passes.",
+        min=0.01,
+        max=1e5,
+        callback=finite,
     ),
 ]
 Config = Annotated[
@@ -112,7 +130,10 @@ def study_options(
     preset: Preset = None,
     tune: Tune = None,
     tune_sessions: TuneSessions = None,
+    tune_seeds: TuneSeeds = None,
+    trials: Trials = None,
     budget_mb: BudgetMb = None,
+    budget_passes: BudgetPasses = None,
     config: Config = None,
     allow_code: AllowCode = False,
     jobs: Jobs = None,
@@ -137,7 +158,10 @@ def study_options(
         answers=answers,
         omega_reference=omega_reference,
         tune_sessions=tune_sessions,
+        tune_seeds=_seeds(None, tune_seeds),
+        trials=trials,
         budget_mb=budget_mb,
+        budget_passes=budget_passes,
         engine=engine_name(engine, jobs),
         resources=resources,
         threads=threads,

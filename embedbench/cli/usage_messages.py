@@ -20,7 +20,7 @@ FEW = 12  # options that need no headings
 # The headings of the others, and the options below each.
 GROUPS = {
     "Network": "trunk weights augment backbone layers dtype size",
-    "Tuning": "preset tune tune_sessions budget_mb",
+    "Tuning": "preset tune tune_sessions tune_seeds trials budget_mb budget_passes",
     "Study": "config allow_code save_config shard answers",
     "Machine": "jobs engine resources engine_set threads device allow_mixed_devices checkpoint",
     "Columns": "columns domain_from group_from time_from",

@@ -27,6 +27,7 @@ from .footprint import Footprint
 from .sample_views import JoinedView, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
+COUNTS = ("seen", "given", "presented")
 PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar
 
 
@@ -56,6 +57,7 @@ class Exemplars:
             )
         self.memory, self.seed, self.device = memory, seed, device
         self.n = self.seen = 0  # samples stored, and samples offered so far
+        self.given = self.presented = 0  # new samples, and samples trained on: see `passes`
         # labels offered so far, if the choice or the loss depends on them
         self.classes: set[int] = set()
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
@@ -278,6 +280,7 @@ class Exemplars:
     def sample(self, k: int, draw: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Up to `k` distinct random exemplars: x (k, D), y (k,), logits (k, C)."""
         chosen = draw.choice(self.n, min(k, self.n), replace=False, shuffle=False)
+        self.presented += len(chosen)
         index = torch.from_numpy(chosen).to(self.device)
         return self.packing.unpack(self._x[index]), self.y[index], self._logits[index]
 
@@ -295,10 +298,13 @@ class Exemplars:
     def state_dict(self) -> dict[str, Any]:
         """The exemplars, and everything that later choices depend on."""
         state = {name: getattr(self, f"_{name}")[: self.n].clone() for name in PARTS}
-        return {**state, "seen": self.seen, "classes": sorted(self.classes)}
+        counts = {name: getattr(self, name) for name in COUNTS}
+        return {**state, **counts, "classes": sorted(self.classes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""
         for name in PARTS:
             setattr(self, f"_{name}", state[name].to(self.device))
-        self.n, self.seen, self.classes = len(self._x), state["seen"], set(state["classes"])
+        for name in COUNTS:
+            setattr(self, name, state[name])
+        self.n, self.classes = len(self._x), set(state["classes"])

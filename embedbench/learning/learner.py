@@ -147,6 +147,8 @@ class Context:
     head : array or None
         The weights that `classifier.base` of the learner names, (k, d): a row for each class of the
         base session, in the order of their numbers. None for every other learner.
+    samples : int
+        The session's training samples, without any from memory.
     """
 
     validate: Callable[[Callable[[torch.Tensor], torch.Tensor]], float]
@@ -154,6 +156,7 @@ class Context:
     progress: Callable[[str], None] = lambda _: None
     checkpoint: Checkpoint = NO_CHECKPOINT
     head: NDArray[np.float32] | None = None
+    samples: int = 0
 
 
 class Learner(ABC):

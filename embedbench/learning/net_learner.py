@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.declared_settings import above, at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -49,6 +49,9 @@ class NetLearner(Learner):
         When training a session ends.
     images : ImageTraining
         How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
+    passes : float
+        Samples presented for each new one, those from memory included: training ends in the step
+        that reaches this, and `stop` decides nothing; 0: `stop` decides.
     """
 
     trunk: str = "mlp"
@@ -61,6 +64,7 @@ class NetLearner(Learner):
     optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
     images: ImageTraining = field(default_factory=ImageTraining)
+    passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 
     tags: ClassVar[Tags] = Tags(images=True)
     state: ClassVar[dict[str, str]] = {"net": "parameters", "optimiser_": "optimiser"}

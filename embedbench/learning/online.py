@@ -46,6 +46,9 @@ class OnlineLearner(_StepAttributes):
     ----------
     updates : int
         Steps on each batch, each with its own draw from memory. Not for whole sessions.
+    passes : float
+        Samples presented for each new one, those from memory included: a batch gets steps until the
+        stream so far has had as many, which may be none; 0: `updates` of them.
 
     Notes
     -----
@@ -54,6 +57,7 @@ class OnlineLearner(_StepAttributes):
     """
 
     updates: Annotated[int, at_least(1, 1000)] = later(UPDATES, earlier=1)
+    passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 
     selects: ClassVar[tuple[str, ...]] = ("random", *BY_SAMPLE)  # "random": for whole sessions
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -65,9 +69,20 @@ class OnlineLearner(_StepAttributes):
     }
 
     def observe(self, x: Tensor, y: Tensor) -> None:
-        for _ in range(self.updates):
-            self.step(x, y)
+        if self.passes:
+            memory = self.exemplars
+            memory.given += len(y)
+            while memory.presented < self.passes * memory.given:
+                self.step(x, y)
+                memory.presented += len(y)
+        else:
+            for _ in range(self.updates):
+                self.step(x, y)
         self.store(x, y)
+
+    def effort(self) -> dict[str, int]:
+        """The steps so far, and the samples presented in them."""
+        return {"steps": self.steps, "presented": self.exemplars.presented}
 
     def step(self, x: Tensor, y: Tensor) -> None:
         """One step on a batch x (b, D), y (b,), and on samples from memory."""

@@ -20,6 +20,8 @@ from .net_settings import PLAIN, augmented_views, generator
 from .optimisers import fresh_optimiser
 from .stopping import Best, Stop
 
+AS_LONG = Stop(rule="epochs", epochs=100_000)  # until as many samples were presented
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -39,6 +41,8 @@ class Loop:
         Whether this is the first session, which may have a different limit of epochs.
     views : Views
         Augments the images of a batch before the objective receives them.
+    presented : float
+        The step in which as many samples were presented is the last, those from memory included.
     """
 
     batch_size: int
@@ -47,6 +51,7 @@ class Loop:
     device: str
     first: bool = False
     views: Views = PLAIN
+    presented: float = math.inf
 
     @property
     def cap(self) -> int:
@@ -78,6 +83,8 @@ class Hooks:
         data.
     draws : numpy.random.Generator or None
         The random generator that these functions use.
+    replayed : callable
+        Returns how many samples these functions have drawn from memory so far.
     """
 
     objective: Objective | None = None
@@ -85,6 +92,7 @@ class Hooks:
     stepped: Callable[[], None] = nothing
     validate: Callable[[], float] | None = None
     draws: np.random.Generator | None = None
+    replayed: Callable[[], int] = lambda: 0
 
 
 def fit(
@@ -170,15 +178,22 @@ class Training:
             "draws": hooks.draws,
             "views": how.views.generator,
         }
+        self.count = _Count()
         self.unfinished = {**self.parts, "best": self.best, "decay": self.decay}
+        if how.presented < math.inf:
+            self.unfinished["count"] = self.count
 
     def epoch(self) -> float:
-        """Train on every sample once, in a new order; return the mean loss."""
-        x, how, hooks = self.session.x, self.how, self.hooks
+        """Train on every sample once, in a new order; return the mean loss.
+
+        It ends early where no more samples may be presented.
+        """
+        x, how, hooks, shown = self.session.x, self.how, self.hooks, 0
         self.net.train()
         total = torch.zeros((), device=how.device)
         order = torch.randperm(len(x), generator=how.generator).to(how.device)
         for index in torch.split(order, how.batch_size):
+            before = hooks.replayed()
             self.optimiser.zero_grad(set_to_none=True)
             loss = self.objective(how.views(x.batch(index, how.device)), self.y[index])
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -186,11 +201,17 @@ class Training:
             self.optimiser.step()
             hooks.stepped()
             total += loss.detach() * len(index)
-        return float(total) / len(x)
+            shown += len(index)
+            self.count.add(len(index) + hooks.replayed() - before)
+            if self.count.samples >= how.presented:
+                break
+        return float(total) / shown
 
     def verdict(self, epoch: int, loss: float) -> str:
         """Why training ends after this epoch with mean loss `loss`; "" if it continues."""
         stop, at_cap = self.how.stop, "epochs" if epoch == self.how.cap else ""
+        if self.count.samples >= self.how.presented:
+            at_cap = "presented"
         if not math.isfinite(loss):
             return "diverged"
         if epoch * self.steps < stop.min_steps or stop.rule == "epochs":
@@ -232,6 +253,8 @@ class Training:
             self.net.load_state_dict(weights)
         self.net.eval()
         log = Log(epoch, epoch * self.steps, reason, loss)
+        if self.how.presented < math.inf:
+            log = replace(log, steps=self.count.steps, presented=self.count.samples)
         if stop.watches:
             kept = epoch if weights is None else best.epoch
             watched = self.hooks.validate is not None or len(self.session.val_x)
@@ -245,6 +268,26 @@ class Training:
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate  # for the next session, if the optimiser is kept
         return log
+
+
+class _Count:
+    """The steps of a training, and the samples presented in them."""
+
+    def __init__(self) -> None:
+        self.steps = self.samples = 0
+
+    def add(self, samples: int) -> None:
+        """Count a step."""
+        self.steps += 1
+        self.samples += samples
+
+    def state_dict(self) -> dict[str, Any]:
+        """The counts, for a checkpoint."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+        vars(self).update(state)
 
 
 def train(
@@ -285,15 +328,19 @@ def train(
         learner.optimiser_ = fresh_optimiser(learner, learner.net)
     for group in learner.optimiser_.param_groups:
         group["lr"] = group["lr"] if lr is None else lr
+    passes, exemplars = getattr(learner, "passes", 0.0), getattr(learner, "exemplars", None)
     how = Loop(
         learner.batch_size,
-        learner.stop,
+        AS_LONG if passes else learner.stop,
         generator(learner.seeds.batches, learner.learned),
         learner.device,
         first=learner.learned == 0,
         views=augmented_views(learner, learner.learned),
+        presented=passes * (ctx.samples or len(session.x)) if passes else math.inf,
     )
     hooks = Hooks(objective, regularise or nothing, stepped or nothing, validate, draws)
+    if passes and exemplars is not None:
+        hooks = replace(hooks, replayed=lambda: exemplars.presented)
     log = fit(learner.net, learner.optimiser_, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
     return log.to_json()
 
@@ -310,7 +357,8 @@ class Log:
     epochs, steps : int
         Epochs trained, and steps of the optimiser.
     stopped : str
-        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min" or "diverged".
+        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min", "presented" or
+        "diverged".
     train_loss : float
         Mean loss of the last epoch.
     kept_epoch, kept_steps : int or None
@@ -322,6 +370,8 @@ class Log:
         The best monitored value; NaN where no epoch was monitored.
     lr : float or None
         The final learning rate; None where the rule does not lower it.
+    presented : int or None
+        Samples presented, those from memory included; None where `passes` does not limit them.
     """
 
     epochs: int
@@ -333,6 +383,7 @@ class Log:
     monitor: str | None = None
     best: float | None = None
     lr: float | None = None
+    presented: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The entries that are not None, by name."""

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from embedbench.config.seeds import format_seeds
 from embedbench.scores.run_record import RunRecord
 
 SHARED = ("herding", "random")  # `memory.select` of memories that classes share equally
@@ -70,9 +71,16 @@ def searches(runs: Sequence[RunRecord]) -> str:
 
 def _search(log: dict[str, Any]) -> str:
     """One search in a few words; `log` comes from a record of anybody."""
-    count, seed = candidates(log), log.get("seed")
+    count, seed, seeds = candidates(log), log.get("seed"), log.get("seeds")
+    kept = "default" in log and log.get("chosen") == log["default"]
     words = "chosen" if count is None else f"best of {count}"
-    return f"{words} on seed {seed}" if isinstance(seed, int) else words
+    if kept:
+        words = "default kept" if count is None else f"default kept of {count}"
+    if isinstance(seeds, list) and seeds and all(isinstance(s, int) for s in seeds):
+        words += f" on seeds {format_seeds(sorted(seeds))}"
+    elif isinstance(seed, int):
+        words += f" on seed {seed}"
+    return f"{words}, at the grid's edge" if log.get("edge") else words
 
 
 def candidates(log: dict[str, Any] | None) -> int | None:

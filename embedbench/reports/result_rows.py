@@ -35,7 +35,8 @@ FLAGS = {
     "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "few-steps": ("F", "fewer than 10 optimiser steps in a session; in parentheses the fewest"),
-    "tuned": ("V", "--tune chose settings, on the validation data of one seed"),
+    "tuned": ("V", "--tune chose among so many settings, on validation data"),
+    "grid-edge": ("G", "a chosen value lies at its grid's edge: one beyond may be better"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
     "imported": ("I", "another tool gave the answers; what it cost is not known"),
@@ -273,6 +274,7 @@ class Row:
         flags: dict[str, list[str]] = {}
         for r in self.records:
             of_run = {"not-pinned": r.predictions_sha256 is None, "tuned": r.tuning is not None}
+            of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
         final = self.metrics.get(OUTLIER_METRIC)

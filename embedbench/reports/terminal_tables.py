@@ -29,7 +29,7 @@ from embedbench.text.terminal import (
 from .answer_tables import LABELS, are_equal, has_labels, is_exact, stats
 from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
-from .remarks import searches
+from .remarks import candidates, searches
 from .result_rows import FLAGS, Group, Row, groups
 from .result_tables import to_json
 from .verdict_sentence import verdict
@@ -203,7 +203,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         ]
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        flags = [line(" ".join(mark(f) for f in row.flags))] * flagged
+        flags = [line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
         table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
@@ -279,6 +279,12 @@ def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
 def mark(flag: str) -> str:
     """The mark of a flag; an unknown flag is its own mark."""
     return FLAGS[flag][0] if flag in FLAGS else flag
+
+
+def count_tried(row: Row, flag: str) -> str:
+    """The number of settings that a search tried, beside its mark; "" for other flags."""
+    counts = sorted({n for r in row.records if (n := candidates(r.tuning)) is not None})
+    return "–".join(map(str, counts)) if flag == "tuned" else ""
 
 
 def legend(rows: Sequence[Row]) -> list[str]:

@@ -237,15 +237,19 @@ class _Teacher:
         if not self.stream.ordered:
             order = np.random.default_rng([self.seeds.batches, number]).permutation(n)
         batches = _batches(session, order, size, self.device)
-        steps = 0
+        steps, effort = 0, _effort(self.learner)
         for end in lesson_ends(self.stream, number, before, online=True):
             last = max(1, -(-end // size))
-            yield end, partial(self._observe, islice(batches, last - steps), last)
+            yield end, partial(self._observe, islice(batches, last - steps), last, effort)
             steps = last
 
-    def _observe(self, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> dict[str, Any]:
+    def _observe(
+        self, batches: Iterable[tuple[Tensor, Tensor]], steps: int, before: dict[str, int]
+    ) -> dict[str, Any]:
         for x, y in batches:
             self.learner.observe(x, y)
+        if before:
+            return {name: n - before[name] for name, n in _effort(self.learner).items()}
         updates = self.learner.updates if isinstance(self.learner, OnlineLearner) else 1
         return {"steps": updates * steps, "epochs": updates}
 
@@ -256,7 +260,13 @@ class _Teacher:
             progress=self.progress,
             checkpoint=self.checkpoint,
             head=self.head,
+            samples=len(session.x),
         )
+
+
+def _effort(learner: Learner) -> dict[str, int]:
+    """What a learner counts of its online training; empty where its batches say it."""
+    return learner.effort() if isinstance(learner, OnlineLearner) and learner.passes else {}
 
 
 def _batches(

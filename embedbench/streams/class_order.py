@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,10 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.storage.atomic_write import read_text
 
-ORDERS = ("natural", "random", "size")
+ORDERS = ("natural", "random", "size", "icarl1993")
 _PAPER = "Masana et al. (2020)"
 # Every order that has a name: what it is, with its source, and how many classes it orders. `run`
-# takes the first three by name, `order` writes the others to a file.
+# takes the first four by name, `order` writes the others to a file.
 NAMED = {
     "natural": ("as in the file", "any"),
     "random": ("drawn by the seed", "any"),
@@ -48,9 +50,9 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     ----------
     order : str
         "natural"; "random" (seeded); "size" (by decreasing number of training and validation
-        samples, ties as in the file); or the path of an order file. An order file is a JSON list of
-        class names or indices, a JSON object with such a list at "order", or a text file with one
-        class per line. It must hold every leaf class once.
+        samples, ties as in the file); "icarl1993" (see `icarl1993`); or the path of an order
+        file. An order file is a JSON list of class names or indices, a JSON object with such a list
+        at "order", or a text file with one class per line. It must hold every leaf class once.
     file : EmbeddingFile
         The file that holds the classes.
     seed : int
@@ -63,6 +65,8 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         return np.random.default_rng(seed).permutation(n)
     if order == "size":
         return np.argsort(-np.bincount(file.labels[file.split != TEST], minlength=n), kind="stable")
+    if order == "icarl1993":
+        return icarl1993(file)
     path, items = Path(order), _order_file(order).order
     index = {c: i for i, c in enumerate(file.classes[:n])}
     indices = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
@@ -78,6 +82,29 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
             f"in {len(indices)} entries"
         )
     return np.array(indices, dtype=np.int64)
+
+
+def icarl1993(file: EmbeddingFile) -> Ints:
+    """iCaRL's `np.random.seed(1993); np.random.shuffle(order)`, over CIFAR-100's own numbers."""
+    numbers = np.random.RandomState(1993).permutation(file.samples.n_leaves)
+    labels = cifar100_labels(file)
+    return numbers if labels is None else labels[numbers]
+
+
+def published_orders() -> dict[str, list[Any]]:
+    """The orders of CIFAR-100 that ship, by name, and its classes."""
+    asset = resources.files("embedbench") / "assets" / "cifar100_orders.json"
+    published: dict[str, list[Any]] = json.loads(asset.read_text(encoding="utf-8"))
+    return published
+
+
+def cifar100_labels(file: EmbeddingFile) -> Ints | None:
+    """(100,) the file's class for each label of CIFAR-100; None for other data."""
+    leaves = [name.lower().replace(" ", "_") for name in file.classes[: file.samples.n_leaves]]
+    names = published_orders()["classes"]
+    if sorted(leaves) != sorted(names):
+        return None
+    return np.array([leaves.index(name) for name in names])
 
 
 @dataclass(frozen=True)
@@ -102,7 +129,7 @@ def _order_file(order: str) -> _OrderFile:
     path = Path(order)
     if not path.is_file():
         raise UserError(
-            f"order is 'natural', 'random', 'size' or a file; there is no file {order!r}"
+            f"order is {', '.join(map(repr, ORDERS))} or a file; there is no file {order!r}"
         )
     text = read_text(path)
     try:

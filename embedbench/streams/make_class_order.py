@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TRAIN
 from embedbench.storage.atomic_write import write_safely
 
-from .class_order import NAMED
+from .class_order import NAMED, cifar100_labels, icarl1993, published_orders
 
 SCHEMA = "embedbench-order/1.0"
 CONFUSION = (
@@ -144,32 +143,15 @@ def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
         return np.random.default_rng(seed).permutation(n)
     if kind == "coarse":
         return _coarse(file)
-    labels = cifar100_labels(file)
     if kind == "icarl1993":
-        # iCaRL's np.random.seed(1993); np.random.shuffle(order)
-        numbers = np.random.RandomState(1993).permutation(n)
-        return numbers if labels is None else labels[numbers]
+        return icarl1993(file)
+    labels = cifar100_labels(file)
     if labels is None and (kind in PUBLISHED or n != 100):
         raise UserError(
             f"order {kind!r} is of CIFAR-100's classes; {file.path.name} has {n} others"
         )
-    numbers = np.array(_published()[kind], dtype=np.int64)
+    numbers = np.array(published_orders()[kind], dtype=np.int64)
     return numbers if labels is None else labels[numbers]
-
-
-def _published() -> dict[str, list[Any]]:
-    asset = resources.files("embedbench") / "assets" / "cifar100_orders.json"
-    published: dict[str, list[Any]] = json.loads(asset.read_text(encoding="utf-8"))
-    return published
-
-
-def cifar100_labels(file: EmbeddingFile) -> Ints | None:
-    """(100,) the file's class for each label of CIFAR-100; None for other data."""
-    leaves = [name.lower().replace(" ", "_") for name in file.classes[: file.samples.n_leaves]]
-    names = _published()["classes"]
-    if sorted(leaves) != sorted(names):
-        return None
-    return np.array([leaves.index(name) for name in names])
 
 
 def _coarse(file: EmbeddingFile) -> Ints:
@@ -178,7 +160,7 @@ def _coarse(file: EmbeddingFile) -> Ints:
     if (file.parents[:n] < 0).all():
         labels = cifar100_labels(file)
         if labels is not None:  # its superclasses are known, 20 of five classes
-            by_group: Ints = labels[np.array(_published()["coarse"])]
+            by_group: Ints = labels[np.array(published_orders()["coarse"])]
             return by_group
         raise UserError(
             f"{file.path.name} has no class hierarchy to order by; make the file from nested "

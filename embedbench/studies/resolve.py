@@ -28,6 +28,7 @@ from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
 from .presets import preset
+from .regimes import PASSES, split_regimes
 from .set_options import Key, Lists, Settings, with_dashes
 from .study import Study
 
@@ -207,15 +208,32 @@ def resolve(
     """
     classes = Classes()
     check_study(study, classes)
-    runs: list[RunSpec] = []
+    each = [_runs(s, classes, str(out), device, checkpoint) for s in split_regimes(study).values()]
+    return list(dict.fromkeys(itertools.chain(*each)))
+
+
+def _runs(
+    study: Study, classes: Classes, out: str, device: str, checkpoint: float
+) -> Iterator[RunSpec]:
+    """Yield the runs of a study of one preset."""
+    _check_passes(study, classes)
     streams = itertools.product(study.files, study.protocols, study.orders or (None,))
     for files, protocol, order in streams:
         for point in _points(_protocol_grid(study, protocol)):
             settings = _stream_settings(study, protocol, order, point)
             settings |= _trunk_settings(study, classes) | _ideal_settings(study)
             stream = _StreamStudy(study, files, protocol, settings, classes)
-            runs += stream.runs(str(out), device, checkpoint)
-    return list(dict.fromkeys(runs))
+            yield from stream.runs(out, device, checkpoint)
+
+
+def _check_passes(study: Study, classes: Classes) -> None:
+    """Refuse a learner that trains, and not by the passes that a preset gives all."""
+    for name in study.learners if PASSES in preset(study.preset) else ():
+        if classes.has(name, Key("lr")) and not classes.has(name, PASSES):
+            raise UserError(
+                f"{name} has a training of its own, and no count of what it presents; leave it out "
+                f"of --preset {study.preset}"
+            )
 
 
 def check_study(study: Study, classes: Classes | None = None) -> None:
@@ -245,7 +263,7 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
     streams = sum(_size(_protocol_grid(study, protocol)) for protocol in study.protocols)
     streams *= len(study.files) * max(1, len(study.orders))
     each = sum(_size(by_learner.get(name, {})) for name in study.learners)
-    each *= max(1, len(study.seeds)) * max(1, len(study.vary))
+    each *= max(1, len(study.seeds)) * max(1, len(study.vary)) * len(split_regimes(study))
     if streams * each > MOST:
         raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
 

@@ -23,13 +23,15 @@ class Study:
     seeds : tuple of int
         One run of each learner a seed; empty is 0.
     preset : str or None
-        The name or the file of a preset.
+        The name or the file of a preset; several with commas, see `split_regimes`.
     trunk, weights, augment, answers, omega_reference, engine, resources, device : str or None
         The options of these names.
-    threads, tune_sessions : int or None
+    threads, tune_sessions, trials : int or None
         The options of these names.
-    budget_mb : float or None
-        The option of this name.
+    tune_seeds : tuple of int
+        Those of the trials; empty: three that `seeds` has not.
+    budget_mb, budget_passes : float or None
+        The options of these names.
     set : dict of Key to str
         What `--set` gives. A protocol's name instead of `protocol` means this protocol alone.
     tune, grid : dict of Key to tuple of str
@@ -55,7 +57,10 @@ class Study:
     answers: str | None = None
     omega_reference: str | None = None
     tune_sessions: int | None = None
+    tune_seeds: tuple[int, ...] = ()
+    trials: int | None = None
     budget_mb: float | None = None
+    budget_passes: float | None = None
     engine: str | None = None
     resources: str | None = None
     threads: int | None = None

@@ -83,7 +83,7 @@ def study_text(study: Study) -> str:
         value = getattr(study, name)
         if name == "files":
             value = [one[0] if len(one) == 1 else one for one in value]
-        elif name == "seeds" and value:
+        elif name in ("seeds", "tune_seeds") and value:
             value = format_seeds(value)
         elif name == "engine_set":
             value = {Key.parse(key): one for key, one in value.items()}
@@ -141,7 +141,7 @@ def _whole(most: int) -> Callable[[Any, str], int]:
     return read
 
 
-def _megabytes(value: Any, where: str) -> float:
+def _number(value: Any, where: str) -> float:
     text = toml_to_text(value, where)
     try:
         number = float(text)
@@ -161,7 +161,10 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),
     "tune_sessions": _whole(10**6),
-    "budget_mb": _megabytes,
+    "tune_seeds": _seeds,
+    "trials": _whole(10**6),
+    "budget_mb": _number,
+    "budget_passes": _number,
     "set": toml_settings,
     "engine_set": _table,
     "tune": _lists,

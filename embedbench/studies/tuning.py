@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field, replace
 from functools import partial
-from math import inf, isclose, isnan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import digest
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.arrays import Floats, digest
+from embedbench.config.json_types import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import read_text, remove, write_safely
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu import limit_threads
 
 from .resolve import Grid
+from .tuning_candidates import Candidate, default_of, make_candidates, parse_range
+from .tuning_rule import beyond, choose, rises
+from .tuning_text import outcome
 
-FEW = 200  # validation samples: one answer is half a point or more
+FIRST_SEED = 100  # of those that tune: tables begin at 0
+N_SEEDS = 3
+
+
+def unused_seeds(used: Sequence[int]) -> tuple[int, ...]:
+    """The three lowest seeds from 100 on that a table does not use.
+
+    >>> unused_seeds([0, 1, 101])
+    (100, 102, 103)
+    """
+    few = range(FIRST_SEED, FIRST_SEED + N_SEEDS + len(used))
+    return tuple(seed for seed in few if seed not in used)[:N_SEEDS]
 
 
 def trial_stream(stream: Stream, sessions: int) -> Stream:
@@ -101,14 +115,35 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
 
 @dataclass(frozen=True)
 class _Log(JsonRecord):
-    """The log of a search, as `tune` returns it."""
+    """The log of a search, as `tune` returns it; a search on one seed has the first six alone."""
 
     learner: str
     grid: dict[str, tuple[Any, ...]]
     sessions: int
-    seed: int
     tried: tuple[dict[str, Any], ...]
     chosen: dict[str, Any]
+    seed: int | None = field(default=None, metadata=ABSENT)
+    seeds: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
+    default: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    gain: float | None = field(default=None, metadata=ABSENT)
+    standard_error: float | None = field(default=None, metadata=ABSENT)
+    edge: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True)
+class _Finished(JsonRecord):
+    """The score of one trial."""
+
+    settings: dict[str, str]
+    seed: int
+    score: float
+
+
+@dataclass(frozen=True)
+class _Trials(JsonRecord):
+    """The finished trials of a search that goes on."""
+
+    finished: tuple[_Finished, ...]
 
 
 def tune(
@@ -117,27 +152,34 @@ def tune(
     root: Path,
     *,
     sessions: int = 3,
+    seeds: Sequence[int] = (),
+    points: int | None = None,
     engine: Engine = HERE,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> dict[str, Any]:
-    """Try every combination of a grid on a run's stream, and choose the best on validation data.
+    """Try settings on a run's stream, and choose one on validation data, see `choose`.
 
-    The log is saved under `root/tuning`; a search that has finished there is not repeated. If
-    several combinations are equally good, the first in the grid is chosen.
+    On several seeds, what the learner has without a search is tried too, and a best value at an
+    edge of its grid is followed by one beyond it. The log is saved under `root/tuning`. A search
+    that has finished there is not repeated, nor is a finished trial of one that was interrupted.
 
     Parameters
     ----------
     spec : RunSpec
         Learner, stream and seed.
     grid : Grid
-        The values to try, by setting.
+        The values to try, by setting; every combination, or points of a range.
     root : Path
         The directory of all runs.
     sessions : int
         How many sessions of the stream a trial learns.
+    seeds : sequence of int
+        Those of the trials; none: the run's own alone.
+    points : int or None
+        How many points of a range are tried.
     engine : Engine
         Who runs the trials.
     threads : int
@@ -153,56 +195,170 @@ def tune(
     Returns
     -------
     dict
-        "learner", "grid", "sessions", "seed", "tried" (the settings and the average incremental
-        accuracy of each trial) and "chosen" (settings).
+        "learner", "grid", "sessions", "seed" or "seeds", "tried" (the settings and the average
+        incremental accuracy of each, on several seeds its mean and "by_seed") and "chosen"
+        (settings). On several seeds also "default" (settings), "gain" and "standard_error" of the
+        best over it, and "edge" (names of chosen values at the edge of their grid).
     """
-    candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
-    specs = [spec.with_settings(**settings) for settings in candidates]
-    run_dir = (streams or StreamCache()).run_dir(spec, root).relative_to(root)
-    key = digest(str(run_dir), json.dumps(dict(grid)), sessions)
+    streams = streams or StreamCache()
+    seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
+    candidates = make_candidates(grid, spec.learner.settings, points)
+    default = _add_default(spec, grid, candidates) if len(seeds) > 1 else None
+    for settings in candidates:  # refused before anything is tried
+        spec.with_settings(**settings)
+    first = replace(spec, seed=seeds[0])
+    run_dir = streams.run_dir(first, root).relative_to(root)
+    more = [] if len(seeds) == 1 and points is None else [json.dumps([seeds, points])]
+    key = digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.wait(
         leases.lease_path(path), path.is_file, f"the search for {spec.learner}", notify
     )
     if lease is None:
-        kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
-        tried = [each.get("settings") for each in kept["tried"]]
-        if tried != candidates or kept["chosen"] not in candidates:
-            raise UserError(f"{path} chose settings that are not tried here; delete it")
-        return kept
+        return _kept(path, candidates)
     with lease:
-        values = []
         trial = partial(trial_score, sessions=sessions, threads=threads)
-        for value in _scores(specs, trial, engine, streams or StreamCache()):
-            values.append(value)
-            progress(f"tuning {spec.learner}", len(values), len(specs))
-        best = max(range(len(values)), key=lambda i: -inf if isnan(values[i]) else values[i])
-        log = _Log(
-            learner=spec.learner.name,
-            grid={k: tuple(v) for k, v in grid.items()},
-            sessions=sessions,
-            seed=spec.seed,
-            tried=tuple(
-                {"settings": c, "average_incremental_accuracy": v}
-                for c, v in zip(candidates, values, strict=True)
-            ),
-            chosen=candidates[best],
-        ).to_json()
+        trials = _Search(spec, path, seeds, trial, engine, streams, progress)
+        scores = trials.scores(candidates)
+        if default is not None:
+            further = _possible(spec, beyond(grid, candidates, _means(scores)))
+            candidates += [each for each in further if each not in candidates]
+            scores = trials.scores(candidates)
+        log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
+        remove(trials.partial)
     return log
 
 
-def _scores(
-    specs: Sequence[RunSpec], trial: Callable[..., float], engine: Engine, streams: StreamCache
-) -> Iterator[float]:
-    """The score of each trial, as the engine runs them."""
-    with engine.executor(len(specs)) as pool:
-        if pool is None:
-            yield from (trial(spec, streams=streams) for spec in specs)
-            return
-        trials = [pool.submit(trial, spec, streams=streams) for spec in specs]
-        yield from (each.result() for each in trials)
+def _add_default(spec: RunSpec, grid: Grid, candidates: list[Candidate]) -> int:
+    """The number of the candidate that the learner has without a search; added if none is it."""
+    specs = [spec.with_settings(**settings) for settings in candidates]
+    same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
+    if not same:
+        candidates.append(default_of(spec.learner.settings, grid))
+    return same[0] if same else len(candidates) - 1
+
+
+def _possible(spec: RunSpec, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that the learner accepts."""
+    possible = []
+    for settings in candidates:
+        try:
+            spec.with_settings(**settings)
+        except UserError:  # beyond the range of the setting
+            continue
+        possible.append(settings)
+    return possible
+
+
+def _kept(path: Path, candidates: Sequence[Candidate]) -> dict[str, Any]:
+    """The log of a finished search."""
+    kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
+    tried = [each.get("settings") for each in kept["tried"]]
+    beyond_the_grid = len(tried) - len(candidates) if kept.get("seeds") else 0
+    if tried[: len(tried) - beyond_the_grid] != candidates or kept["chosen"] not in tried:
+        raise UserError(f"{path} chose settings that are not tried here; delete it")
+    return kept
+
+
+def _means(scores: Floats) -> list[float]:
+    """The mean of each row; -inf where it is undefined."""
+    return [-math.inf if math.isnan(mean) else mean for mean in scores.mean(1).tolist()]
+
+
+def _log(
+    spec: RunSpec,
+    grid: Grid,
+    sessions: int,
+    seeds: tuple[int, ...],
+    candidates: Sequence[Candidate],
+    scores: Floats,
+    default: int | None,
+) -> dict[str, Any]:
+    """The log of a search whose trials are finished; `scores` is (candidates, seeds)."""
+    choice = choose(scores, default)
+    chosen = candidates[choice.index]
+    tried: list[dict[str, Any]] = [
+        {"settings": c, "average_incremental_accuracy": mean}
+        for c, mean in zip(candidates, scores.mean(1).tolist(), strict=True)
+    ]
+    several: dict[str, Any] = {"seed": seeds[0]}
+    if default is not None:
+        for each, row in zip(tried, scores.tolist(), strict=True):
+            each["by_seed"] = row
+        at_edge = choice.index != default
+        edge = [k for k in grid if at_edge and rises(candidates, _means(scores), chosen, k)]
+        several = {"seeds": seeds, "default": candidates[default], "edge": tuple(edge)}
+        several |= {"gain": choice.gain, "standard_error": choice.error}
+    return _Log(
+        learner=spec.learner.name,
+        grid={k: tuple(v) for k, v in grid.items()},
+        sessions=sessions,
+        tried=tuple(tried),
+        chosen=chosen,
+        **several,
+    ).to_json()
+
+
+@dataclass
+class _Search:
+    """Runs the trials of a search, and keeps their scores in a file beside its log."""
+
+    spec: RunSpec
+    path: Path
+    seeds: tuple[int, ...]
+    trial: Callable[..., float]
+    engine: Engine
+    streams: StreamCache
+    progress: StageProgress
+
+    @property
+    def partial(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.trials")
+
+    def scores(self, candidates: Sequence[Candidate]) -> Floats:
+        """(candidates, seeds) the scores; those that are not finished are run."""
+        finished = self._finished()
+        keys = [(s, c) for s in self.seeds for c in candidates]  # a stream is built once a seed
+        wanted = [key for key in keys if _key(*key) not in finished]
+        done = len(keys) - len(wanted)
+        for (seed, settings), score in self._run(wanted):
+            finished[_key(seed, settings)] = _Finished(settings, seed, score)
+            done += 1
+            text = json.dumps(_Trials(tuple(finished.values())).to_json())
+            write_safely(self.partial, text)
+            self.progress(f"tuning {self.spec.learner}", done, len(keys))
+        return np.array([[finished[_key(s, c)].score for s in self.seeds] for c in candidates])
+
+    def _finished(self) -> dict[str, _Finished]:
+        """The trials that an interrupted search has finished."""
+        if not self.partial.is_file():
+            return {}
+        data = parse_json(read_text(self.partial), str(self.partial))
+        trials = _Trials.from_json(data, str(self.partial))
+        return {_key(each.seed, each.settings): each for each in trials.finished}
+
+    def _run(
+        self, wanted: Sequence[tuple[int, Candidate]]
+    ) -> Iterator[tuple[tuple[int, Candidate], float]]:
+        """Yield the score of each trial as it ends, as the engine runs them."""
+        specs = [replace(self.spec, seed=s).with_settings(**c) for s, c in wanted]
+        with self.engine.executor(len(specs)) as pool:
+            if pool is None:
+                for key, spec in zip(wanted, specs, strict=True):
+                    yield key, self.trial(spec, streams=self.streams)
+                return
+            trials = {
+                pool.submit(self.trial, spec, streams=self.streams): key
+                for key, spec in zip(wanted, specs, strict=True)
+            }
+            for each in as_completed(trials):
+                yield trials[each], each.result()
+
+
+def _key(seed: int, settings: Candidate) -> str:
+    return json.dumps([seed, settings])
 
 
 def search(
@@ -212,6 +368,8 @@ def search(
     *,
     sessions: int,
     engine: Engine,
+    seeds: Sequence[int] = (),
+    points: int | None = None,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
@@ -227,20 +385,25 @@ def search(
         Learner → the values to try, by setting.
     root : Path
         The directory of all runs.
-    sessions, engine, threads : int, Engine, int
+    sessions, engine, seeds, points, threads : int, Engine, sequence of int, int or None, int
         The same as in `tune`.
     progress, notify, streams : callable, callable, StreamCache or None
         The same as in `tune`.
     """
     first = {run.learner.name: run for run in reversed(runs)}
-    how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
+    how: dict[str, Any] = {"sessions": sessions, "seeds": seeds, "points": points}
     streams = streams or StreamCache()
-    how |= {"progress": progress, "notify": notify, "streams": streams}
+    how |= {"engine": engine, "threads": threads, "progress": progress, "notify": notify}
+    values = [pair for grid in grids.values() for pair in grid.items()]
+    if points is not None and not any(parse_range(*pair) for pair in values):
+        raise UserError("--trials is for a range, such as --tune ewc.lam=1..1e6; leave it out")
     logs: dict[str, dict[str, Any]] = {}
+    for name, grid in grids.items():  # refused before anything is made
+        make_candidates(grid, first[name].learner.settings, points)
     for name, grid in grids.items():
-        # refused before anything is made
-        trial = trial_stream(streams.stream(first[name]), sessions)
-        logs[name] = tune(first[name], grid, root, **how)
+        start = replace(first[name], seed=seeds[0]) if seeds else first[name]
+        trial = trial_stream(streams.stream(start), sessions)
+        logs[name] = tune(first[name], grid, root, streams=streams, **how)
         notify(outcome(logs[name], trial))
     return [_with_chosen(run, logs) for run in runs]
 
@@ -251,107 +414,3 @@ def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec
         run = run.with_offline(**logs["offline"]["chosen"])
     log = logs.get(run.learner.name)
     return replace(run.with_settings(**log["chosen"]), tuning=dict(log)) if log else run
-
-
-# --- the text on a search ---
-
-
-class _Trial(NamedTuple):
-    """The settings of a trial, and its score; -inf where that is undefined."""
-
-    settings: Mapping[str, str]
-    score: float
-
-    @property
-    def text(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
-
-    @property
-    def value(self) -> str:
-        """The values alone, without a space."""
-        return ",".join(self.settings.values())
-
-    @property
-    def percent(self) -> str:
-        return "–" if self.score == -inf else f"{100 * self.score:.1f}"
-
-    def is_equal(self, other: _Trial) -> bool:
-        """Whether two trials have the same score, up to rounding."""
-        return isclose(self.score, other.score, rel_tol=1e-12)
-
-
-def outcome(log: Mapping[str, Any], trial: Stream) -> str:
-    """Text on a search: its choice and score, the scores of all trials, and what is left open.
-
-    Parameters
-    ----------
-    log : mapping
-        What `tune` returns.
-    trial : Stream
-        The stream of the trials, as `trial_stream` makes it.
-    """
-    trials = [_trial(t) for t in log["tried"]]
-    best = next(t for t in trials if t.settings == log["chosen"])
-    n = len(trial.sessions)
-    samples = sum(len(e.x) for e in trial.eval_sets[:n])
-    score = "pw-JS" if trial.spec.multilabel else "accuracy"
-    head = (
-        f"tuned {log['learner']} on seed {log['seed']}: {best.text}, by average incremental "
-        f"{score} on {samples} validation samples of {'1 session' if n == 1 else f'{n} sessions'}"
-    )
-    doubts = _doubts(trials, best, 1 / samples)
-    if samples < FEW:
-        other = f"--seed {log['seed'] + 1} with another --out"
-        doubts.append(f"few samples decide little: see whether {other} chooses the same")
-    names = ",".join(best.settings)
-    scores = " · ".join(f"{t.value}→{t.percent}" for t in trials)
-    return "\n".join([head, f"  {names} → %: {scores}", *(f"  {d}" for d in doubts)])
-
-
-def _trial(tried: Mapping[str, Any]) -> _Trial:
-    score = tried.get("average_incremental_accuracy")
-    if not isinstance(score, float | int) or isnan(score):
-        score = -inf
-    return _Trial(tried["settings"], score)
-
-
-def _doubts(trials: Sequence[_Trial], best: _Trial, answer: float) -> list[str]:
-    """Sentences on what the scores leave open; one sample makes about `answer` of a score."""
-    equal = [t for t in trials if t.is_equal(best)]
-    if len(equal) == len(trials) > 1:
-        what = "values" if len(best.settings) == 1 else "combinations"
-        scored = "have no score" if best.score == -inf else f"scored {best.percent} %"
-        return [
-            f"all {len(trials)} {what} {scored}: nothing was decided, and the first is used; try "
-            "values far beyond these, or more sessions (--tune-sessions)"
-        ]
-    doubts = []
-    if len(equal) > 1:
-        *first, last = (t.value for t in equal)
-        doubts.append(f"{', '.join(first)} and {last} scored the same, and {best.value} is used")
-    near = [t.value for t in trials if t not in equal and best.score - t.score <= answer]
-    if near:
-        who = f"{', '.join(near)} {'is' if len(near) == 1 else 'are'}"
-        doubts.append(f"{who} within one answer of the best ({100 * answer:.1f} points)")
-    edge = [f"{k}={v}" for k, v in best.settings.items() if _rises(trials, best, k)]
-    if edge:
-        where = "is at the edge of its grid" if len(edge) == 1 else "are at the edge of their grids"
-        doubts.append(f"{', '.join(edge)} {where}, a value beyond may be better")
-    return doubts
-
-
-def _rises(trials: Sequence[_Trial], best: _Trial, name: str) -> bool:
-    """Whether the best value of a setting is at the edge of its numbers and better than the next.
-
-    The next is the neighbour in size, with the other settings of the best.
-    """
-    rest = {k: v for k, v in best.settings.items() if k != name}
-    line = [t for t in trials if {k: v for k, v in t.settings.items() if k != name} == rest]
-    try:
-        line.sort(key=lambda t: float(t.settings[name]))
-    except ValueError:
-        return False
-    if len(line) < 3 or best not in (line[0], line[-1]):
-        return False
-    neighbour = line[1] if best == line[0] else line[-2]
-    return best.score > neighbour.score and not best.is_equal(neighbour)

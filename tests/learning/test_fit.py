@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -14,14 +15,18 @@ import pytest
 import torch
 from toy import blobs, class_stream, context, session
 
+from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import learn_session
+from embedbench.learning.checkpoint_state import put_state, take_state
+from embedbench.learning.learner import NoCheckpoint, learn_session
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
+from embedbench.runs.class_registry import learner_class
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, StreamSpec
 
 NAN = math.nan
@@ -616,3 +621,59 @@ def test_refused_hyperparameters(settings: dict[str, Any], message: str) -> None
     with pytest.raises(UserError) as caught:
         MLP(**settings)
     assert message in str(caught.value)
+
+
+# --- passes: samples presented for each new one ---
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", ["mlp", "icarl", "lwf", "joint", "ewc", "bic", "wa", "lucir"])
+def test_learners_of_sessions_are_presented_as_many_samples(name: str, seed: int) -> None:
+    stream = class_stream([[0, 1], [2, 3], [4, 5]], n_train=12, n_test=4)
+    settings = {"units": 4, "passes": 7, "batch_size": 10}
+    learner = make(learner_class(name), settings, name=name)
+    _, logs = run_stream(stream, learner, Seeds.of(seed))
+    for log in logs:  # 7 · 24 samples, whatever the memory holds
+        assert 168 <= log.log["presented"] < 168 + 10
+        assert log.log["stopped"] == "presented"
+
+
+def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() -> None:
+    labels = [0, 1] * 10
+    data = session(blobs(labels, 3, seed=0), labels)
+    net = mlp_net(3, 8, 1, 2, seed=0)
+    optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
+    how = dataclasses.replace(loop(8, Stop(rule="epochs", epochs=99)), presented=50)
+    looks = itertools.count()  # two a step, and three samples from memory between them
+    log = fit(net, optimiser, data, how, hooks=Hooks(replayed=lambda: (next(looks) + 1) // 2 * 3))
+    # an epoch is 8 + 8 + 4 and 9 from memory: 29; then 40 and 51
+    assert (log.epochs, log.steps, log.presented, log.stopped) == (2, 5, 51, "presented")
+
+
+class _Saved(NoCheckpoint):
+    """Keeps a training after each epoch, and gives that after `epochs` of them back."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs, self.kept = epochs, dict[int, dict[str, Any]]()
+
+    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        self.kept[epochs] = {k: copy.deepcopy(take_state(v)) for k, v in parts.items()}
+
+    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        if not self.kept:
+            return 0, None
+        for name, state in self.kept[self.epochs].items():
+            put_state(parts[name], state)
+        return self.epochs, None
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_resumed_training_presents_no_more(epochs: int) -> None:
+    data, saved, logs = four_samples(), _Saved(epochs), []
+    for _ in range(2):
+        net = mlp_net(data.x.width, 8, 1, 3, seed=0)
+        optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
+        how = dataclasses.replace(loop(3, Stop(rule="epochs", epochs=99)), presented=11)
+        logs.append(fit(net, optimiser, data, how, checkpoint=saved))
+    assert logs[0] == logs[1]
+    assert (logs[0].epochs, logs[0].steps, logs[0].presented) == (3, 5, 11)

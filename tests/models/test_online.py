@@ -99,3 +99,35 @@ def test_a_small_stream_is_learned_by_the_defaults_and_not_by_the_earlier_ones(
     now, before = right
     assert now > before + 0.1
     assert now >= 0.5  # chance: .1
+
+
+# --- passes: samples presented for each new one ---
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("passes", [1.0, 6.0])
+@pytest.mark.parametrize("name", ONLINE)
+def test_as_many_samples_are_presented_as_passes_say(name: str, passes: float, seed: int) -> None:
+    settings = {"units": 4, "passes": passes, "batch_size": 8}
+    learner: Any = make(learner_class(name), settings, name=name)
+    _, logs = run_stream(STREAM, learner, Seeds.of(seed))
+    presented = sum(log.log["presented"] for log in logs)
+    largest = 10 + {"derpp": 2, "mir": 5}.get(name, 1) * 8  # of one step
+    assert passes * 80 <= presented < passes * 80 + largest
+    assert sum(log.log["steps"] for log in logs) == learner.steps > 0
+
+
+def test_without_passes_nothing_has_changed() -> None:
+    learner: Any = make(ER, {"units": 4}, name="er")
+    assert "passes" not in identity(learner)
+    _, logs = run_stream(STREAM, learner, Seeds.of(0))
+    assert "presented" not in logs[0].log
+
+
+def test_samples_presented_by_hand() -> None:
+    # batches of 10 and 6 from memory, 2 for each new one: 20, 40, 60, 80 must be reached
+    learner: Any = make(ER, {"units": 4, "passes": 2, "batch_size": 6}, name="er")
+    stream = replace(class_stream([[0, 1]], n_train=20), observe_batch=10)
+    _, (log,) = run_stream(stream, learner, Seeds.of(0))
+    # 10 + 10 without a memory; then 16 + 16 = 52, 68 (of 60), 84 (of 80)
+    assert log.log == {"steps": 6, "presented": 84}

@@ -95,7 +95,7 @@ def test_default_settings_are_those_of_finished_runs(name: str) -> None:
 def test_the_settings_of_a_net_learner_stand_in_one_place() -> None:
     """A learner writes a shared setting again only where its default is another one."""
     shared = {f.name: f for f in dataclasses.fields(NetLearner)}
-    assert len(shared) == 10
+    assert len(shared) == 11
     assert {"er", "ewc", "lucir", "mlp"} <= {*NET_LEARNERS}
     for name in NET_LEARNERS:
         cls = learner_class(name)

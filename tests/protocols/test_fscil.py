@@ -176,7 +176,7 @@ def test_classes_of_fewer_samples_than_shots_join_the_base_session(tmp_path: Pat
         ({"lists": "cifar100", "shot": 1}, "drop protocol.shot, or protocol.lists"),
         ({"lists": "cifar100", "order": "size"}, "drop protocol.order, or protocol.lists"),
         ({"shot": 0}, "shot must be at least 1, got 0"),
-        ({"order": "alphabetic"}, "order is 'natural', 'random', 'size' or a file; there is no"),
+        ({"order": "alphabetic"}, "order is 'natural', 'random', 'size', 'icarl1993' or a file"),
     ],
 )
 def test_refusals(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:

@@ -149,8 +149,8 @@ def test_the_command_line_is_over_a_preset() -> None:
     made = settings("si", "class-orderings-images", "trunk=resnet8", "stop.epochs=3", "si.lr=0.2")
     assert (made["trunk"], made["stop"]["epochs"], made["lr"]) == ("resnet8", 3, 0.2)
     assert made["stop"]["rule"] == "plateau"
-    with pytest.raises(UserError, match="unknown preset 'online'"):
-        settings("er", "online")
+    with pytest.raises(UserError, match="unknown preset 'onlin'"):
+        settings("er", "onlin")
 
 
 @pytest.mark.parametrize("name", [*IMAGES, "pretrain"])

@@ -16,7 +16,8 @@ from embedbench.papers.data import named_files
 from embedbench.papers.runs import Variant
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.make_class_order import CONFUSION, cifar100_labels, make_order, write_order
+from embedbench.streams.class_order import cifar100_labels
+from embedbench.streams.make_class_order import CONFUSION, make_order, write_order
 
 OFFICIAL = "cifar100"  # the name of the paper's own data: CIFAR-100's images
 PROTOCOL = "incremental-class"

@@ -1,0 +1,334 @@
+"""Which setting a search uses, worked by hand; what it tries; what a resumed one repeats."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plan_runs import plan
+from protocol_files import make_file
+
+from embedbench.engines.engine import HERE
+from embedbench.errors import UserError
+from embedbench.reports.remarks import searches
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
+from embedbench.scores.run_record import RunRecord
+from embedbench.studies.resolve import grids
+from embedbench.studies.set_options import parse_lists
+from embedbench.studies.study import Study
+from embedbench.studies.tuning import search, tune, unused_seeds
+from embedbench.studies.tuning_candidates import make_candidates
+from embedbench.studies.tuning_rule import beyond, choose, rises, step_beyond
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("scores", "default", "index", "gain", "error"),
+    [
+        # differences .01, .02, .03: mean .02, standard deviation .01, over √3
+        ([[0.5, 0.6, 0.7], [0.51, 0.62, 0.73]], 0, 1, 0.02, 0.01 / math.sqrt(3)),
+        # differences -.03, .00, .06: mean .01, deviation √.0021, error .0265: within one
+        ([[0.5, 0.6, 0.7], [0.47, 0.6, 0.76]], 0, 0, 0.01, math.sqrt(0.0021 / 3)),
+        # what an order does to both decides nothing: the scores' own error is .058
+        ([[0.4, 0.5, 0.6], [0.405, 0.505, 0.605]], 0, 1, 0.005, 0.0),
+        ([[0.5, 0.6], [0.6, 0.5]], 1, 1, 0.0, 0.1),  # a tie keeps the default, whatever its place
+        ([[0.5, 0.6], [0.4, 0.6]], 0, 0, NAN, NAN),  # the default is best
+        ([[0.5, NAN], [0.2, 0.1]], 0, 1, NAN, NAN),  # the default has no score
+        ([[0.5, 0.6], [0.9, NAN], [0.7, 0.9]], 0, 2, 0.25, 0.05),
+        ([[0.5], [0.50001], [0.50001]], None, 1, NAN, NAN),  # one seed: the first of the best
+    ],
+)
+def test_a_value_replaces_the_default_by_more_than_a_standard_error(
+    scores: list[list[float]], default: int | None, index: int, gain: float, error: float
+) -> None:
+    choice = choose(np.array(scores), default)
+    assert choice.index == index
+    assert choice.gain == pytest.approx(gain, abs=1e-12, nan_ok=True)
+    assert choice.error == pytest.approx(error, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "edge", "expected"),
+    [
+        ([1, 10, 100], 100, 1000),
+        ([1, 10, 100], 1, 0.1),
+        ([1, 2, 3], 3, 4),
+        ([1, 2, 3], 1, 0),
+        ([0.01, 0.1], 0.1, 1),  # two values have a ratio
+        ([1, 3, 10], 10, 100 / 3),  # by the last two
+        ([0, 0.1, 1], 1, 10),
+        ([0, 0.1, 1], 0, -0.1),
+        ([-10, -1], -10, -100),
+    ],
+)
+def test_the_step_beyond_an_edge(numbers: list[float], edge: float, expected: float) -> None:
+    assert step_beyond(numbers, edge) == pytest.approx(expected)
+
+
+def line(values: Sequence[str], name: str = "lam") -> list[dict[str, str]]:
+    return [{name: value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "means", "further"),
+    [
+        (["1", "10", "100"], [0.1, 0.2, 0.3], ["1000"]),
+        (["100", "1", "10"], [0.1, 0.3, 0.2], ["0.1"]),
+        (["1", "10", "100"], [0.1, 0.3, 0.2], []),
+        (["1", "10", "100"], [0.1, 0.3, 0.3], []),  # a tie does not rise
+        (["1", "10"], [0.1, 0.3], ["100"]),
+        (["sgd", "adam"], [0.1, 0.3], []),
+        (["1"], [0.1], []),
+    ],
+)
+def test_a_best_value_at_an_edge_has_one_beyond(
+    values: list[str], means: list[float], further: list[str]
+) -> None:
+    assert beyond({"lam": values}, line(values), means) == line(further)
+
+
+def test_each_edge_of_two_settings_has_its_own_value_beyond() -> None:
+    grid = {"lam": ["1", "10"], "lr": ["1", "2", "3"]}
+    tried = [{"lam": a, "lr": b} for a in grid["lam"] for b in grid["lr"]]
+    further = beyond(grid, tried, [0.1, 0.2, 0.3, 0.2, 0.3, 0.4])
+    assert further == [{"lam": "100", "lr": "3"}, {"lam": "10", "lr": "4"}]
+    assert not rises(tried, [0.0] * 6, tried[0], "lam", least=2)
+
+
+def test_a_default_that_is_best_outside_the_grid_is_not_followed() -> None:
+    tried = line(["1", "10", "1e-3"])
+    assert beyond({"lam": ["1", "10"]}, tried, [0.2, 0.1, 0.3]) == []
+    # worse than the edge and beyond it: the edge is none
+    assert beyond({"lam": ["1", "10"]}, tried, [0.3, 0.2, 0.1]) == []
+
+
+def spec_of(tmp_path: Path, learner: str = "slda", seed: int = 0) -> RunSpec:
+    path = tmp_path / "file.h5"
+    if not path.exists():
+        make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0)
+    items = ["protocol.val_fraction=0.3", "protocol.order=random"]
+    (spec,) = plan([str(path)], "incremental-class", [learner], [seed], items)
+    return spec
+
+
+class Scripted:
+    """Trials whose scores are given: by value and seed; it counts what ran."""
+
+    def __init__(self, name: str, of: Any) -> None:
+        self.name, self.of = name, of
+        self.ran: list[tuple[str, int]] = []
+        self.breaks_at = -1
+
+    def __call__(self, spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
+        if len(self.ran) == self.breaks_at:
+            raise KeyboardInterrupt
+        value = getattr(spec.learner.settings, self.name)
+        self.ran.append((str(value), spec.seed))
+        return float(self.of(value, spec.seed))
+
+
+def script(monkeypatch: pytest.MonkeyPatch, of: Any, name: str = "shrinkage") -> Scripted:
+    trials = Scripted(name, of)
+    monkeypatch.setattr("embedbench.studies.tuning.trial_score", trials)
+    return trials
+
+
+SEEDS = (100, 101, 102)
+
+
+def test_the_mean_over_seeds_decides_and_all_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    better = {None: 0.5, 0.01: 0.3, 0.1: 0.6, 0.5: 0.4}
+    trials = script(monkeypatch, lambda v, s: better[v] + (s - 100) / 100)
+    log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "0.5"]}, tmp_path, seeds=SEEDS)
+    assert sorted({seed for _, seed in trials.ran}) == [100, 101, 102]
+    assert len(trials.ran) == 4 * 3  # the default too
+    assert log["chosen"] == {"shrinkage": "0.1"}
+    assert (log["default"], log["seeds"], log["edge"]) == ({"shrinkage": "none"}, [*SEEDS], [])
+    assert log["gain"] == pytest.approx(0.1)
+    assert log["standard_error"] == pytest.approx(0, abs=1e-12)
+    assert log["tried"][1]["by_seed"] == pytest.approx([0.6, 0.61, 0.62])
+    assert log["tried"][1]["average_incremental_accuracy"] == pytest.approx(0.61)
+    assert "seed" not in log
+
+
+def test_an_edge_is_extended_once_and_then_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # ever better to the left: 0.01 → 0.001, and no further
+    trials = script(monkeypatch, lambda v, s: 0.9 - (0.85 if v is None else v))
+    log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
+    assert [each["settings"]["shrinkage"] for each in log["tried"]] == [
+        *("0.01", "0.1", "1", "none", "0.001")
+    ]
+    assert log["chosen"] == {"shrinkage": "0.001"}
+    assert log["edge"] == ["shrinkage"]
+    # again: from the log, without a trial
+    count = len(trials.ran)
+    assert (
+        tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS) == log
+    )
+    assert len(trials.ran) == count
+    record = RunRecord.__new__(RunRecord)
+    object.__setattr__(record, "tuning", log)
+    assert searches([record]) == "best of 5 on seeds 100-102, at the grid's edge"
+
+
+def test_a_step_out_of_a_settings_range_is_not_tried_and_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = script(monkeypatch, lambda v, s: 0.1 if v is None else v)
+    log = tune(spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "1"]}, tmp_path, seeds=SEEDS)
+    assert len(trials.ran) == 4 * 3  # 10 is no shrinkage
+    assert (log["chosen"], log["edge"]) == ({"shrinkage": "1"}, ["shrinkage"])
+
+
+def test_the_default_is_kept_within_a_standard_error_and_is_not_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = {100: -0.03, 101: 0.0, 102: 0.06}
+    script(monkeypatch, lambda v, s: 0.6 if v is None else 0.6 + noise[s] - (1 - v) / 10)
+    log = tune(spec_of(tmp_path), {"shrinkage": ["0.5", "0.75", "1"]}, tmp_path, seeds=SEEDS)
+    assert (log["chosen"], log["edge"]) == ({"shrinkage": "none"}, [])
+    assert log["gain"] == pytest.approx(0.01)
+    record = RunRecord.__new__(RunRecord)
+    object.__setattr__(record, "tuning", log)
+    assert searches([record]) == "default kept of 4 on seeds 100-102"
+
+
+def test_one_seed_alone_decides_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = script(monkeypatch, lambda v, s: v)
+    spec, grid = spec_of(tmp_path), {"shrinkage": ["0.01", "0.1", "0.2"]}
+    log = tune(spec, grid, tmp_path, seeds=[0])
+    assert {*log} == {"learner", "grid", "sessions", "seed", "tried", "chosen"}
+    assert (log["chosen"], log["seed"], len(trials.ran)) == ({"shrinkage": "0.2"}, 0, 3)
+    assert tune(spec, grid, tmp_path) == log  # the place of an earlier tree's log
+    record = RunRecord.__new__(RunRecord)
+    object.__setattr__(record, "tuning", log)
+    assert searches([record]) == "best of 3 on seed 0"
+
+
+@pytest.mark.parametrize("finished", [1, 5, 12])
+def test_a_resumed_search_repeats_no_finished_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
+) -> None:
+    def of(value: float | None, seed: int) -> float:
+        return 0.9 - (0.85 if value is None else value) + seed / 1e4
+
+    grid = {"shrinkage": ["0.01", "0.1", "1"]}
+    whole = script(monkeypatch, of)
+    log = tune(spec_of(tmp_path), grid, tmp_path / "whole", seeds=SEEDS)
+    trials = script(monkeypatch, of)
+    trials.breaks_at = finished
+    with pytest.raises(KeyboardInterrupt):
+        tune(spec_of(tmp_path), grid, tmp_path / "cut", seeds=SEEDS)
+    trials.breaks_at = -1
+    assert tune(spec_of(tmp_path), grid, tmp_path / "cut", seeds=SEEDS) == log
+    assert len(trials.ran) == len({*trials.ran}) == len(whole.ran) == 15
+    assert [p.name for p in (tmp_path / "cut" / "tuning").iterdir()] == [
+        p.name for p in (tmp_path / "whole" / "tuning").iterdir()
+    ]
+
+
+def test_the_seeds_of_the_table_do_not_tune(tmp_path: Path) -> None:
+    assert unused_seeds(range(5)) == (100, 101, 102)
+    assert unused_seeds(range(200)) == (200, 201, 202)
+    spec = spec_of(tmp_path)
+    ids = {
+        seed: {
+            tuple(e.ids.tolist()) for e in StreamCache().stream(replace(spec, seed=seed)).eval_sets
+        }
+        for seed in (0, 100, 101)
+    }
+    assert ids[0] != ids[100] != ids[101]  # other orders
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        ({None: 0.5, 0.1: 0.3, 0.2: 0.6}, "shrinkage=0.2 (+10.0 ± 0.0 points), by"),
+        ({None: 0.6, 0.1: 0.3, 0.2: 0.5}, "default kept (shrinkage=none), by"),
+        ({None: 0.6, 0.1: 0.6, 0.2: 0.6}, "default kept (shrinkage=none), by"),
+        ({None: NAN, 0.1: 0.6, 0.2: 0.5}, "seeds 100-102: shrinkage=0.1, by"),
+    ],
+)
+def test_what_a_search_on_seeds_says(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scores: dict[float | None, float],
+    sentence: str,
+) -> None:
+    script(monkeypatch, lambda v, s: scores.get(v, 0.0))
+    chosen = {"slda": {"shrinkage": ["0.1", "0.2"]}}
+    said: list[str] = []
+    for _ in range(2):  # as it ends, and from the log
+        how: dict[str, Any] = {"sessions": 2, "engine": HERE, "seeds": SEEDS}
+        (run,) = search([spec_of(tmp_path)], chosen, tmp_path, notify=said.append, **how)
+        assert run.tuning is not None
+        assert run.tuning["seeds"] == [*SEEDS]
+    assert sentence in said[0]
+    assert said[0] == said[1]
+
+
+# --- ranges ---
+
+
+def settings_of(tmp_path: Path, learner: str) -> Any:
+    return spec_of(tmp_path, learner).learner.settings
+
+
+def test_a_range_gives_sobol_points_on_a_log_scale(tmp_path: Path) -> None:
+    slda = settings_of(tmp_path, "slda")
+    tried = make_candidates({"shrinkage": ["1e-4..1"]}, slda, 16)
+    logs = sorted(math.log10(float(each["shrinkage"])) for each in tried)
+    assert len(logs) == 16
+    # a scrambled net: one point in each sixteenth; values have four digits
+    assert [int((log + 4) * 4 - 1e-3) for log in logs] == pytest.approx(range(16), abs=1)
+    assert make_candidates({"shrinkage": ["1e-4..1"]}, slda, 16) == tried
+
+
+def test_a_range_of_whole_numbers_beside_a_list(tmp_path: Path) -> None:
+    knn = settings_of(tmp_path, "knn")
+    grid = {"k": ["1..100"], "metric": ["cosine", "euclidean"]}
+    tried = make_candidates(grid, knn, 8)
+    assert all(1 <= int(each["k"]) <= 100 for each in tried)
+    assert [each["metric"] for each in tried].count("cosine") == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "points", "message"),
+    [
+        (["1e-4..1"], None, "a power of two from 2 to 4096, such as 16; none was given"),
+        (["1e-4..1"], 12, "a power of two from 2 to 4096, such as 16; got 12"),
+        (["1..1e-4"], 8, "LOW..HIGH with 0 < LOW < HIGH"),
+        (["0..1"], 8, "LOW..HIGH with 0 < LOW < HIGH"),
+        (["1e-4..1", "2"], 8, "alone, such as shrinkage=1..1e6; got '1e-4..1,2'"),
+        (["a..b"], 8, "got 'a..b'"),
+    ],
+)
+def test_wrong_ranges(tmp_path: Path, values: list[str], points: int | None, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        make_candidates({"shrinkage": values}, settings_of(tmp_path, "slda"), points)
+    assert message in str(error.value)
+
+
+def test_trials_without_a_range_are_refused(tmp_path: Path) -> None:
+    chosen = grids(Study(learners=("slda",)), parse_lists(["slda.shrinkage=0.1,0.2"]))
+    with pytest.raises(UserError, match="--trials is for a range"):
+        search([spec_of(tmp_path)], chosen, tmp_path, sessions=2, engine=HERE, points=8)
+
+
+def test_a_log_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, lambda v, s: NAN if v is None else v)
+    log = tune(spec_of(tmp_path), {"shrinkage": ["0.1", "0.2"]}, tmp_path, seeds=SEEDS)
+    assert json.loads(json.dumps(log)) == log
+    assert log["chosen"] == {"shrinkage": "0.4"}  # 0.1, 0.2: by the ratio, once
