@@ -10,7 +10,7 @@ import itertools
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from embedbench.config.declared_settings import make, nearest
@@ -59,7 +59,8 @@ class Classes(dict[str, type[Learner]]):
 
     def has(self, learner: str, key: Key) -> bool:
         """Whether a learner has the setting that a key without a learner's name begins with."""
-        return key.field in getattr(self[learner], "__dataclass_fields__", ())
+        cls = self[learner]
+        return is_dataclass(cls) and key.field in {f.name for f in fields(cls)}
 
 
 @dataclass

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def learner_of(name: str, **settings: Any) -> Learner:
     """A learner with the smallest residual trunk and one epoch a session."""
     cls = learner_class(name)
     given = {"trunk": "resnet8", "lr": 0.01, **({"lam": 1.0} if name == "ewc" else {})}
-    given |= {"stop": BRIEF} if "stop" in cls.__dataclass_fields__ else {}
+    given |= {"stop": BRIEF} if any(f.name == "stop" for f in fields(cls)) else {}
     made: Learner = cls(**given, images=ImageTraining(**settings))
     return made
 
