@@ -4,8 +4,6 @@ A run is four steps: open an embedding file, build a stream, run a learner, scor
 Names are resolved when first used, so that importing the package stays fast.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

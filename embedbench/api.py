@@ -3,8 +3,6 @@
 The toolkit of learners is in `embedbench.learning`. Nothing here imports torch before it is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Array types, and the digest of values."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

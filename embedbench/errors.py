@@ -1,7 +1,5 @@
 """Errors that end a command with one sentence and exit code 2."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Images and sounds to embedding files; `extract` is what `embedbench extract` calls."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

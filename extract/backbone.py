@@ -1,7 +1,5 @@
 """The contract of a backbone: images, sounds or texts in, embeddings out."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

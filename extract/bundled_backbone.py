@@ -1,7 +1,5 @@
 """The weights that the package ships, and the backbone that they are the default of."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sources that timm's data sets or MNIST's IDX files provide."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Reading, decoding and computing batches in threads, in order."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """Backbones and sources of other people; docs/plugins.md has their contracts."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Folders of samples: every directory is visited once, and only regular files are samples."""
 
-from __future__ import annotations
-
 import heapq
 import os
 import stat

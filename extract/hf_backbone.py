@@ -4,8 +4,6 @@ Loading runs no code of the model's folder (`trust_remote_code` is off) and read
 weights must be safetensors.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

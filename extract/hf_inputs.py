@@ -1,7 +1,5 @@
 """Inputs for models of transformers: images, sounds or texts, through their own processors."""
 
-from __future__ import annotations
-
 import json
 import threading
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Intermediate embeddings: which layers are taken, their names, and how they are pooled."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ are padded to 2,048 samples instead of 512, because some of the 128 triangles ar
 entirely within its second.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

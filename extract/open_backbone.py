@@ -1,7 +1,5 @@
 """Open backbones by name, choose the device; `pixels` and `none`, which are images themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
-from __future__ import annotations
-
 import os
 import stat
 import zipfile

@@ -1,7 +1,5 @@
 """Files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 from collections.abc import Sequence

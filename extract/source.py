@@ -4,8 +4,6 @@ Files come from other people. Whatever one of them holds, opening it runs no oth
 takes less than a gigabyte and a few seconds.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable

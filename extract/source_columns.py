@@ -1,7 +1,5 @@
 """The optional columns of a source: from the paths of its samples, or from a list."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The split of a source's samples into train and test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

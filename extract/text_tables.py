@@ -4,8 +4,6 @@
 .txt files are read as images are, see `sources`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Backbones from timm's registry."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 from collections.abc import Callable, Sequence

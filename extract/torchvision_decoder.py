@@ -1,7 +1,5 @@
 """Decoding JPEG and PNG by torchvision instead of Pillow, after the same checks of the header."""
 
-from __future__ import annotations
-
 import torch
 import torchvision
 from PIL import Image

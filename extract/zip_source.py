@@ -1,7 +1,5 @@
 """Zip archives of samples: their members are read one by one, never more than a bound."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path, PurePosixPath
 

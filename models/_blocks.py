@@ -1,7 +1,5 @@
 """Samples in blocks of one size, however the stream is cut: large products, and the same bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The covariance that all classes share: scatter, shrinkage, and linear discriminants."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

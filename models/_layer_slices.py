@@ -1,7 +1,5 @@
 """The columns of the layers that a learner uses, of a stream that has some."""
 
-from __future__ import annotations
-
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import StreamSpec
 

@@ -1,7 +1,5 @@
 """Rehearsal of stored samples by the self-organising maps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

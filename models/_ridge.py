@@ -1,7 +1,5 @@
 """Ridge regression from sums of second moments."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """A self-organising map with a linear readout, trained one sample at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

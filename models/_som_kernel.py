@@ -1,7 +1,5 @@
 """The steps of a self-organising map with a linear readout, one sample at a time, compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

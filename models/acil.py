@@ -1,7 +1,5 @@
 """ACIL: ridge regression on random ReLU features, the same as if all data came at once."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

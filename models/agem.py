@@ -1,7 +1,5 @@
 """A-GEM: steps that, to first order, do not raise the loss on a batch from memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """ALICE: an angular penalty on the base session, then class means of equally many samples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 

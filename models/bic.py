@@ -1,7 +1,5 @@
 """BiC: distillation with exemplars, then two numbers that correct the bias to new classes."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Collection

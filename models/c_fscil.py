@@ -1,7 +1,5 @@
 """C-FSCIL: nearly orthogonal prototypes, and a projection retrained to point to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal

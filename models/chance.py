@@ -1,7 +1,5 @@
 """Chance: answers that ignore the data; they mark the level below which nothing was learned."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """DER++: replay that also keeps the network close to its earlier answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 

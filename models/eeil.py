@@ -1,7 +1,5 @@
 """EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, cast

@@ -1,7 +1,5 @@
 """ER: every batch is learned together with samples from a memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """ER-ACE: replay, and new samples that compete only with the classes of their batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

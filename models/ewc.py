@@ -1,7 +1,5 @@
 """EWC: the MLP with a quadratic penalty on weights that mattered for earlier sessions."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

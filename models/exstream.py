@@ -1,7 +1,5 @@
 """ExStream: a few prototypes for each class, and a pass over all of them for every new sample."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

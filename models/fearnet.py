@@ -1,7 +1,5 @@
 """FearNet: recent samples in a short-term store, older classes in a network that dreams of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

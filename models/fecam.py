@@ -1,7 +1,5 @@
 """FeCAM: Mahalanobis distances with one covariance per class."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

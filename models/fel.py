@@ -1,7 +1,5 @@
 """FEL: a fixed, sparse expansion layer in which few units are active."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 

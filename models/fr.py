@@ -1,7 +1,5 @@
 """FR: final features rectified by intermediate ones, which separate novel classes better."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """GDumb: keep a balanced memory; at evaluation, train a network on it alone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, cast

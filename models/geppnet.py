@@ -1,7 +1,5 @@
 """GeppNet: a self-organising map that learns novel samples and replays all earlier ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """GeppNet+STM: novel samples go to a short-term memory, and are learned from it in sleep phases."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 

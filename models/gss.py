@@ -1,7 +1,5 @@
 """GSS: a memory of samples whose gradients point in different directions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """iCaRL: distillation, herded exemplars, and the nearest mean of exemplars as the answer."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal

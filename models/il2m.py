@@ -1,7 +1,5 @@
 """IL2M: replay, and statistics of each class's first session that correct its scores later."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

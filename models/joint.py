@@ -1,7 +1,5 @@
 """Joint: the MLP trained on all data seen so far, after every session."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast

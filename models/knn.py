@@ -1,7 +1,5 @@
 """kNN: the classes of the nearest stored samples vote."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """LayUP: ridge regression on the features of several layers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass

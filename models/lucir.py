@@ -1,7 +1,5 @@
 """LUCIR: a cosine head, features that may not rotate, and margins between old and new classes."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass, field

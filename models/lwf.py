@@ -1,7 +1,5 @@
 """LwF: new samples are learned with their labels and with the old network's answers."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """MAS: the MLP with a quadratic penalty on weights to which its outputs are sensitive."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """MIR: replay of the samples in memory that the next step would harm most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 

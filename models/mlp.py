@@ -1,7 +1,5 @@
 """MLP: the baseline that learns only the current session."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

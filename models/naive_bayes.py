@@ -1,7 +1,5 @@
 """Streaming Gaussian naive Bayes: a mean and a variance for every class and feature."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """NC-FSCIL: a fixed simplex as the classifier, and a projection that is trained towards it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 

@@ -1,7 +1,5 @@
 """NCM: nearest class mean, the simplest learner that does not forget."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Offline: the reference α_ideal, a learner that gets all sessions at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Streaming one-versus-rest: the mean of a class against the mean of all other samples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """PathNet: evolution chooses a path through a net of modules; afterwards the path is frozen."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The online perceptron of several classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

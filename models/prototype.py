@@ -1,7 +1,5 @@
 """Prototype: a cosine classifier of the base session, and class means for the classes after it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

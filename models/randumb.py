@@ -1,7 +1,5 @@
 """RanDumb and KLDA: linear discriminants of random Fourier features."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

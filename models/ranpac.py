@@ -1,7 +1,5 @@
 """RanPAC: ridge regression on random ReLU projections, from sums of second moments."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """REMIND: every batch is learned together with samples rebuilt from codes of a few bytes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 

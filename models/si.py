@@ -1,7 +1,5 @@
 """SI: the MLP with a quadratic penalty on weights whose changes reduced the loss."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """SLDA: streaming linear discriminant analysis with class means and one running covariance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

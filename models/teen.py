@@ -1,7 +1,5 @@
 """TEEN: prototypes of novel classes, moved towards those of the base classes most like them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

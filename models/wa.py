@@ -1,7 +1,5 @@
 """WA: distillation with exemplars, then the weights of new classes get the length of the old."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 A hierarchy is a forest. Its nodes are numbered leaves first, as in an embedding file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The samples with which each class of a hierarchy is taught: roles of samples, and shares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

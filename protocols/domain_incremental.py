@@ -1,7 +1,5 @@
 """Domain-incremental: the same classes in every session, each time from another domain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Few-shot class-incremental learning: a base session with all samples, then N-way K-shot ones."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Incremental class: a base session of many classes, then K new classes per session."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

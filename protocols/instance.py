@@ -1,7 +1,5 @@
 """Instance: one pass over the samples as they come, in the four orders of streaming learning."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args

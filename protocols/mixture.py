@@ -5,8 +5,6 @@ rows a session, ascending. `rows` are (n,) training rows, `labels` are (N,) the 
 `classes` are the classes of the stream in its order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Multi-modal: files of different widths and classes, learned one after the other."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

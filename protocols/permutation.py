@@ -3,8 +3,6 @@
 Images are permuted position by position, all channels of a pixel together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Small streams for the checks: well separated blobs in a few dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The errors that end a check: a demand that is not met, or nothing to check."""
 
-from __future__ import annotations
-
 
 class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
     """A check failed; one sentence says what was expected and what came."""

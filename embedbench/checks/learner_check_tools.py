@@ -1,7 +1,5 @@
 """Tools of the checks for learners: teach, ask for scores, compare, measure memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import typing

@@ -3,8 +3,6 @@
 Tags, footprint and resuming are checked here, unusual sessions in `learner_sessions`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """The checks for learners of images; learners with a trunk get a small residual network."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ A stream is taught twice: as it is, and with other data where a learner must not
 samples are asked both times after every session.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache

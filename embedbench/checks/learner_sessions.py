@@ -1,7 +1,5 @@
 """The checks for learners: sessions of unusual shape, and input that must be refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from typing import Any

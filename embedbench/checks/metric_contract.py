@@ -1,7 +1,5 @@
 """The checks for metrics: what must hold for each of them, whatever it measures."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Small, difficult embedding files for the checks of protocols, and streams of them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

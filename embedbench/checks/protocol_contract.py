@@ -1,7 +1,5 @@
 """The checks for protocols: streams of small files are compared with the files."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

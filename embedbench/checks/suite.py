@@ -6,8 +6,6 @@ raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does no
 `learner_checks` and `protocol_checks` list the files with checks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The command line. Data goes to stdout, progress and remarks to stderr."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from pathlib import Path

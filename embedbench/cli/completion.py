@@ -1,7 +1,5 @@
 """Names that a shell completes; nothing here imports torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

@@ -1,7 +1,5 @@
 """`embedbench demo`: the whole testbed once, on the images in the package."""
 
-from __future__ import annotations
-
 import time
 import zipfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """The entries of `embedbench list`, read from source text, so that torch is not imported."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Options of the commands that make an embedding file, extract and import."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

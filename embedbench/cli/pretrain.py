@@ -1,7 +1,5 @@
 """The command that trains a trunk on the base session of a stream."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

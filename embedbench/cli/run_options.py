@@ -1,7 +1,5 @@
 """The options of `embedbench run`: a study file, and the options over it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Options and output that the commands share."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

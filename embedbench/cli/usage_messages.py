@@ -1,7 +1,5 @@
 """Typer's messages in our form: a wrong command line is one sentence, and help is in groups."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The settings that a dataclass declares: type, default, range and meaning of each."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -3,8 +3,6 @@
 `JsonRecord.from_json` is the one validator of such data: it checks every key and every type.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """Processes of this machine. They end with the process that began them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

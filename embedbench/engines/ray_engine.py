@@ -4,8 +4,6 @@ Ray looks after the machines: a task whose node dies is tried again elsewhere, a
 the process that began them.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

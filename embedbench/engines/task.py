@@ -1,7 +1,5 @@
 """Tasks as engines know them: their resources, how their processes end, and how they travel."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -4,8 +4,6 @@ Needs NumPy and h5py only. `embedbench.files.write_file` makes these files;
 docs/format.md describes them.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque

@@ -5,8 +5,6 @@ file: `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test), `sam
 `parents`, `provenance` (JSON text), and the optional columns `domain`, `group` and `time`.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterable, Iterator

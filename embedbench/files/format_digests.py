@@ -3,8 +3,6 @@
 docs/format.md is the specification; in the code, only this module knows it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

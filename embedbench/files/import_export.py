@@ -3,8 +3,6 @@
 docs/files.md lists what `import` reads; `export_formats` says what `export` writes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace

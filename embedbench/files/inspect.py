@@ -1,7 +1,5 @@
 """The card of an embedding file: what is in it, and what made it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

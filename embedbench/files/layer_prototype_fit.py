@@ -5,8 +5,6 @@ these classify an intermediate layer nearly as well as the final one, the layer 
 network whose blocks were all trained towards one classifier.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ lease, from blocks that match their checksums; machines that share a cache share
 has changed since, in any byte or only in its times, is made anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import mmap

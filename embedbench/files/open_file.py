@@ -1,7 +1,5 @@
 """Opening embedding files and checking what is in them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The optional columns of a file: one value a sample, by which streams can be cut."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

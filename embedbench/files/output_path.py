@@ -10,8 +10,6 @@ Unfinished work on `NAME` lies in `.NAME.partial`, which appears and goes by one
 ===================  =============================================================================
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import shutil

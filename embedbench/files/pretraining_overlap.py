@@ -4,8 +4,6 @@ Classes are compared by name alone, with the lists of ImageNet's classes that ti
 ids (`n01443537`) and names (`goldfish, Carassius auratus`). Nothing is known of other data sets.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache

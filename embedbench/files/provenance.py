@@ -1,7 +1,5 @@
 """Provenance: the JSON object in every embedding file that says what made it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

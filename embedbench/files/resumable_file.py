@@ -1,7 +1,5 @@
 """Writing an embedding file block by block, by one process or several; interrupted work resumes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

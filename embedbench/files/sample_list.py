@@ -1,7 +1,5 @@
 """The samples of a data set without their features: ids, labels, splits, class hierarchy."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """List files of users: CSV or TSV with one line a sample."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

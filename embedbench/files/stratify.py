@@ -1,7 +1,5 @@
 """A split in which every class keeps its share, and where a split is far from that."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from collections import Counter, defaultdict

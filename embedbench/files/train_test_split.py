@@ -1,7 +1,5 @@
 """Splits for sources without a split: a stable hash by group, or a list in a file."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 It lies in the provenance and enters no digest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Verifying an embedding file: every checksum and every value."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from pathlib import Path
 

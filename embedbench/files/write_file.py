@@ -1,7 +1,5 @@
 """Assembling rows, samples and provenance into one HDF5 file, as docs/format.md describes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -3,8 +3,6 @@
 docs/answers.md describes the files. `stream.json` is written last.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Importing a run: answers of another tool on an exported stream become a run like any other."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """An exported stream, as `stream.json` holds it; docs/answers.md describes that."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

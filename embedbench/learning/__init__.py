@@ -1,7 +1,5 @@
 """The contract of learners and their toolkit. A name is imported when first used, torch with it."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Augmentation of whole batches of images on their device; random numbers are drawn on the CPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ In bytes a tensor or array is a tensor of safetensors; all else is JSON, in one 
 checksum is before them. Reading them runs no code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """A network whose logits are cosines, times a number η that is learned with them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Distillation: keeping old classes by the answers of the old network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """The budget of exemplars of a learner, and how they are chosen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The exemplars of a learner: copies of samples that it keeps to train on again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

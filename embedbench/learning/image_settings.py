@@ -1,7 +1,5 @@
 """How a trunk for images is trained: settings that all learners with a trunk share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

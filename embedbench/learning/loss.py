@@ -1,7 +1,5 @@
 """The loss of a batch and the monitored value; labels are classes (b,) or label sets (b, C)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The shared part of gradient learners: trunk and head, an optimiser, the one training loop."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The network of gradient learners, their optimiser, and their shared settings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Steps on the batches of an online stream, the same for all learners with a memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

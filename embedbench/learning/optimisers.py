@@ -1,7 +1,5 @@
 """Optimisers by name, and the bytes of their states."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Gradients of single samples, for any network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Nets that are pretrained: a trunk, its head, and the blocks that the head supervises."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

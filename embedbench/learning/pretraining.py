@@ -1,7 +1,5 @@
 """Pretraining: a trunk trained from scratch on the base session of a stream."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

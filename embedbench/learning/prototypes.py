@@ -1,7 +1,5 @@
 """Prototypes: one row of length 1 per class; few-shot learners answer by cosines to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self

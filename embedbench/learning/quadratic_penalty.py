@@ -1,7 +1,5 @@
 """Quadratic penalties that keep weights near earlier values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

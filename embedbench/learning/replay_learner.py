@@ -1,7 +1,5 @@
 """The shared part of gradient learners with a memory of samples."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import Tensor

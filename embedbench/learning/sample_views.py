@@ -1,7 +1,5 @@
 """Samples that a learner stores or joins from several places, readable like a `View`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """When training a session ends, and which of its epochs is kept."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Samples that a learner stores, as views of resident tables: storing them copies nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights of networks from the hub: fetched into its own cache, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

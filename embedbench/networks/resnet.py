@@ -1,7 +1,5 @@
 """Small residual networks for images of 28 to 64 pixels."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

@@ -1,7 +1,5 @@
 """The weights that the package ships."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What made a file of weights, and how its images were prepared: kept in the file itself."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The embedding files of a reproduction: the user's files, or the shipped emoji."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from importlib import resources
 from pathlib import Path

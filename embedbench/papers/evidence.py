@@ -5,8 +5,6 @@ the file with the most runs, and among these of the first by name. Else it is th
 those on other data, of the first such by name. All sources are listed with theirs.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A paper that can be reproduced: its tables, the runs that they need, and the page of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -4,8 +4,6 @@ A paper's plan is `PLAN` in the `plan.py` of its folder: data, not code that run
 without network, without reading any file of the user, and without torch.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence

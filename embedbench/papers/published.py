@@ -1,7 +1,5 @@
 """Published values that ship with the package, and tables that compare them with ours."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

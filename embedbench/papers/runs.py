@@ -1,7 +1,5 @@
 """The runs for a paper's tables: each is planned once, saved under `out/runs`, and read again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache

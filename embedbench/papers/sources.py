@@ -5,8 +5,6 @@ names, that of miniImageNet from the lists train.csv and test.csv beside CEC's s
 hold all images of the session lists), with the ids that `extract` gives.
 """
 
-from __future__ import annotations
-
 from .plan import DataSet, PreparedFile
 
 ASK = "not stated in the papers; read them where the data are published"

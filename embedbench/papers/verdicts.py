@@ -26,8 +26,6 @@ A misprint is compared with what it should read; without such a value it is left
 value that can be judged it cannot be checked here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

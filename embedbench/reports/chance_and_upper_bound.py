@@ -1,7 +1,5 @@
 """The two levels that every learner is compared with: chance, and the offline reference."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

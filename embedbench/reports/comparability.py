@@ -1,7 +1,5 @@
 """Which runs may be averaged, and which may be set side by side: their digests decide."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

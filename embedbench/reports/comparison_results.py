@@ -1,7 +1,5 @@
 """Results of `report --compare` and `report --by order`: rankings, pairs, spreads over orders."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Comparisons for the terminal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures of how sure answers are: is the confidence right, and does it see unknown classes?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of what a score costs: memory and seconds of learning."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures of scores over sessions, or by training samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a file looks like: its samples in the plane, by class; or some of its images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ its numbers alone: the same figure twice has the same bytes. Names are labels of
 which a file has a legend; a page has one for all its figures.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Which figures there are: `report RUNS --figure KIND --out fig.pdf`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING

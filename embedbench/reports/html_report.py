@@ -1,7 +1,5 @@
 """The HTML report: one file that loads nothing, opens offline, and can be printed."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

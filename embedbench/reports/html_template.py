@@ -1,7 +1,5 @@
 """HTML pages: one file each, which loads nothing."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 from embedbench.errors import printable

@@ -4,8 +4,6 @@ Without what no reader sees: matplotlib writes six decimals, a group and an id f
 a style for every element.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import zlib

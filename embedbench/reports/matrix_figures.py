@@ -1,7 +1,5 @@
 """Figures with a name beside everything: matrices, Ω, ranks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Learners under several regimes side by side: final score and rank in each, one table a stream."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

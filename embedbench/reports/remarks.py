@@ -1,7 +1,5 @@
 """Sentences under a table: memories that limit nothing, tuned settings, several settings."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of a report: the runs of one learner on one stream, with means and intervals over seeds."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

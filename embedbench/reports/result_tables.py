@@ -9,8 +9,6 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The labels of rows and streams: a name, and the settings that tell it from its namesakes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

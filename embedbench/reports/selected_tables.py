@@ -4,8 +4,6 @@ The file may be a study file, or have several `[[report]]`. docs/studies.md has 
 directories, checked as in every report, or CSV files of rows, relative to the file.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

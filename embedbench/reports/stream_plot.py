@@ -1,7 +1,5 @@
 """What a stream looks like: sessions, classes, samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

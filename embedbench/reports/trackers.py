@@ -4,8 +4,6 @@ What has been replayed is remembered in `.tracked.json` in the directory of all 
 nothing is replayed twice. A search for settings leaves no run, so nothing of it reaches a tracker.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The verdict on a table in one sentence: who leads, by how much, at what cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import accumulate

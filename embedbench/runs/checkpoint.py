@@ -15,8 +15,6 @@ runs no code: `begun.json` is JSON, the others are safetensors and JSON after a 
 (`checkpoint_state`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -4,8 +4,6 @@ Our names are the file names in `models` and `protocols`; `embedbench.plugins` h
 module is imported only when it is needed.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from pathlib import Path

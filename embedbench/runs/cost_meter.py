@@ -1,7 +1,5 @@
 """The cost of work on a device: seconds, and joules where the GPU reports them."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import time

@@ -4,8 +4,6 @@ Other processes, here or on other machines, may be at runs in the same directory
 them makes is waited for at the end, and made here if it stops.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator

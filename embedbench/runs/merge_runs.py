@@ -1,7 +1,5 @@
 """Merging directories of runs: what shards made apart gets into one directory."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass

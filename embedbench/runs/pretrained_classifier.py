@@ -3,8 +3,6 @@
 A learner sees numbers of classes. So the names are matched here, before it starts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A small file in the runs directory holds a random mark: a worker that reads the 
 same directory. It stays, because jobs may begin when this process has ended.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets

@@ -9,8 +9,6 @@
 ======================  ===============================================================
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

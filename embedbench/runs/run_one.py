@@ -4,8 +4,6 @@ Other processes, here or on other machines, may be at the same run: the one that
 makes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import inspect

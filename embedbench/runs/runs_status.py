@@ -7,8 +7,6 @@ A grid that runs keeps its plan in `.plan-TOKEN.json` in the directory of all ru
 `.plan-TOKEN.lease` is its lease. Nothing depends on either.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The description of a run's stream in its record, whatever learned it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -8,8 +8,6 @@ too.
 counted from 1 here, as in the paper: k = 1 … K; C_k is the number of classes seen after session k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -4,8 +4,6 @@ Most need how sure the answers were, which files of version 1.0 do not hold. So 
 same whether its answers have it or not, and such a metric is absent from a run without.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -20,8 +20,6 @@ of two independent variances is Banerjee's (1960): it keeps the level, because t
 function of χ²(1) is concave.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Literal

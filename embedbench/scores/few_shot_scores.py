@@ -11,8 +11,6 @@ classes of session j after session i; |Y_j| is the number of these classes. `acc
 only j ≤ i is read. Every function returns (T,), one value per session; NaN where undefined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The flags of a run, which mark it in tables: no problem is averaged away unseen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

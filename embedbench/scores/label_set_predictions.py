@@ -4,8 +4,6 @@ One byte holds eight labels, so that 1,083 classes × 50,000 samples × 35 sessi
 MB. docs/predictions.md describes the layout of the file.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

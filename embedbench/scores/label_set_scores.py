@@ -7,8 +7,6 @@ samples. Label sets stay packed, eight to a byte, and are read one moment at a t
 All functions take `split`: 0 for the test samples, 1 for the post-task validation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

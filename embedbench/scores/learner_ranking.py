@@ -1,7 +1,5 @@
 """Comparing several learners: corrected p-values, ranks, and agreement of rankings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -7,8 +7,6 @@ fixed, as on multi-modal streams, where each session has one of its own. The cha
 held fixed: all rows of a table have the same, and it leaves their differences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

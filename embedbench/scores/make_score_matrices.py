@@ -1,7 +1,5 @@
 """From predictions to score matrices: pure NumPy, no learner, no file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .label_set_predictions import AnyPredictions, LabelSets

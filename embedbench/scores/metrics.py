@@ -5,8 +5,6 @@ sessions are counted from 0; R = scores.R; α_i = scores.pooled after session i.
 `embedbench list metrics` and the reports read the first line and the Source of each docstring.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The reference values of a run, α_ideal and the chance level, from its reference runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

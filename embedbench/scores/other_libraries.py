@@ -10,8 +10,6 @@ groups of `increment` classes instead of sessions; Avalanche and OCL let a learn
 that it has not seen. Sessions are counted from 0; T sessions, the last is L = T - 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

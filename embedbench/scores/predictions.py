@@ -4,8 +4,6 @@ They are the ground truth of a run: every score is a pure function of them. docs
 describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Bounds on the numbers and names in a record, whoever wrote it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import PurePath

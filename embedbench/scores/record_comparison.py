@@ -1,7 +1,5 @@
 """A record beside what its predictions give: what differs, is new, is open, or is not checked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

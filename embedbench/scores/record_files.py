@@ -4,8 +4,6 @@ docs/record.md describes the schema. NaN is written as null, so that the file is
 record names the SHA-256 of the predictions, which is compared whenever they are read.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

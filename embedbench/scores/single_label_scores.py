@@ -1,7 +1,5 @@
 """Accuracies of runs with one label per sample, as score matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ It is seen at the moments between the ends of sessions (`protocol.evaluate_every
 moments the metrics are NaN. Both take `(scores, reference)`, as those of `metrics`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from embedbench.arrays import Floats

@@ -5,8 +5,6 @@ of the record, of its predictions and of those of its references, and on the cod
 `Checker` keeps its outcome under these in the user's cache directory, and never under the runs.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables of runs on one file, as Markdown; every number is recomputed from stored predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 

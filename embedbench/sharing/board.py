@@ -6,8 +6,6 @@ file. That a learner gave these answers, what memory it held and how long it too
 submitter says.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 They load nothing and need no server. Whatever comes from a pack is escaped.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

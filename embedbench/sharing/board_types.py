@@ -3,8 +3,6 @@
 It is written as `board.json`, and the pages are made from it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

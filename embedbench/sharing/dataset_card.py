@@ -7,8 +7,6 @@ the licence and the place alone: no date of today, no host, no user.
 huggingface_hub's datasetcard_template.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Destinations of pushed files: a data set of the Hugging Face hub, or a folder by its URL."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Self

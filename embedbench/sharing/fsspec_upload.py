@@ -1,7 +1,5 @@
 """Files to a folder by its URL: s3, gs, sftp, memory and the other kinds that fsspec writes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager

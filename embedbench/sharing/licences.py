@@ -3,8 +3,6 @@
 **Source** https://huggingface.co/docs/hub/repositories-licenses, those that fit data.
 """
 
-from __future__ import annotations
-
 import re
 
 UNKNOWN = "unknown"

@@ -4,8 +4,6 @@
 name and the date alone: members are sorted, stamped 1980-01-01 and stored without compression.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`embedbench push`: a file, its page and a picture, to a place that others can name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

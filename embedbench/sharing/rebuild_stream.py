@@ -3,8 +3,6 @@
 Nothing that a record names is opened or imported.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

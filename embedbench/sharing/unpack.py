@@ -5,8 +5,6 @@ compression, so that what comes out is never more than what is there; their name
 pack; no two have one name, even where a file system takes upper and lower case for one.
 """
 
-from __future__ import annotations
-
 import re
 import stat
 import tempfile

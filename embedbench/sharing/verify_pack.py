@@ -1,7 +1,5 @@
 """The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ After a crash a file is either complete or absent. All files are written through
 files itself. `open_regular` opens files of other people: no FIFO and no device.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -5,8 +5,6 @@ be written no fact is kept, and large tables are refused (`files.mmap_cache`). I
 directory of runs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

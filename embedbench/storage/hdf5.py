@@ -5,8 +5,6 @@ A file that was not seen before is first examined in a process of its own
 it passed is opened at once.
 """
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager

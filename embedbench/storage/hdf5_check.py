@@ -5,8 +5,6 @@ unknown files examined, so that what crashes, hangs or fills the memory does it 
 It imports nothing of embedbench.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib

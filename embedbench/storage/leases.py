@@ -7,8 +7,6 @@ has not changed for a while by the clock of the process that wants it. Of the fi
 exclusive creation and atomic renaming.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -4,8 +4,6 @@ A process of its own (`embedbench.storage.hdf5_check`), with bounded memory and 
 before. What passed there is known by its SHA-256, and loaded at once from then on.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Zip archives of other people: opened, and what speaks against reading a member."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Collection
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Alignment of the layers of a file, and of the base session of a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

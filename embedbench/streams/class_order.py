@@ -1,7 +1,5 @@
 """The order of the classes in a stream: natural, drawn, or from an order file."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

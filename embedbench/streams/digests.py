@@ -1,7 +1,5 @@
 """The digests of a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

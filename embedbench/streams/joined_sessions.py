@@ -1,7 +1,5 @@
 """Views of one table, joined: what `Stream.merged` is made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

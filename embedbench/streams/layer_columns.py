@@ -3,8 +3,6 @@
 A table with layers holds the final embedding in columns [0, D) and the layers behind it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

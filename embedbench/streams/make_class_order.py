@@ -11,8 +11,6 @@ span at most 100 positions. The schedule is soon greedy and can end in a local o
 `restarts` above 1 the best of several annealings is kept.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol contract: embedding files in, a stream out; and what protocols share."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import ABC, abstractmethod

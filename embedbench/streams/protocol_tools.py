@@ -1,7 +1,5 @@
 """Building blocks of protocols: rows of a split, tables, views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Both are the same for a table in memory and for a mapped one, bit for bit: stati
 by row, as NumPy does along the first axis, and every other step concerns one value or one row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Simulated annealing of a class order, compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A stream in numbers: what each session introduces and holds, and the digests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self

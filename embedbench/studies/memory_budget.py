@@ -1,7 +1,5 @@
 """Equal memory: how many exemplars a learner may keep so that all it holds fits a byte budget."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

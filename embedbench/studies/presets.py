@@ -4,8 +4,6 @@ Each is a TOML file with a table `[set]` and, if it extends another, its `preset
 lie in `embedbench/assets/presets`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several presets of one study: each is a regime, and all have the same sessions of classes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from embedbench.errors import UserError

@@ -4,8 +4,6 @@ What goes over what: a preset, what belongs to a learner's name, settings withou
 settings with it, a point of the learner's grid.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import shlex

@@ -5,8 +5,6 @@ names by `package.module:Name` is imported only if the user allows it, and never
 directory.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping

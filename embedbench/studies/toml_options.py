@@ -3,8 +3,6 @@
 A value is the text that would follow `=` in `--set`. Numbers are taken as they are written.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

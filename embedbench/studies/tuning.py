@@ -1,7 +1,5 @@
 """Choosing settings on validation data of a stream's first sessions; test data is never used."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

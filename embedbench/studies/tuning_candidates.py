@@ -1,7 +1,5 @@
 """The settings that a search tries: combinations of a grid, or points of ranges."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

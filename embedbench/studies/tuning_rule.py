@@ -1,7 +1,5 @@
 """The rule of a search: which of the settings tried is used, and which are tried beyond a grid."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

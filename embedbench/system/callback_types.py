@@ -1,7 +1,5 @@
 """Callbacks of long work: the types of `progress` and `notify`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]  # (done, total)

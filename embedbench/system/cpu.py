@@ -1,7 +1,5 @@
 """The machine: cores, threads, memory that this process keeps, processes that are alive."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator

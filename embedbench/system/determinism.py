@@ -1,7 +1,5 @@
 """Repeatable arithmetic on a GPU: the same bits every time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

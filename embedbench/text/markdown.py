@@ -1,7 +1,5 @@
 """Text of other people as Markdown: it is printed as it is, and never read as markup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

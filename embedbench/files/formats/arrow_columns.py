@@ -1,7 +1,5 @@
 """Columns of Arrow: of Parquet files, and of data sets that Hugging Face's `datasets` saved."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

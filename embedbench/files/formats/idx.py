@@ -1,7 +1,5 @@
 """MNIST's IDX files."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

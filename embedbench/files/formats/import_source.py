@@ -1,7 +1,5 @@
 """Sources of `import` in one form, whatever format they have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Arrays of samples are streamed: they are never whole in memory.
 """
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parquet files: one, or a folder of them, as the Hugging Face hub has data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """safetensors files: tensors by name. The library compares declared sizes with the bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Folders that `save_to_disk` of Hugging Face's `datasets` wrote; only pyarrow is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of samples that are read slice by slice, and sources that keep their splits apart."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ integer, the masked CRC-32C of these 8 bytes, the data, the masked CRC-32C of th
 neither is needed.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path

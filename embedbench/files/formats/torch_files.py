@@ -1,7 +1,5 @@
 """Files of torch.save: a dictionary of tensors, or one tensor."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ The package ships one, `assets/known.toml`; `EMBEDBENCH_KNOWN` names more, with 
 docs/files.md describes an entry.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

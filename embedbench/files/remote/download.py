@@ -1,7 +1,5 @@
 """Downloading: into a partial file, continued after an interruption, verified, and then named."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -5,8 +5,6 @@ else can read them, what another user wrote is not believed, and a file that has
 was fetched is not used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of object stores and other servers that fsspec reads: `s3://…`, `gs://…`, `memory://…`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

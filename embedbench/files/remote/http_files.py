@@ -1,7 +1,5 @@
 """Files of web servers, whole and by ranges (RFC 9110), by the standard library."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ The hub's client resolves names and logs in. It begins an interrupted download a
 read by `http_files`.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ a range whose bytes it then takes from stdin; at last `card`, or `error` and whe
 `damaged`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """One file of a server or a store: its facts, and how its bytes are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

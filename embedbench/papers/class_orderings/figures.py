@@ -1,7 +1,5 @@
 """The figures of Masana et al. (2020), made from other data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

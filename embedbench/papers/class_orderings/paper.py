@@ -1,7 +1,5 @@
 """`embedbench reproduce masana2020`: Masana et al. (2020) on any embedding file."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The plan of Masana et al. (2020)."""
 
-from __future__ import annotations
-
 from embedbench.papers.plan import Plan, PlannedWork
 from embedbench.papers.sources import CIFAR100
 

@@ -1,7 +1,5 @@
 """The class orders and runs behind the tables and figures of Masana et al. (2020)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

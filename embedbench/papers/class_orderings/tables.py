@@ -7,8 +7,6 @@ paper's runs suggests. Accuracy is the mean over the classes seen; it equals the
 if classes are equally large, as in CIFAR-100.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from functools import partial

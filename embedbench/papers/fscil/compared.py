@@ -1,7 +1,5 @@
 """Printed rows of methods beside ours, on the paper's data or on files that replace them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value

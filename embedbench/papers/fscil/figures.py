@@ -1,7 +1,5 @@
 """The figures of Tang et al. (2024), from printed numbers or from our runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ equals one branch of the ensemble, up to the initial weights and the draws. For 
 layer replaces the final embedding; the prototype baseline classifies them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ scripts, whose weight of L_NovCE is 5 to 20 times larger. The whole of FR is run
 ensembles: the paper averages softmaxes, the authors' code cosines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`embedbench reproduce tang2024`: Tang et al. (2024), printed tables and any embedding files."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import partial
 

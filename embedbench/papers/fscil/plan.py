@@ -1,7 +1,5 @@
 """The plan of Tang et al. (2024)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from embedbench.papers.plan import Plan, PlannedWork, PreparedFile

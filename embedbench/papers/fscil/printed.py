@@ -4,8 +4,6 @@ A row's aAcc is the mean of its printed sessions. If Tables A6 and A7 print a me
 the novel classes too, its gAcc can be computed: the base classes' accuracy follows from aAcc_i.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@
 backbone that never saw the data. So both have rows in one table, and no difference is computed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations

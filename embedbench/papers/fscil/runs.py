@@ -1,7 +1,5 @@
 """The data, streams and runs for our measurements of Tang et al. (2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

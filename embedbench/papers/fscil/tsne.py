@@ -5,8 +5,6 @@ the stream that have enough test samples. Features are scaled to length 1, as fo
 Two numbers stand beside the pictures; they include all base or all novel classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Variants of FR by the weights of its losses: the paper's, the code's, and single ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from embedbench.papers.runs import Variant

@@ -1,7 +1,5 @@
 """`embedbench reproduce abdelsalam2021`: Abdelsalam et al. (2021) on any hierarchy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from embedbench.papers.paper import Paper, ReproduceRequest

@@ -1,7 +1,5 @@
 """The data sets, task configurations and runs for the tables and figures of IIRC."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

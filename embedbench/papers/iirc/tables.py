@@ -4,8 +4,6 @@
 chosen for them. Means are over task configurations; each counts with the mean over its seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The data sets of Kemker et al. (2018): searched, checked against Table 1, or replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

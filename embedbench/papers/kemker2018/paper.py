@@ -1,7 +1,5 @@
 """`embedbench reproduce kemker2018`: the tables, and the runs that each of them needs."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plan of Kemker et al. (2018)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from embedbench.papers.plan import DataSet, Plan, PlannedWork, PreparedFile

@@ -1,7 +1,5 @@
 """The runs behind the tables of Kemker et al. (2018)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

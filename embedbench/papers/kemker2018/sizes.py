@@ -1,7 +1,5 @@
 """Model sizes as Kemker et al. (2018) count them, and Table 5's summary by explicit rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

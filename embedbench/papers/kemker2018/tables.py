@@ -1,7 +1,5 @@
 """Kemker et al. (2018): each table of the paper with our values beside it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

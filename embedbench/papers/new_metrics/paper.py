@@ -8,8 +8,6 @@ sample per class. Ours is a tenth of the training samples. For a file of images 
 settings are the preset `online-images`, with the paper's memory.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The plan of Michel et al. (2023)."""
 
-from __future__ import annotations
-
 from embedbench.papers.plan import Plan, PlannedWork
 from embedbench.papers.sources import CIFAR100, TINY_IMAGENET
 
