@@ -142,8 +142,10 @@ class Group:
                 "the row chance has answers that were drawn; elsewhere chance is what such answers "
                 "score on average"
             ] = None
-        for name, metric in self.outside.items():
-            notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
+        for origin in dict.fromkeys(m.origin for m in self.outside.values()):
+            names = [name for name, m in self.outside.items() if m.origin == origin]
+            verb, them = ("is a metric", "it") if len(names) == 1 else ("are metrics", "them")
+            notes[f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"] = None
         return list(notes)
 
     @cached_property
