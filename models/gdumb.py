@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, at_least, later, require, within
+from embedbench.config.declared_settings import above, require, within
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.learner import Tags
 from embedbench.learning.net_settings import augmented_views, generator
@@ -56,7 +56,6 @@ class GDumb(ReplayLearner):
     clip: Annotated[float, above(0)] = 10.0
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
-    passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 
     optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # type: ignore[misc]  # no setting here
 

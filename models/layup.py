@@ -54,6 +54,7 @@ class LayUP(Learner):
     layers: str = "all"
     lam: Annotated[float, at_least(0)] | None = None
 
+    scores_are = "other"
     tags: ClassVar[Tags] = Tags(needs_layers=True, seedless=True)
     state: ClassVar[dict[str, str]] = {
         "gram": "moments",

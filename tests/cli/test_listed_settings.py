@@ -189,4 +189,4 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
 def test_names_are_completed() -> None:
     assert completion.of_kinds("pr") == ["protocols", "presets", "prototype"]
     assert "incremental-class" in completion.of_kinds("inc")
-    assert [name for name, _ in completion.of_figures("c")] == ["curves"]
+    assert [name for name, _ in completion.of_figures("cu")] == ["curves"]

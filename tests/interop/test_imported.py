@@ -82,7 +82,11 @@ def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
 
 
 def same(a: Predictions, b: Predictions) -> bool:
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in vars(a))
+    pairs = [(getattr(a, name), getattr(b, name)) for name in vars(a)]
+    return all(
+        x is y is None if x is None or y is None else np.array_equal(x, y, equal_nan=True)
+        for x, y in pairs
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -28,7 +28,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("icarl", {"answer": "logits", "head": "cosine"}),
 ]
 KINDS = {
-    "other": "acil chance geppnet geppnet-stm naive-bayes:published one-vs-rest perceptron ranpac",
+    "other": "acil chance geppnet geppnet-stm layup naive-bayes:published one-vs-rest "
+    "perceptron ranpac",
     "cosines": "alice c-fscil fr:cosine icarl icarl:logits,cosine nc-fscil ncm:cosine prototype "
     "teen",
     "distances": "fecam ncm",

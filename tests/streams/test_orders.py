@@ -24,6 +24,7 @@ from embedbench.files.write_file import write_file
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder
 from embedbench.streams import make_class_order, simulated_annealing
+from embedbench.streams.class_order import published_orders
 from embedbench.streams.make_class_order import (
     CONFUSION,
     KINDS,
@@ -274,7 +275,7 @@ def test_published_orders_are_permutations_that_start_as_printed() -> None:
         "icarl_87": [87, 0, 52, 58, 44, 91, 68, 97],
         "coarse": [4, 30, 55, 72, 95, 1, 32, 67, 73, 91],  # aquatic mammals, fish
     }
-    shipped = make_class_order._published()
+    shipped = published_orders()
     names = shipped.pop("classes")
     assert names == sorted(set(names))
     assert set(shipped) == set(starts) == {*PUBLISHED, "icarl_87", "coarse"}
@@ -285,12 +286,12 @@ def test_published_orders_are_permutations_that_start_as_printed() -> None:
 
 def test_published_orders_follow_the_names(tmp_path: Path) -> None:
     """A file that has CIFAR-100's classes in another order gets the same classes."""
-    names = make_class_order._published()["classes"]
+    names = published_orders()["classes"]
     mixed = tuple(np.random.default_rng(0).permutation(names).tolist())
     file = small_file(tmp_path / "mixed.h5", mixed)
     for kind in PUBLISHED:
         found = make_order(file, kind)["order"]
-        assert found[0] == names[make_class_order._published()[kind][0]]
+        assert found[0] == names[published_orders()[kind][0]]
         assert sorted(found) == names
     found = make_order(file, "icarl1993")["order"]
     assert found[:4] == [names[c] for c in (68, 56, 78, 8)]
