@@ -231,15 +231,15 @@ class Predictions(ArrayFile):
         (M, n) the answer over the classes seen so far; -1 where a score was NaN.
     within : Answers
         (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
-    rank : array of uint16 or None
+    rank : array of int or None
         (M, n) place of the true class among the candidates of the answer, from 0, at most
         `LAST_RANK`; `UNRANKED` where it is none of them or a score was NaN.
-    score : array of float32 or None
+    score : array of float or None
         (M, n) score of the answer, as the learner gave it; NaN where a score was NaN.
-    logp, true_logp : array of float32 or None
+    logp, true_logp : array of float or None
         (M, n) log-probability of the answer and of the true class over the candidates; NaN where
         there is no answer, or the true class is unranked.
-    squares : array of float32 or None
+    squares : array of float or None
         (M, n) the sum of the candidates' squared probabilities; NaN where there is no answer.
     group : array of int or None
         (n,) number of the sample's `group` in the embedding files; None where they have none.
