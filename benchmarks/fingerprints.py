@@ -88,7 +88,7 @@ EARLIER = {
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
 EARLIER_SPLIT = "--no-stratify"  # of `extract`
 # settings that code from before does not have; what they are, the place of a run says
-LATER = ("lam_rule", "novel", "scale_least", "updates")
+LATER = ("lam_rule", "layers", "learner", "novel", "passes", "scale_least", "updates")
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -214,7 +214,9 @@ def write_files(folder: Path) -> dict[str, Row]:
 
 def refusals(case: Case, folder: Path, learners: list[str], how: list[str]) -> dict[str, str]:
     """Run a case; return the reason of each failed run, or of the refusal of the command."""
-    out = ["--out", case.name, *how, "--device", "cpu", "--json", "--quiet"]
+    knows = "--answers" in embedbench(folder, "run", "--help").stdout  # older code does not
+    plain = ["--answers", "plain"] if knows else []
+    out = ["--out", case.name, *how, *plain, "--device", "cpu", "--json", "--quiet"]
     items = [word for item in case.items(learners) for word in ("--set", item)]
     what = ["--protocol", case.protocol, "--learner", ",".join(learners)]
     done = embedbench(folder, "run", *case.files, *what, *out, *case.options, *items)
