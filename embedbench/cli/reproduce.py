@@ -97,13 +97,13 @@ def reproduce(
         _show_plan(paper, seeds, as_json)
         return
     if claims:
-        _check_no_runs(tables, data, learner, settings)
+        _check_no_runs("--claims", tables, data, learner, settings)
         _judge_claims(paper, results, out, as_json)
         return
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
     directory = out or Path("reproduce") / chosen.stem
     if results:
-        _check_no_runs(tables, data, learner, settings)
+        _check_no_runs("--results", tables, data, learner, settings)
         _verdicts(chosen, results, directory, as_json)
         return
 
@@ -199,9 +199,8 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
     from embedbench.papers.claims_page import find_papers, write_claims
 
     papers = find_papers(paper)
-    stored = out or Path("reproduce") / (
-        catalogue.paper(papers[0]).stem if papers[1:] == [] else ""
-    )
+    alone = catalogue.paper(papers[0]).stem if len(papers) == 1 else ""
+    stored = out or Path("reproduce", alone)
     if not results and not stored.is_dir():
         raise UserError(
             f"expected results of embedbench reproduce in {stored}, which is not there; run it "

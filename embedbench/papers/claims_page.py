@@ -26,14 +26,13 @@ Made by `embedbench reproduce all --claims --results docs/results/data --out doc
 [the committed results](results/data) and `embedbench/papers/claims.toml`; edit neither this page \
 nor its data.
 
-A claim is a sentence of a paper as a contrast that was stated beforehand, with a threshold. Its \
-answer on a file comes from the 95 % interval over seeds, paired by seed where both sides ran the \
-same streams. **holds**: the interval is on the claim's side of the threshold; **does not hold**: \
-on the other side; **undecided**: it includes the threshold, or there is one run. Where a claim has \
-several contrasts each must hold, and the one with the least margin is shown. Intervals are not \
-corrected for the number of claims: of twenty that are not so, one may seem to hold or not to. They \
-hold for these test samples: the files of results have no answers from which other samples could be \
-drawn.
+A claim is a sentence of a paper as a contrast with a threshold. Its answer on a file comes from \
+the 95 % interval over seeds, paired by seed where both sides ran the same streams. **holds**: the \
+interval is on the claim's side of the threshold; **does not hold**: on the other side; \
+**undecided**: it includes the threshold, or there is one run. Of several contrasts each must \
+hold, and the one with the least margin is printed. Intervals are not corrected for the number of \
+claims: where nothing differs, one answer in twenty is wrong by chance. They are about these test \
+samples: files of results have no answers that would show what other samples change.
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""

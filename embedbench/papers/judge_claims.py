@@ -197,7 +197,9 @@ def _agree(a: Cell, b: Cell, minus: OtherSide | None) -> bool:
 
 
 def _contrast(part: ClaimPart, a: Cell, b: Cell | None) -> Outcome:
-    effect, half, runs = estimate(a.runs, b and b.runs, times=part.times, paired=part.paired)
+    effect, half, runs = estimate(
+        a.runs, b.runs if b else None, times=part.times, paired=part.paired
+    )
     half = 0.0 if part.exact else half
     status, margin = decide(part, effect, half)
     factor = "" if part.times == 1 else f"{part.times:g} × "
