@@ -128,12 +128,10 @@ def reproduce(
     _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
 
 
-def _check_no_runs(*options: object) -> None:
-    """Refuse options of runs beside `--results`."""
+def _check_no_runs(name: str, *options: object) -> None:
+    """Refuse options of runs beside `--results` or `--claims`."""
     if any(options):
-        raise UserError(
-            "--results and --claims take no runs: leave out --table, --data, --learner, --set"
-        )
+        raise UserError(f"{name} takes no runs: leave out --table, --data, --learner, --set")
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:

@@ -152,6 +152,8 @@ def test_each_means_all() -> None:
     assert (answer.holding, answer.judged, answer.missing) == (1, 2, 0)
     assert answer.what == "a − c, Ω"
     assert answer.effect == pytest.approx(0.01)
+    close = [x - 0.005 for x in high]  # holds with the least margin, and decides nothing
+    assert judged(close, middle).what == "a − c, Ω"
     assert combine([NOT, NOT], 0, NOT_RUN, one=True) == NOT
     assert combine([NOT, UNDECIDED], 0, NOT_RUN, one=True) == UNDECIDED
     assert combine([NOT], 1, CANNOT, one=True) == CANNOT
@@ -329,6 +331,6 @@ def test_the_command_judges_what_is_brought(
     assert answers["N6", "CIFAR-100"] == CANNOT
     assert "| N6 |" in Path("a/claims.md").read_text("utf-8")
     result = run("new-metrics", "--results", "a", "--table", "1")
-    assert "--claims take no runs" in str(result.exception)
+    assert "--claims takes no runs" in str(result.exception)
     for words in (["new-metrics"], ["all"], ["nobody2020"]):
         assert isinstance(run(*words).exception, UserError)
