@@ -97,13 +97,13 @@ def reproduce(
         _show_plan(paper, seeds, as_json)
         return
     if claims:
-        _check_no_runs("--claims", tables, data, learner, settings)
+        _check_no_runs(tables, data, learner, settings)
         _judge_claims(paper, results, out, as_json)
         return
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
     directory = out or Path("reproduce") / chosen.stem
     if results:
-        _check_no_runs("--results", tables, data, learner, settings)
+        _check_no_runs(tables, data, learner, settings)
         _verdicts(chosen, results, directory, as_json)
         return
 
@@ -128,10 +128,31 @@ def reproduce(
     _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
 
 
-def _check_no_runs(name: str, *options: object) -> None:
-    """Refuse options of runs beside `--results` or `--claims`."""
+def _check_no_runs(*options: object) -> None:
+    """Refuse options of runs beside `--results` and `--claims`."""
     if any(options):
-        raise UserError(f"{name} takes no runs: leave out --table, --data, --learner, --set")
+        raise UserError(
+            "--results takes no runs, nor does --claims: leave out --table, --data, --learner, "
+            "--set"
+        )
+
+
+def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
+    """Write the page of claims; print the answers."""
+    from embedbench.papers.claims_page import find_papers, write_claims
+
+    papers = find_papers(paper)
+    alone = catalogue.paper(papers[0]).stem if len(papers) == 1 else ""
+    stored = out or Path("reproduce", alone)
+    if not results and not stored.is_dir():
+        raise UserError(
+            f"expected results of embedbench reproduce in {stored}, which is not there; run it "
+            "first, or give --results"
+        )
+    answers = write_claims(results or [stored], papers, stored)
+    lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
+    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
+    note(f"wrote {stored / 'claims.md'}")
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
@@ -190,21 +211,3 @@ def _verdicts(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) ->
     page, rows = write_page(paper, paths, out)
     show(rows, lambda _: "\n".join(f"{n:5} {word}" for word, n in rows.items()), as_json)
     note(f"wrote {page}")
-
-
-def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
-    """Write the page of claims; print the answers."""
-    from embedbench.papers.claims_page import find_papers, write_claims
-
-    papers = find_papers(paper)
-    alone = catalogue.paper(papers[0]).stem if len(papers) == 1 else ""
-    stored = out or Path("reproduce", alone)
-    if not results and not stored.is_dir():
-        raise UserError(
-            f"expected results of embedbench reproduce in {stored}, which is not there; run it "
-            "first, or give --results"
-        )
-    answers = write_claims(results or [stored], papers, stored)
-    lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
-    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
-    note(f"wrote {stored / 'claims.md'}")

@@ -14,6 +14,7 @@ The test sample's share is not in the intervals: files of results have no answer
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -166,7 +167,7 @@ def judge_part(cells: Sequence[Cell], part: ClaimPart, file: str) -> tuple[list[
                 outcomes.append(_equal(a) if part.printed else _contrast(part, a, None))
                 continue
             for chosen in others:
-                same = [b for b in chosen if _agree(a, b, part.minus)]
+                same = [b for b in chosen if _agree(a, b, part)]
                 missing += not same
                 outcomes += [_contrast(part, a, b) for b in same]
     return outcomes, missing
@@ -189,11 +190,27 @@ def _other_sides(cells: Sequence[Cell], a: Choice, minus: OtherSide) -> list[lis
     ]
 
 
-def _agree(a: Cell, b: Cell, minus: OtherSide | None) -> bool:
-    """Whether two cells have the same labels, except those that `minus` names."""
-    free = minus.where if minus else {}
+def _agree(a: Cell, b: Cell, part: ClaimPart) -> bool:
+    """Whether two cells agree in the labels that `minus` leaves as they are, and at stars."""
+    free = part.minus.where if part.minus else {}
     other = dict(b.labels)
-    return all(other.get(head, text) == text for head, text in a.labels if head not in free)
+    for head, text in a.labels:
+        if head not in free:
+            same = other.get(head, text) == text
+        else:
+            at_star = _star(text, part.where.get(head)), _star(other.get(head), free[head])
+            same = None in at_star or at_star[0] == at_star[1]
+        if not same:
+            return False
+    return True
+
+
+def _star(text: str | None, pattern: Names | None) -> str | None:
+    """What the one `*` of a pattern stands for; None if it has none."""
+    if text is None or not isinstance(pattern, str) or pattern.count("*") != 1:
+        return None
+    match = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
+    return match and match[1]
 
 
 def _contrast(part: ClaimPart, a: Cell, b: Cell | None) -> Outcome:
@@ -264,5 +281,5 @@ def _equal(cell: Cell) -> Outcome:
     if value.ours is None or printed is None or value.made != EXACT:
         return Outcome(what, UNDECIDED, math.nan, math.nan, 0, math.nan)
     gap = value.ours.mean - printed
-    margin = 0.5 * 10**-value.decimals + value.rounding + 1e-9 - abs(gap)
+    margin = 0.5 * 10**-value.decimals + 1e-9 - abs(gap)
     return Outcome(what, HOLDS if margin >= 0 else NOT, gap, 0.0, 1, margin)

@@ -214,6 +214,10 @@ def test_rows_by_pattern_last_pool_and_since() -> None:
     spread = dataclasses.replace(mean, by="sd", where={"learner": "a"})
     (effect,) = chosen(spread).values()
     assert effect == pytest.approx((4 + 6 + 6) / 3 / math.sqrt(2))
+    pairs = ClaimPart("2", "Ω", {"k": "*, new"}, minus=B(where={"k": "*, old"}), above=0)
+    layers: Rows = {("1, new",): [1], ("1, old",): [2], ("2, new",): [5], ("2, old",): [9]}
+    outcomes, _ = judge_part(cells(results(layers, [0], ["k"])), pairs, PRINTED)
+    assert [o.effect for o in outcomes] == [-1, -4]
     two = ResultRow(("x",), {"s": Value(None, Stat.of([1, 2])), "e": Value(None, Stat.of([4, 8]))})
     table = ResultTable("3", "", ("k",), ("s", "e"), (two,))
     some = cells(Results("a", "", "", {}, (0, 1), (), (), (table,)))
@@ -226,7 +230,6 @@ def test_rows_by_pattern_last_pool_and_since() -> None:
     [
         (Value(0.33, Stat.of([0.3349]), 2, made=EXACT), HOLDS),
         (Value(0.33, Stat.of([0.3351]), 2, made=EXACT), NOT),
-        (Value(0.33, Stat.of([0.3351]), 2, made=EXACT, rounding=0.001), HOLDS),
         (Value(0.99, Stat.of([0.3349]), 2, made=EXACT, reads=0.33), HOLDS),  # a misprint
     ],
 )
@@ -281,15 +284,20 @@ def test_the_commands_parse() -> None:
             assert set(context.params["tables"] or ()) <= known, line
 
 
+COMING = {"Measures"}  # of a table that the paper's code makes once its data are a paper.toml
+
+
 @pytest.mark.parametrize("name", list(load_claims().papers))
 def test_the_places_exist(name: str) -> None:
     """Tables, columns and labels are those of stored results or, without any, of the code."""
     some = collect_cells(read_results([DATA], name)) if list(DATA.glob(f"{name}*")) else []
     folder = next(folder for folder, of in names().items() if name in of)
     source = "\n".join(
-        path.read_text("utf-8") for path in (ROOT / "embedbench/papers" / folder).glob("*.py")
+        path.read_text("utf-8")
+        for path in (ROOT / "embedbench/papers" / folder).iterdir()
+        if path.suffix in (".py", ".toml")
     )
-    printed = {table.name for table in paper(name).printed()}
+    printed = {table.name for table in paper(name).printed()} | COMING
     for one in (c for c in load_claims().claims if c.paper == name):
         for part in one.parts:
             for table in (part.table, *([part.minus.table] if part.minus else [])):
@@ -331,6 +339,6 @@ def test_the_command_judges_what_is_brought(
     assert answers["N6", "CIFAR-100"] == CANNOT
     assert "| N6 |" in Path("a/claims.md").read_text("utf-8")
     result = run("new-metrics", "--results", "a", "--table", "1")
-    assert "--claims takes no runs" in str(result.exception)
+    assert "nor does --claims" in str(result.exception)
     for words in (["new-metrics"], ["all"], ["nobody2020"]):
         assert isinstance(run(*words).exception, UserError)
