@@ -41,7 +41,12 @@ CI.*"""
 def claims_page(directories: Sequence[Path], papers: Sequence[str]) -> tuple[str, list[Answer]]:
     """The page of some papers, and its answers, from results in files and directories."""
     by_claim = answer_claims(directories, papers)
-    parts = [INTRO, f"**In short**, {summary(by_claim)}.", _counts(by_claim), _caveats(by_claim)]
+    parts = [
+        INTRO,
+        f"**In short**, of {len(by_claim)} claims: {summary(by_claim)}.",
+        _counts(by_claim),
+        _caveats(by_claim),
+    ]
     for name in papers:
         parts += _paper(name, by_claim)
     answers = [answer for of_claim in by_claim.values() for answer in of_claim]
@@ -114,7 +119,7 @@ def summary(by_claim: Answers) -> str:
         parts.append(f"on {group} {tested} of {total} tested, {hold} hold, {fail} do not")
     hold, fail = (sum(strict[group, s] for group in GROUPS) for s in (HOLDS, NOT))
     parts.append(f"without thresholds and fits of ours {hold} hold, {fail} do not")
-    return f"{len(by_claim)} claims: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def _counts(by_claim: Answers) -> str:
