@@ -43,7 +43,7 @@ def claims_page(directories: Sequence[Path], papers: Sequence[str]) -> tuple[str
     by_claim = answer_claims(directories, papers)
     parts = [
         INTRO,
-        f"**In short**, of {len(by_claim)} claims: {summary(by_claim)}.",
+        f"**In short**, answers to {len(by_claim)} claims: {summary(by_claim)}.",
         _counts(by_claim),
         _caveats(by_claim),
     ]
@@ -113,12 +113,11 @@ def summary(by_claim: Answers) -> str:
     number, strict = count(by_claim), count(by_claim, strict=True)
     parts = []
     for group in GROUPS:
-        tested = sum(number[group, s] for s in (HOLDS, NOT, UNDECIDED))
-        total = sum(number[group, s] for s in STATUSES)
-        hold, fail = number[group, HOLDS], number[group, NOT]
-        parts.append(f"on {group} {tested} of {total} tested, {hold} hold, {fail} do not")
+        n = {status: number[group, status] for status in (HOLDS, NOT, UNDECIDED)}
+        n["no results"] = number[group, NOT_RUN] + number[group, CANNOT]
+        parts.append(f"on {group} {', '.join(f'{status} {k}' for status, k in n.items() if k)}")
     hold, fail = (sum(strict[group, s] for group in GROUPS) for s in (HOLDS, NOT))
-    parts.append(f"without thresholds and fits of ours {hold} hold, {fail} do not")
+    parts.append(f"without thresholds and fits of ours {HOLDS} {hold}, {NOT} {fail}")
     return "; ".join(parts)
 
 
