@@ -52,26 +52,28 @@ class Claim(JsonRecord):
     place: str
     test: str
     threshold: str
+    own: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    ours: tuple[str, ...]
     matters: float
     command: tuple[str, ...]
     after_look: bool = False
     arithmetic: bool = False
     one: bool = False
     needs: str = ""
-    own: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
-    elsewhere: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
-    ours: tuple[str, ...] | None = field(default=None, metadata=ABSENT)
     fitted: tuple[str, ...] = ()
     parts: tuple[ClaimPart, ...] = ()
 
 
 @dataclass(frozen=True)
 class ClaimedPaper(JsonRecord):
-    """The data of a paper, and the commands that test its claims."""
+    """What the claims of a paper share; `claims.toml` says what the fields mean."""
 
     own: tuple[str, ...]
     elsewhere: tuple[str, ...]
     ours: tuple[str, ...]
+    matters: float
+    command: tuple[str, ...]
     unit: str
     commands: dict[str, str]
 
@@ -86,6 +88,8 @@ class ClaimFile(JsonRecord):
 
 @cache
 def load_claims() -> ClaimFile:
-    """Return the claims that ship with the package."""
+    """Return the claims that ship with the package; what a claim does not say is its paper's."""
     path = resources.files("embedbench") / "papers" / "claims.toml"
-    return ClaimFile.from_json(tomllib.loads(path.read_text(encoding="utf-8")), "claims.toml")
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    claims = [data["papers"][claim["paper"]] | claim for claim in data["claims"]]
+    return ClaimFile.from_json({**data, "claims": claims}, "claims.toml")

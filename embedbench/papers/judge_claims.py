@@ -101,17 +101,14 @@ def judge(claim: Claim, paper: ClaimedPaper, cells: Sequence[Cell]) -> list[Answ
     """
     if claim.arithmetic:
         return [_answer(claim, cells, PRINTED, own=True, here=True)]
-    own = paper.own if claim.own is None else claim.own
-    elsewhere = paper.elsewhere if claim.elsewhere is None else claim.elsewhere
-    ours = paper.ours if claim.ours is None else claim.ours
-    listed = (*paper.own, *paper.elsewhere, *paper.ours, *own, *elsewhere, *ours)
-    known = {file.lower() for file in listed}
+    lists = (paper.own, paper.elsewhere, paper.ours, claim.own, claim.elsewhere, claim.ours)
+    known = {file.lower() for files in lists for file in files}
     brought = sorted({cell.file for cell in cells if cell.file.lower() not in known} - {PRINTED})
     others = [_answer(claim, cells, file, own=False, here=True) for file in brought]
     return [
-        *(_answer(claim, cells, file, own=True, here=True) for file in own),
-        *(_answer(claim, cells, file, own=True, here=False) for file in elsewhere),
-        *(_answer(claim, cells, file, own=False, here=True) for file in ours),
+        *(_answer(claim, cells, file, own=True, here=True) for file in claim.own),
+        *(_answer(claim, cells, file, own=True, here=False) for file in claim.elsewhere),
+        *(_answer(claim, cells, file, own=False, here=True) for file in claim.ours),
         *(answer for answer in others if answer.judged and not answer.missing),
     ]
 

@@ -44,7 +44,8 @@ DATA = ROOT / "docs" / "results" / "data"
 T2 = 4.302652729911275  # t(0.975, 2)
 HEADS = ("learner", "data")
 THREE = (0, 1, 2)
-PAPER = ClaimedPaper(own=("MNIST",), elsewhere=("CUB",), ours=("emoji",), unit="", commands={})
+FILES: dict[str, Any] = {"own": ("MNIST",), "elsewhere": ("CUB",), "ours": ("emoji",)}
+PAPER = ClaimedPaper(**FILES, matters=0, command=(), unit="", commands={})
 
 Rows = Mapping[Any, Sequence[float]]  # by labels
 
@@ -62,7 +63,8 @@ def cells(*some: Results) -> list[Cell]:
 
 def claim(*parts: ClaimPart, **more: Any) -> Claim:
     words = dict.fromkeys(("id", "paper", "says", "place", "test"), "")
-    return Claim(**words, threshold="ours", matters=0, command=(), parts=parts, **more)
+    more = FILES | {"threshold": "ours", "matters": 0, "command": (), "parts": parts} | more
+    return Claim(**words, **more)
 
 
 def status(made: Claim, some: Sequence[Cell]) -> dict[str, str]:
