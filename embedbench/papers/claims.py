@@ -52,7 +52,7 @@ class Claim(JsonRecord):
     place: str
     test: str
     threshold: str
-    own: tuple[str, ...]
+    theirs: tuple[str, ...]
     elsewhere: tuple[str, ...]
     ours: tuple[str, ...]
     matters: float
@@ -69,7 +69,7 @@ class Claim(JsonRecord):
 class ClaimedPaper(JsonRecord):
     """What the claims of a paper share; `claims.toml` says what the fields mean."""
 
-    own: tuple[str, ...]
+    theirs: tuple[str, ...]
     elsewhere: tuple[str, ...]
     ours: tuple[str, ...]
     matters: float

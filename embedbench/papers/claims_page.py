@@ -38,12 +38,14 @@ samples: files of results have no answers that would show what other samples cha
 CI.*"""
 
 
-def claims_page(directories: Sequence[Path], papers: Sequence[str]) -> tuple[str, list[Answer]]:
+def make_claims_page(
+    directories: Sequence[Path], papers: Sequence[str]
+) -> tuple[str, list[Answer]]:
     """The page of some papers, and its answers, from results in files and directories."""
     by_claim = answer_claims(directories, papers)
     parts = [
         INTRO,
-        f"**In short**, answers to {len(by_claim)} claims: {summary(by_claim)}.",
+        f"**In short**, answers to {len(by_claim)} claims: {summarise(by_claim)}.",
         _counts(by_claim),
         _caveats(by_claim),
     ]
@@ -55,7 +57,7 @@ def claims_page(directories: Sequence[Path], papers: Sequence[str]) -> tuple[str
 
 def write_claims(directories: Sequence[Path], papers: Sequence[str], out: Path) -> list[Answer]:
     """Write OUT/claims.md; return the answers."""
-    text, answers = claims_page(directories, papers)
+    text, answers = make_claims_page(directories, papers)
     out.mkdir(parents=True, exist_ok=True)
     write_safely(out / "claims.md", text)
     return answers
@@ -83,7 +85,7 @@ def _claims(by_claim: Answers) -> dict[str, Claim]:
 
 
 def _group(answer: Answer) -> str:
-    return GROUPS[0] if answer.file == PRINTED else GROUPS[1] if answer.own else GROUPS[2]
+    return GROUPS[0] if answer.file == PRINTED else GROUPS[1] if answer.of_paper else GROUPS[2]
 
 
 def count(by_claim: Answers, paper: str = "", *, strict: bool = False) -> Counter[tuple[str, str]]:
@@ -108,7 +110,7 @@ def count(by_claim: Answers, paper: str = "", *, strict: bool = False) -> Counte
     return result
 
 
-def summary(by_claim: Answers) -> str:
+def summarise(by_claim: Answers) -> str:
     """The counts of all papers in one line."""
     number, strict = count(by_claim), count(by_claim, strict=True)
     parts = []

@@ -67,7 +67,7 @@ class Answer(JsonRecord):
     ----------
     claim, file : str
         Its id; the name of the data, or `PRINTED`.
-    own : bool
+    of_paper : bool
         Whether these are the paper's data or its printed numbers.
     status : str
         One of `STATUSES`.
@@ -83,7 +83,7 @@ class Answer(JsonRecord):
 
     claim: str
     file: str
-    own: bool
+    of_paper: bool
     status: str
     what: str = ""
     effect: float = math.nan
@@ -100,40 +100,42 @@ def judge(claim: Claim, paper: ClaimedPaper, cells: Sequence[Cell]) -> list[Answ
     Files that neither the claim nor its paper lists are judged too where they have every contrast.
     """
     if claim.arithmetic:
-        return [_answer(claim, cells, PRINTED, own=True, here=True)]
-    lists = (paper.own, paper.elsewhere, paper.ours, claim.own, claim.elsewhere, claim.ours)
+        return [_answer(claim, cells, PRINTED, of_paper=True, here=True)]
+    lists = (paper.theirs, paper.elsewhere, paper.ours, claim.theirs, claim.elsewhere, claim.ours)
     known = {file.lower() for files in lists for file in files}
     brought = sorted({cell.file for cell in cells if cell.file.lower() not in known} - {PRINTED})
-    others = [_answer(claim, cells, file, own=False, here=True) for file in brought]
+    others = [_answer(claim, cells, file, of_paper=False, here=True) for file in brought]
     return [
-        *(_answer(claim, cells, file, own=True, here=True) for file in claim.own),
-        *(_answer(claim, cells, file, own=True, here=False) for file in claim.elsewhere),
-        *(_answer(claim, cells, file, own=False, here=True) for file in claim.ours),
+        *(_answer(claim, cells, file, of_paper=True, here=True) for file in claim.theirs),
+        *(_answer(claim, cells, file, of_paper=True, here=False) for file in claim.elsewhere),
+        *(_answer(claim, cells, file, of_paper=False, here=True) for file in claim.ours),
         *(answer for answer in others if answer.judged and not answer.missing),
     ]
 
 
-def _answer(claim: Claim, cells: Sequence[Cell], file: str, *, own: bool, here: bool) -> Answer:
+def _answer(
+    claim: Claim, cells: Sequence[Cell], file: str, *, of_paper: bool, here: bool
+) -> Answer:
     parts = [p for p in claim.parts if not p.files or file in p.files]
     judged = [judge_part(cells, part, file) for part in parts]
     outcomes = [outcome for of_part, _ in judged for outcome in of_part]
     missing = sum(n for _, n in judged)
     absent = NOT_RUN if here and not claim.needs else CANNOT
     if not outcomes:
-        return Answer(claim.id, file, own, absent)
+        return Answer(claim.id, file, of_paper, absent)
     status = combine([o.status for o in outcomes], missing, absent, one=claim.one)
     deciding = [o for o in outcomes if o.status == status] or outcomes
     best_first = claim.one and status == HOLDS
-    shown = (max if best_first else min)(deciding, key=lambda o: o.margin)
+    chosen = (max if best_first else min)(deciding, key=lambda o: o.margin)
     return Answer(
         claim=claim.id,
         file=file,
-        own=own,
+        of_paper=of_paper,
         status=status,
-        what=shown.what,
-        effect=shown.effect,
-        half=shown.half,
-        runs=shown.runs,
+        what=chosen.what,
+        effect=chosen.effect,
+        half=chosen.half,
+        runs=chosen.runs,
         holding=sum(o.status == HOLDS for o in outcomes),
         judged=len(outcomes),
         missing=missing,

@@ -21,7 +21,7 @@ from embedbench.papers.catalogue import names, paper
 from embedbench.papers.claim_cells import PRINTED, Cell, Runs, collect_cells
 from embedbench.papers.claims import Claim, ClaimedPaper, ClaimFile, ClaimPart, load_claims
 from embedbench.papers.claims import OtherSide as B
-from embedbench.papers.claims_page import ALL, claims_page, find_papers
+from embedbench.papers.claims_page import ALL, find_papers, make_claims_page
 from embedbench.papers.judge_claims import (
     CANNOT,
     HOLDS,
@@ -44,7 +44,7 @@ DATA = ROOT / "docs" / "results" / "data"
 T2 = 4.302652729911275  # t(0.975, 2)
 HEADS = ("learner", "data")
 THREE = (0, 1, 2)
-FILES: dict[str, Any] = {"own": ("MNIST",), "elsewhere": ("CUB",), "ours": ("emoji",)}
+FILES: dict[str, Any] = {"theirs": ("MNIST",), "elsewhere": ("CUB",), "ours": ("emoji",)}
 PAPER = ClaimedPaper(**FILES, matters=0, command=(), unit="", commands={})
 
 Rows = Mapping[Any, Sequence[float]]  # by labels
@@ -319,7 +319,7 @@ def test_the_places_exist(name: str) -> None:
 
 
 def test_the_page_and_the_readme_are_what_the_results_give() -> None:
-    text, _ = claims_page([DATA], find_papers(ALL))
+    text, _ = make_claims_page([DATA], find_papers(ALL))
     remedy = "embedbench reproduce all --claims --results docs/results/data --out docs"
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
     line = text.partition("**In short**, answers to 50 claims: ")[2].partition("\n")[0]
