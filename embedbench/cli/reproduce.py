@@ -61,6 +61,15 @@ ResultFiles = Annotated[
     ),
 ]
 
+Claims = Annotated[
+    bool,
+    typer.Option(
+        "--claims",
+        help="Judge what the paper claims, from --results or from what reproduce wrote to --out, "
+        "and write claims.md; PAPER may be all.",
+    ),
+]
+
 
 @with_tables
 def reproduce(
@@ -79,12 +88,17 @@ def reproduce(
     device: Device = "auto",
     plan: PlanOnly = False,
     results: ResultFiles = None,
+    claims: Claims = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments again; print its numbers beside ours."""
     if plan:
         _show_plan(paper, seeds, as_json)
+        return
+    if claims:
+        _check_no_runs(tables, data, learner, settings)
+        _judge_claims(paper, results, out, as_json)
         return
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
     directory = out or Path("reproduce") / chosen.stem
@@ -115,9 +129,30 @@ def reproduce(
 
 
 def _check_no_runs(*options: object) -> None:
-    """Refuse options of runs beside `--results`."""
+    """Refuse options of runs beside `--results` and `--claims`."""
     if any(options):
-        raise UserError("--results takes no runs: leave out --table, --data, --learner, --set")
+        raise UserError(
+            "--results takes no runs, nor does --claims: leave out --table, --data, --learner, "
+            "--set"
+        )
+
+
+def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
+    """Write the page of claims; print the answers."""
+    from embedbench.papers.claims_page import find_papers, write_claims
+
+    papers = find_papers(paper)
+    alone = catalogue.paper(papers[0]).stem if len(papers) == 1 else ""
+    stored = out or Path("reproduce", alone)
+    if not results and not stored.is_dir():
+        raise UserError(
+            f"expected results of embedbench reproduce in {stored}, which is not there; run it "
+            "first, or give --results"
+        )
+    answers = write_claims(results or [stored], papers, stored)
+    lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
+    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
+    note(f"wrote {stored / 'claims.md'}")
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
