@@ -93,20 +93,14 @@ class Paper(Generic[RunsT]):
 
     Parameters
     ----------
-    name : str
-        First author and year.
-    citation : str
-        Authors, year and title: the heading of the page.
-    stem : str
-        Names the asset with the published values, the default directory and the saved files.
+    facts : mapping
+        Its `paper.toml`: name, aliases, citation, stem, learners, plan, printed tables.
     runs : callable
         Makes the runs on the requested data, from a `ReproduceRequest` and names of tables.
     specs : callable
         The runs that the tables need, from the runs and the names of the tables.
     learners : callable
         Names of the learners that may be requested.
-    aliases : tuple of str
-        Other names on the command line.
     exact : mapping
         Tables that need no runs, by name.
     tables : mapping
@@ -117,17 +111,39 @@ class Paper(Generic[RunsT]):
         Every table that the paper prints, without data and without runs.
     """
 
-    name: str
-    citation: str
-    stem: str
+    facts: Mapping[str, Any]
     runs: Callable[[ReproduceRequest, Sequence[str]], RunsT]
     specs: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
     learners: Callable[[], Iterable[str]]
-    aliases: tuple[str, ...] = ()
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
     tables: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
     costly: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
     printed: Callable[[], list[PaperTable]] = list
+
+    @property
+    def name(self) -> str:
+        """First author and year."""
+        return str(self.facts["name"])
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names on the command line."""
+        return tuple(self.facts.get("aliases", ()))
+
+    @property
+    def citation(self) -> str:
+        """Authors, year and title: the heading of the page."""
+        return str(self.facts["citation"])
+
+    @property
+    def stem(self) -> str:
+        """The default directory and the saved files are named for it."""
+        return str(self.facts["stem"])
+
+    def runs_behind(self, table: str) -> int:
+        """Return how many runs are behind a printed value of a table; 1 if the paper says none."""
+        given = self.facts.get("runs_behind", {})
+        return int(given.get(table, given.get("every", 1)))
 
     def reproduce(self, asked: ReproduceRequest) -> tuple[list[PaperTable], list[str]]:
         """Run what is missing and make the tables.
@@ -168,6 +184,11 @@ class Paper(Generic[RunsT]):
 def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
     """Return a maker of several tables, from makers of one table each."""
     return lambda runs: [make(runs) for make in makers]
+
+
+def per_file(make: Callable[[RunsT, str], PaperTable]) -> Measured[RunsT]:
+    """Return a maker of one table for each file of the runs, by its name."""
+    return lambda runs: [make(runs, name) for name in runs.data]
 
 
 def table_text(table: PaperTable) -> str:

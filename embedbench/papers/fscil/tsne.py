@@ -24,12 +24,12 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
 
+from .printed import FACTS
 from .runs import NO_LAYERS, FSCILRuns
 
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
 PERPLEXITY = 30.0
-COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
 
 Features = NDArray[np.float32]
 
@@ -42,8 +42,7 @@ def tsne(runs: FSCILRuns) -> list[PaperTable]:
 
 def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     label, layers = runs.data[name].label, runs.layers(name)
-    title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
-    table = PaperTable(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
+    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=label)
     if not layers:
         table.notes.append(NO_LAYERS)
         return table
@@ -54,13 +53,12 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     except UserError as e:
         runs.failed.append(f"{spec.learner} for {table.name}: {e}")
         return table
-    base, novel = _sides(stream)
+    base, *others = (s.classes for s in stream.sessions)
+    novel = np.concatenate(others)
     for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
-        stats = [Stat.of([v]) for v in numbers]
-        table.rows.append(
-            ((kind,), {c: Value(None, s, 3) for c, s in zip(COLUMNS, stats, strict=True)})
-        )
+        pairs = zip(table.columns, numbers, strict=True)
+        table.rows.append(((kind,), {c: Value(None, Stat.of([v]), 3) for c, v in pairs}))
     classes = runs.data[name].opened.classes
     chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
@@ -68,21 +66,7 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
         table.figures.append(
             _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, spec.seed)
         )
-    table.notes += _notes(spec)
     return table
-
-
-def _notes(spec: RunSpec) -> list[str]:
-    return [
-        "rectified: by the modules of an FR after its last session, trained once more (seed "
-        f"{spec.seed}), since runs keep no state",
-        f"t-SNE (seed {spec.seed}) of features of length 1: the first {N_BASE} base classes "
-        f"(pale) and the first {N_NOVEL} novel ones of the stream with {FEWEST} test samples or "
-        f"more, up to {MOST} samples of each",
-        "1-NN: share of test samples whose nearest other one, by cosine, is of their class; "
-        "silhouette: its mean, by cosine. Both among all base or all novel classes of two test "
-        "samples or more, without t-SNE",
-    ]
 
 
 def features(
@@ -117,12 +101,6 @@ def features(
     }
     y = np.concatenate([e.y for e in stream.eval_sets])
     return {name: normalize(values, dim=1).cpu().numpy() for name, values in result.items()}, y
-
-
-def _sides(stream: Stream) -> tuple[Ints, Ints]:
-    """Base and novel classes, in the order of the stream."""
-    base, *novel = (s.classes for s in stream.sessions)
-    return base, np.concatenate(novel)
 
 
 def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
@@ -172,11 +150,10 @@ def _picture(
     seed: int,
 ) -> tuple[str, str]:
     """One panel for each kind of features: the samples in `rows`, by class."""
-    every = np.concatenate(list(rows.values()))
+    every, caption = np.concatenate(list(rows.values())), "t-SNE of test features"
     ends = np.cumsum([len(r) for r in rows.values()])
     places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
-    maps = {caption: plane(x[every], seed) for caption, x in by_kind.items()}
-    caption = "t-SNE of test features"
+    maps = {title: plane(x[every], seed) for title, x in by_kind.items()}
     return caption, scatter_panels(maps, places, f"{label}: {caption}", pale=pale, across=across)
 
 
