@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,17 +40,30 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Entry:
-    """Our values of a printed row, from one source; `data` replaces the paper's, "" if none."""
+    """Our values of a printed row, from one source.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file of results.
+    values : dict
+        By column.
+    data : str
+        What replaces the paper's data; "" if nothing does.
+    plausible : dict
+        By column: whether the printed value could be a result of ours; None if nobody can say.
+    """
 
     source: str
     values: dict[str, Value]
     data: str
+    plausible: dict[str, bool | None]
 
     @property
     def runs(self) -> int:
         """The least number of runs behind a value; 0 if none is from runs."""
-        some = [v for v in self.values.values() if v.ours is not None and v.made != EXACT]
-        return min((len(v.ours.values) for v in some if v.ours is not None), default=0)
+        stats = [v.ours for v in self.values.values() if v.made != EXACT]
+        return min((len(s.values) for s in stats if s is not None), default=0)
 
     @property
     def stands_in(self) -> bool:
@@ -64,6 +77,11 @@ class ComparedTable:
     table: ResultTable
     entries: tuple[tuple[Entry, ...], ...]
     notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> Iterator[tuple[ResultRow, tuple[Entry, ...]]]:
+        """Each printed row with its entries."""
+        return zip(self.table.rows, self.entries, strict=True)
 
 
 def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
@@ -90,13 +108,23 @@ def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
     return bool(abs(value.ours.mean - printed) <= half + 0.5 * 10**-value.decimals)
 
 
-def compare(printed: Sequence[PaperTable], sources: Mapping[str, Results]) -> list[ComparedTable]:
-    """Join the printed tables with the sources; each run stands in one table alone."""
+def compare(
+    printed: Sequence[PaperTable],
+    sources: Mapping[str, Results],
+    behind: Callable[[str], int] = lambda _: 1,
+) -> list[ComparedTable]:
+    """Join the printed tables with the sources; each run on other data stands in one table alone.
+
+    `behind` returns the number of the paper's runs behind a value of a table.
+    """
     used: set[Any] = set()
-    return [_compare(ResultTable.made(table), sources, used) for table in printed]
+    tables = map(ResultTable.made, printed)
+    return [_compare(table, sources, behind(table.name), used) for table in tables]
 
 
-def _compare(table: ResultTable, sources: Mapping[str, Results], used: set[Any]) -> ComparedTable:
+def _compare(
+    table: ResultTable, sources: Mapping[str, Results], behind: int, used: set[Any]
+) -> ComparedTable:
     rows = {row.labels: row for row in table.rows}
     entries: dict[tuple[str, ...], list[Entry]] = {labels: [] for labels in rows}
     notes = list(table.notes)
@@ -105,8 +133,12 @@ def _compare(table: ResultTable, sources: Mapping[str, Results], used: set[Any])
             pairs = [(rows[given.key(row)], row) for row in given.rows if given.key(row) in rows]
             for printed, row in pairs:
                 values = _beside(printed, row)
-                if _is_new(table, printed, values, used):
-                    entries[printed.labels].append(Entry(name, values, _data(given, row)))
+                said = {c: is_plausible(v, behind, table.unit_of(c)) for c, v in values.items()}
+                key = _key(table, printed, values)
+                if key and key not in used:
+                    used.add(key)
+                    entry = Entry(name, values, _data(given, row), said)
+                    entries[printed.labels].append(entry)
             notes += given.notes if pairs else ()
     ordered = (sorted(of_row, key=lambda e: (e.stands_in, -e.runs)) for of_row in entries.values())
     return ComparedTable(table, tuple(map(tuple, ordered)), tuple(dict.fromkeys(notes)))
@@ -122,18 +154,15 @@ def _beside(printed: ResultRow, row: ResultRow) -> dict[str, Value]:
     return result
 
 
-def _is_new(table: ResultTable, row: ResultRow, values: dict[str, Value], used: set[Any]) -> bool:
-    """Whether a row has values of ours, of runs that no row has so far."""
+def _key(table: ResultTable, row: ResultRow, values: Mapping[str, Value]) -> tuple[Any, ...]:
+    """What tells our values of a row from others; () if there are none."""
     ours = tuple(v.ours and v.ours.values for v in values.values())
     words = tuple(v.words[1] for v in values.values() if v.words and v.words[1] != "–")
     if not any(ours) and not words:
-        return False
-    exact = words or all(v.made == EXACT for v in values.values())
-    own = not any(v.stands_in for v in values.values())
-    key = (table.name, row.labels, ours, words) if exact or own else ours
-    is_new = key not in used
-    used.add(key)
-    return is_new
+        return ()
+    other = any(v.stands_in for v in values.values())
+    drawn = any(v.made != EXACT for v in values.values()) and not words
+    return ours if other and drawn else (table.name, row.labels, ours, words)
 
 
 def _data(table: ResultTable, row: ResultRow) -> str:
@@ -141,23 +170,16 @@ def _data(table: ResultTable, row: ResultRow) -> str:
     return table.data or " / ".join(label for label in row.labels if table.printed.get(label))
 
 
-def count_rows(paper: Paper[Any], tables: Sequence[ComparedTable]) -> dict[str, int]:
+def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
     """Return the number of printed rows by what is beside them, and of plausible values."""
     counts: Counter[str] = Counter()
-    for compared in tables:
-        for row, entries in zip(compared.table.rows, compared.entries, strict=True):
-            if any(v.published is not None or v.words for v in row.values.values()):
-                own = any(not e.stands_in for e in entries)
-                counts[OWN if own else OTHER if entries else NONE] += 1
-            for entry in entries:
-                said = _plausible(paper, compared.table, entry).values()
-                counts.update(PLAUSIBLE[one] for one in said if one is not None)
+    for row, entries in (line for compared in tables for line in compared.lines):
+        if any(v.published is not None or v.words for v in row.values.values()):
+            own = any(not e.stands_in for e in entries)
+            counts[OWN if own else OTHER if entries else NONE] += 1
+        said = [one for e in entries for one in e.plausible.values() if one is not None]
+        counts.update(PLAUSIBLE[one] for one in said)
     return {name: counts[name] for name in (OWN, OTHER, NONE, *PLAUSIBLE.values())}
-
-
-def _plausible(paper: Paper[Any], table: ResultTable, entry: Entry) -> dict[str, bool | None]:
-    behind = paper.runs_behind(table.name)
-    return {c: is_plausible(v, behind, table.unit_of(c)) for c, v in entry.values.items()}
 
 
 # --- the page ---
@@ -175,14 +197,14 @@ def write_page(paper: Paper[Any], paths: Sequence[Path], out: Path) -> tuple[Pat
 def page_text(paper: Paper[Any], sources: Mapping[str, Results]) -> tuple[str, dict[str, int]]:
     """Return the page, and the counts of its rows."""
     printed = paper.printed()
-    tables = compare(printed, sources)
-    counts = count_rows(paper, tables)
+    tables = compare(printed, sources, paper.runs_behind)
+    counts = count_rows(tables)
     parts = [
         f"# {paper.citation}",
         ABOUT,
         _grid(["printed rows and values", ""], [[name, str(n)] for name, n in counts.items()]),
         *_sources(sources),
-        *(part for table in tables for part in _section(paper, table)),
+        *(part for table in tables for part in _section(table)),
         *_others({table.name for table in printed}, sources),
     ]
     return "\n\n".join(parts) + "\n", counts
@@ -211,20 +233,20 @@ def _digits(digests: Mapping[str, str]) -> str:
     )
 
 
-def _section(paper: Paper[Any], compared: ComparedTable) -> list[str]:
+def _section(compared: ComparedTable) -> list[str]:
     """The heading, the rows and the notes of a printed table."""
     table = compared.table
     columns = [c for c in table.columns if any(_is_printed(row, c) for row in table.rows)]
-    said = [[_plausible(paper, table, e) for e in entries] for entries in compared.entries]
-    some = any(word is not None for of_row in said for e in of_row for word in e.values())
+    heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
+    if any(w is not None for of in compared.entries for e in of for w in e.plausible.values()):
+        heads.append("plausible")
     rows = []
-    for row, entries, words in zip(table.rows, compared.entries, said, strict=True):
+    for row, entries in compared.lines:
         first = [text(label) for label in row.labels]
         first.append(" / ".join(text(row.values.get(c, Value()).texts()[0]) for c in columns))
-        cells = [[*_ours(e, columns), *_words(w, columns, some)] for e, w in zip(
-            entries, words, strict=True)] or [["–", "", "", *([""] if some else [])]]  # fmt: skip
-        rows += [[*(first if i == 0 else [""] * len(first)), *c] for i, c in enumerate(cells)]
-    heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
+        for cells in [_ours(e, columns) for e in entries] or [["–", "", "", ""]]:
+            rows.append([*first, *cells][: len(heads)])
+            first = [""] * len(first)
     remarks = [
         f"- \\* {text(', '.join((*row.labels[: table.named], column)))}: {text(value.remark)}"
         for row in table.rows
@@ -232,8 +254,8 @@ def _section(paper: Paper[Any], compared: ComparedTable) -> list[str]:
         if value.remark
     ]
     notes = "\n".join([*remarks, *(f"- {text(note)}" for note in compared.notes)])
-    grid = _grid([*heads, *(["plausible"] if some else [])], rows)
-    return [f"## {text(f'Table {table.name}: {table.title}')}", grid, *([notes] if notes else [])]
+    head = f"## {text(f'Table {table.name}: {table.title}')}"
+    return [head, _grid(heads, rows), *([notes] if notes else [])]
 
 
 def _is_printed(row: ResultRow, column: str) -> bool:
@@ -242,20 +264,17 @@ def _is_printed(row: ResultRow, column: str) -> bool:
 
 
 def _ours(entry: Entry, columns: Sequence[str]) -> list[str]:
-    """Our values, their differences, and where they are from."""
+    """Our values, their differences, where they are from, and which are plausible."""
     values = [entry.values.get(c, Value()) for c in columns]
     runs = [f"{entry.runs} runs"] if entry.runs else []
     where = [*runs, *([text(entry.data)] if entry.data else []), f"source {text(entry.source)}"]
+    words = [{True: "yes", False: "no", None: "–"}[entry.plausible.get(c)] for c in columns]
     return [
         " / ".join(text(v.texts()[1]) for v in values),
         " / ".join(map(_gap, values)),
         "; ".join(where),
+        " / ".join(words) if {*words} != {"–"} else "",
     ]
-
-
-def _words(said: Mapping[str, bool | None], columns: Sequence[str], some: bool) -> list[str]:
-    words = [{True: "yes", False: "no", None: "–"}[said.get(c)] for c in columns]
-    return ([" / ".join(words) if {*words} != {"–"} else ""]) if some else []
 
 
 def _gap(value: Value) -> str:

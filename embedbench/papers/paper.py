@@ -1,90 +1,57 @@
 """A paper that can be reproduced: its tables, the runs that they need, and the page of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.engines.engine import HERE, Engine
 from embedbench.reports.html_template import page
 from embedbench.runs.run_spec import RunSpec
 from embedbench.storage.atomic_write import write_safely
-from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.system.callback_types import StageProgress
 from embedbench.text.terminal import line, new_table, render_text
 
 from .published import PARTS, PaperTable
-from .runs import PaperRuns, select_names
+from .runs import PaperRuns, RunRequest, select_names
 
 KIND = "learner of the paper"  # named in errors
 RunsT = TypeVar("RunsT", bound=PaperRuns)
 Measured = Callable[[RunsT], list[PaperTable]]
 
 
-@dataclass(frozen=True)
-class ReproduceRequest:
+@dataclass
+class ReproduceRequest(RunRequest):
     """The request of a user for a paper's tables.
 
     Parameters
     ----------
     names : sequence of str
-        Tables and figures; empty: all except the costly ones.
+        Tables and figures; empty: all except the costly ones. So with learners.
     data : sequence of str
         Embedding files, in the form that `data.py` or the paper's `find_data` reads; empty: shipped
         ones.
-    out : Path
-        Directory for files that are made, runs and tables.
-    seeds : sequence of int
-        Seeds; one run for each.
-    learners : sequence of str
-        Learners to run; empty: all. For other learners, finished runs are used.
-    items : sequence of str
-        Further settings, in the form of `embedbench run --set`.
-    engine : Engine
-        Who makes the runs.
-    threads : int
-        Threads of each run.
-    device : str
-        "cpu", "cuda", …
     progress : callable
         `progress(name, done, total)` is called with the name of a run, the finished runs and all
         runs.
-    notify : callable
-        `notify(message)` shows a sentence to the user.
     used : list of Path
         Filled by `runs`: the embedding files of the tables.
     """
 
-    out: Path
-    seeds: Sequence[int]
+    _: KW_ONLY
     names: Sequence[str] = ()
     data: Sequence[str] = ()
-    learners: Sequence[str] = ()
-    items: Sequence[str] = ()
-    engine: Engine = HERE
-    threads: int = 1
-    device: str = "cpu"
     progress: StageProgress = lambda *_: None
-    notify: Notify = lambda _: None
     used: list[Path] = field(default_factory=list)
 
-    def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:
+    def runs(self, kind: Callable[..., RunsT], data: Mapping[str, Any] | None = None) -> RunsT:
         """Return the requested runs, as an object of a paper's class `kind`, on its data."""
-        for files in data.values():
-            self.used.extend(getattr(file, "file", file) for file in files.values())
-        return kind(
-            self.out,
-            self.seeds,
-            self.learners,
-            self.device,
-            self.items,
-            self.engine,
-            threads=self.threads,
-            notify=self.notify,
-            **data,
-        )
+        files = data or {}
+        self.used.extend(getattr(file, "file", file) for file in files.values())
+        given = {f.name: getattr(self, f.name) for f in fields(RunRequest)}
+        return kind(**given, data=files)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The runs for a paper's tables: each is planned once, saved under `out/runs`, and read again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,49 +66,61 @@ def read_variants(learners: Mapping[str, Any]) -> dict[str, Variant]:
 
 
 @dataclass
-class PaperRuns:
-    """The runs of a reproduction.
+class RunRequest:
+    """What is asked of the runs of a reproduction.
 
     Parameters
     ----------
     out : Path
-        Directory for the runs and other files that are made.
+        Directory for files that are made, runs and tables.
     seeds : sequence of int
-        Seeds of every run.
+        Seeds; one run for each.
     learners : sequence of str
         Learners to run, by the paper's names. For other learners, finished runs are used.
-    device : str
-        "cpu", "cuda", …
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
     engine : Engine
         Who makes the runs.
     threads : int
         Threads of each run.
-    known : sequence of str
-        Our names of the learners that `items` may name.
-    failed : list of str
-        One sentence for each run that failed, and for each run that cannot be trusted.
+    device : str
+        "cpu", "cuda", …
     notify : callable
         `notify(message)` shows a sentence to the user.
-    streams : StreamCache
-        Keeps the files and streams that the runs share.
-    data : dict
-        The files, or the paper's data sets, by the names in tables.
     """
 
     out: Path
     seeds: Sequence[int]
     learners: Sequence[str] = ()
-    device: str = "cpu"
+    _: KW_ONLY
     items: Sequence[str] = ()
     engine: Engine = HERE
+    threads: int = 1
+    device: str = "cpu"
+    notify: Notify = lambda _: None
+
+
+@dataclass
+class PaperRuns(RunRequest):
+    """The runs of a reproduction.
+
+    Parameters
+    ----------
+    data : dict
+        The files, or the paper's data sets, by the names in tables.
+    known : sequence of str
+        Our names of the learners that `items` may name.
+    failed : list of str
+        One sentence for each run that failed, and for each run that cannot be trusted.
+    streams : StreamCache
+        Keeps the files and streams that the runs share.
+    """
+
+    _: KW_ONLY
+    data: Any = field(default_factory=dict)
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
-    threads: int = field(default=1, kw_only=True)
-    notify: Notify = field(default=lambda _: None, kw_only=True)
     streams: StreamCache = field(default_factory=StreamCache, repr=False)
-    data: Any = field(default_factory=dict, kw_only=True)
     _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False, repr=False)
 
     def plan(

@@ -135,7 +135,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     def made(*names: str) -> dict[str, PaperTable]:
         learners = ["icarl", "lwf-exemplars"]
         asked = ReproduceRequest(
-            out, [1], names, data=[str(file.path)], learners=learners, items=FAST
+            out, [1], names=names, data=[str(file.path)], learners=learners, items=FAST
         )
         tables, failed = PAPER.reproduce(asked)
         assert failed == []

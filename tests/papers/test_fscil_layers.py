@@ -241,7 +241,7 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
+    asked = ReproduceRequest(tmp_path, [0], names=list(PAPER.costly), data=[str(path)], items=QUICK)
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     result = {t.name: t for t in tables}
@@ -282,7 +282,7 @@ def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 10, 24)
     data, names = [str(file.path)], list(PAPER.costly)
     tables, failed = PAPER.reproduce(
-        ReproduceRequest(tmp_path / "out", [0], names, data, items=QUICK)
+        ReproduceRequest(tmp_path / "out", [0], names=names, data=data, items=QUICK)
     )
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)

@@ -483,13 +483,13 @@ def test_figures_of_runs(tmp_path: Path) -> None:
 
 
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], ["A1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], names=["A1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["A1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="unknown table 'a9'"):
-        PAPER.reproduce(ReproduceRequest(tmp_path, [0], ["a9"]))
+        PAPER.reproduce(ReproduceRequest(tmp_path, [0], names=["a9"]))
     assert not set(PAPER.costly) & {*PAPER.exact, *PAPER.tables}
 
 
@@ -498,7 +498,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     asked = ReproduceRequest(
         tmp_path / "out",
         [0, 1],
-        list(PAPER.tables),
+        names=list(PAPER.tables),
         data=[str(file.path)],
         learners=["prototype", "ncm"],
     )

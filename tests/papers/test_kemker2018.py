@@ -188,7 +188,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     asked = ReproduceRequest(
         out,
         [0, 1],
-        ["2", "2mb", "4", "5", "figures"],
+        names=["2", "2mb", "4", "5", "figures"],
         data=["cub-stand-in=birds.h5"],
         learners=["mlp"],
         items=items,
@@ -250,7 +250,7 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
 
 def test_unknown_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Did you mean 's6'"):
-        PAPER.reproduce(ReproduceRequest(tmp_path, [0], ["s66"]))
+        PAPER.reproduce(ReproduceRequest(tmp_path, [0], names=["s66"]))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -287,7 +287,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     asked = ReproduceRequest(
         tmp_path,
         [0],
-        ["s10"],
+        names=["s10"],
         data=[f"cub-stand-in={file.path}"],
         learners=["mlp"],
         engine=Engine("local:2"),  # trials in processes, whose settings and scores must travel

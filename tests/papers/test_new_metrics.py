@@ -135,7 +135,7 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 
 
 def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], names=["1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["1", "Figure 2"]
     assert failed == []

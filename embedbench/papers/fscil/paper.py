@@ -57,8 +57,8 @@ from .runs import (
     of_losses,
     percent,
     quote,
+    read_summary,
     summary,
-    summed,
 )
 from .tsne import tsne
 
@@ -72,9 +72,9 @@ NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR
 PAPERS_LAYERS = ("8", "9", "10")  # of Table 6
 SHORT = 2.0  # points of base accuracy that a trained FR may lose to the prototype in session 0
 READ: dict[str, Read] = {
-    "aAcc": partial(summed, "aacc"),
-    "gAcc": partial(summed, "gacc"),
-    "novel": partial(summed, "novel_accuracy"),
+    "aAcc": partial(read_summary, "aacc"),
+    "gAcc": partial(read_summary, "gacc"),
+    "novel": partial(read_summary, "novel_accuracy"),
     "base, last": lambda r: float(accuracies(r)[-1, 0]),
     "novel, last": lambda r: float(curve("novel_accuracy")(r)[-1]),
 }
@@ -253,7 +253,7 @@ def _beside(
         how = FIXED if variant.endswith(("prototype", "-raw")) else DRAWN
         values = {
             COLUMNS[k]: replace(
-                percent(ours, partial(summed, SUMMARY[k])),
+                percent(ours, partial(read_summary, SUMMARY[k])),
                 published=row.get(k),
                 made=how,
                 **wrong.get((method, k), {}),

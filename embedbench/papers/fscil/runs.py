@@ -260,9 +260,9 @@ def percent(records: Sequence[RunRecord], read: Read, decimals: int = 2) -> Valu
 
 def quote(records: Sequence[RunRecord], what: Sequence[str]) -> list[Value]:
     """Numbers of `few_shot_scores.summary`."""
-    return [percent(records, partial(summed, w)) for w in what]
+    return [percent(records, partial(read_summary, w)) for w in what]
 
 
-def summed(what: str, record: RunRecord) -> float:
+def read_summary(what: str, record: RunRecord) -> float:
     """A number of `summary`."""
     return summary(record)[what]

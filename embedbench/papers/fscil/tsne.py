@@ -30,6 +30,7 @@ from .runs import NO_LAYERS, FSCILRuns
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
 PERPLEXITY = 30.0
+SIDE, PALE = 1.45, 0.4  # width and height of a panel, inches; alpha of base classes
 
 Features = NDArray[np.float32]
 
@@ -63,9 +64,9 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
-        table.figures.append(
-            _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, spec.seed)
-        )
+        caption, how = "t-SNE of test features", {"pale": len(chosen[0]), "seed": spec.seed}
+        picture = draw_panels(by_kind, rows, f"{label}: {caption}", across=len(layers) + 1, **how)
+        table.figures.append((caption, picture))
     return table
 
 
@@ -141,22 +142,6 @@ def silhouette(x: Features, y: Ints, classes: Ints) -> float:
 # --- pictures ---
 
 
-def _picture(
-    by_kind: dict[str, Features],
-    rows: dict[str, Ints],
-    pale: int,
-    across: int,
-    label: str,
-    seed: int,
-) -> tuple[str, str]:
-    """One panel for each kind of features: the samples in `rows`, by class."""
-    every, caption = np.concatenate(list(rows.values())), "t-SNE of test features"
-    ends = np.cumsum([len(r) for r in rows.values()])
-    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
-    maps = {title: plane(x[every], seed) for title, x in by_kind.items()}
-    return caption, scatter_panels(maps, places, f"{label}: {caption}", pale=pale, across=across)
-
-
 def plane(x: Features, seed: int) -> Features:
     """t-SNE of x (n, d): coordinates (n, 2)."""
     from sklearn.manifold import TSNE
@@ -166,45 +151,43 @@ def plane(x: Features, seed: int) -> Features:
     return points
 
 
-# --- panels of points, as inline SVG ---
-
-
-SIDE = 1.45  # width and height of a panel, inches
-PALE = 0.4
-
-
-def scatter_panels(
-    panels: Mapping[str, NDArray[np.float32]],
-    classes: Mapping[str, Ints],
+@rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True})
+def draw_panels(
+    by_kind: Mapping[str, Features],
+    rows: Mapping[str, Ints],
     label: str,
     *,
     pale: int,
     across: int,
+    seed: int,
 ) -> str:
-    """The same samples in every panel; each class has one colour and marker.
+    """The same samples in a panel for each kind of features, as SVG.
 
     Parameters
     ----------
-    panels : mapping
-        Title → coordinates of the points, (n, 2).
-    classes : mapping
-        Class name → positions of its points.
+    by_kind : mapping
+        Title → features of all samples.
+    rows : mapping
+        Class name → rows of its samples; the first `pale` classes are drawn pale.
     label : str
         A description of the figure for screen readers.
-    pale : int
-        The first `pale` classes are drawn pale.
     across : int
         Number of panels in a row.
+    seed : int
+        Of t-SNE.
     """
-    down = -(-len(panels) // across)
-    with rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True}):
-        figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
-        for place, (title, points) in enumerate(panels.items(), 1):
-            axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
-            axes.set_title(title)
-            for number, (name, rows) in enumerate(classes.items()):
-                style: Any = look((number - pale) % len(classes))  # bright classes come first
-                style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
-                axes.plot(*points[rows].T, **style, alpha=PALE if number < pale else 1.0)
-        legend(figure)
-        return svg(figure, label)
+    every = np.concatenate(list(rows.values()))
+    ends = np.cumsum([len(of_class) for of_class in rows.values()])
+    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
+    down = -(-len(by_kind) // across)
+    figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
+    for place, (title, x) in enumerate(by_kind.items(), 1):
+        axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
+        points = plane(x[every], seed)
+        axes.set_title(title)
+        for number, (name, at) in enumerate(places.items()):
+            style: Any = look((number - pale) % len(places))  # bright classes come first
+            style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
+            axes.plot(*points[at].T, **style, alpha=PALE if number < pale else 1.0)
+    legend(figure)
+    return svg(figure, label)
