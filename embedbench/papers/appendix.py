@@ -1,10 +1,4 @@
-"""A paper's printed rows beside what files of results have of them, in Markdown; no verdicts.
-
-A row of the paper's own data with at least `RUNS` runs says whether the printed value is plausible
-as a result of ours: whether it lies in the prediction interval t(n - 1) · s · √(1/m + 1/n) around
-our mean of n runs, where m runs are behind the printed value. It says so only where the interval's
-half-width is at most `WIDEST`. What follows without runs shows its difference alone.
-"""
+"""A paper's printed rows beside what files of results have of them, in Markdown; no verdicts."""
 
 from __future__ import annotations
 
@@ -40,18 +34,9 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Entry:
-    """Our values of a printed row, from one source.
+    """Our values of a printed row from one source, by column, and which printed ones are plausible.
 
-    Parameters
-    ----------
-    source : str
-        Name of the file of results.
-    values : dict
-        By column.
-    data : str
-        What replaces the paper's data; "" if nothing does.
-    plausible : dict
-        By column: whether the printed value could be a result of ours; None if nobody can say.
+    `data` replaces the paper's data, "" if nothing does.
     """
 
     source: str

@@ -212,25 +212,19 @@ def score_tables(number: str, runs: IIRCRuns) -> list[PaperTable]:
 
 def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
-    data, k = runs.data[name], len(runs.configurations(name))
+    data = runs.data[name]
     curves = {n: runs.curve(name, n, reader("pw_js")) for n in COLUMNS}
     ours = {n: values for n, values in curves.items() if values is not None}
     table = _beside(data.paper, ours, runs.sessions(name))
     if data.stands_in:
         table.stand_in(data.file.stem, data.label)
         table.title = table.title.replace(data.paper["label"], data.label)
-    over = f"{k} task configurations" if k > 1 else "one task configuration"
-    table.notes += [
+        table.notes.append("other classes in other sessions: rows agree in their numbers alone")
+    table.notes.append(
         f"in brackets the paper's standard deviation over {data.paper['configurations']} task "
-        f"configurations; ± is our 95 % interval over {over}, of each the mean over its seeds "
-        f"({', '.join(map(str, runs.seeds))})",
-        "joint: all classes at once with complete labels, shown in the row of the last session; "
-        "incremental joint: all data so far with complete labels",
-        f"{data.file.stem} stands in for {data.paper['label']}: other classes in other sessions, "
-        "so rows agree in their numbers alone, and no difference is formed"
-        if data.stands_in
-        else "the paper's are residual networks trained on the images; ours are embeddings",
-    ]
+        f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
+        f"of each the mean over its seeds ({', '.join(map(str, runs.seeds))})"
+    )
     return table
 
 

@@ -210,10 +210,8 @@ def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.data)
     table.notes[:0] = [
         legend({styles[n]: v.label for n, v in LEARNERS.items()}),
-        "online: one pass in batches of 10, a class order of its own for each seed; Finetune is er "
-        f"with memory.total=0; ER and GDumb keep {memory} training samples, a tenth of them (of a "
-        "pixel file the paper's 2,000), unless --set er.memory.total=…, gdumb.memory.total=… says "
-        "otherwise",
+        f"ER and GDumb keep {memory} training samples, unless --set er.memory.total=…, "
+        "gdumb.memory.total=… says otherwise: a tenth of them, of a pixel file the paper's 2,000",
     ]
     return table
 
