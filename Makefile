@@ -72,4 +72,4 @@ docs: $(VENV)/.docs
 	$(BIN)/python .ci/docs.py
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/reference *.egg-info
+	rm -rf $(VENV) build dist docs/_build docs/reference docs/results/*.md *.egg-info

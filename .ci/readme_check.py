@@ -58,7 +58,7 @@ class Block:
 
 def pages() -> list[str]:
     """The README and every page of docs/, in the order in which they are run."""
-    made = ("_build", "reference", "tutorials")
+    made = ("_build", "reference", "results", "tutorials")
     found = sorted((ROOT / "docs").rglob("*.md"))
     names = [str(p.relative_to(ROOT)) for p in found if p.relative_to(ROOT).parts[1] not in made]
     return [*FIRST, *(name for name in names if name not in FIRST)]

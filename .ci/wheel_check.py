@@ -30,6 +30,8 @@ assert (home / "py.typed").is_file()
 assets = [p.name for p in (home / "assets").iterdir()]
 assert len(assets) >= 3, assets
 assert len(list((home / "assets" / "presets").glob("*.toml"))) >= 10, "no presets"
+papers = {path.parent.name for path in (home / "papers").glob("*/paper.py")}
+assert papers == {path.parent.name for path in (home / "papers").glob("*/paper.toml")}, papers
 print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
 """
 

@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "repository",
     "reference",
+    "result_pages",
     "house",
 ]
 exclude_patterns = ["_build", "_ext", "README.md", "**.ipynb_checkpoints"]

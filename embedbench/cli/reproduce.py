@@ -56,8 +56,8 @@ Tables = Annotated[
 ResultFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Files that reproduce wrote, or directories of them: write PAPER.md, which has a "
-        "verdict on each published row; nothing runs."
+        help="Files that reproduce wrote, or directories of them: write PAPER.md, the printed "
+        "rows beside ours; nothing runs."
     ),
 ]
 
@@ -104,7 +104,7 @@ def reproduce(
     directory = out or Path("reproduce") / chosen.stem
     if results:
         _check_no_runs(tables, data, learner, settings)
-        _verdicts(chosen, results, directory, as_json)
+        _write_appendix(chosen, results, directory, as_json)
         return
 
     from embedbench.papers.paper import ReproduceRequest
@@ -169,10 +169,10 @@ def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> 
 
 def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
     """Print the plan for those who have the data."""
-    from embedbench.papers.plan import plan_text
+    from embedbench.papers.plan import make_plan, plan_text
 
-    chosen, count = catalogue.plan(paper), len(parse_seeds(seeds))
-    show(chosen.to_json(seeds, count), lambda _: plan_text(chosen, seeds, count), as_json)
+    plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
+    show(plan, lambda _: plan_text(plan), as_json)
 
 
 def _present(
@@ -204,10 +204,10 @@ def _present(
         raise typer.Exit(1)
 
 
-def _verdicts(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) -> None:
-    """Write the page of verdicts; print how many rows have each."""
-    from embedbench.papers.evidence import write_page
+def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) -> None:
+    """Write the page of printed rows; print how many rows have what beside them."""
+    from embedbench.papers.appendix import write_page
 
     page, rows = write_page(paper, paths, out)
-    show(rows, lambda _: "\n".join(f"{n:5} {word}" for word, n in rows.items()), as_json)
+    show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
     note(f"wrote {page}")

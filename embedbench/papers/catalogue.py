@@ -1,38 +1,36 @@
-"""The papers that can be reproduced: every folder here with a `paper.py`.
+"""The papers that can be reproduced: every folder here with a `paper.toml` and a `paper.py`.
 
-Names are read from the source text, because importing a paper takes seconds (torch).
+Names and plans are read from the TOML, because importing a paper takes seconds (torch).
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError, unknown
 
+from .paper_facts import PACKAGE, folders, read_paper
+
 if TYPE_CHECKING:
     from .paper import Paper
-    from .plan import Plan
-
-PACKAGE = "embedbench.papers"
-
-
-def folders() -> dict[str, Path]:
-    """Return the `paper.py` of every folder, by the folder's name."""
-    places = importlib.import_module(PACKAGE).__path__
-    paths = (path for place in places for path in Path(place).glob("*/paper.py"))
-    return {path.parent.name: path for path in sorted(paths)}
 
 
 def names() -> dict[str, tuple[str, ...]]:
-    """Return the name and then the aliases of every paper, by folder; none if it has no paper.
+    """Return the name and then the aliases of every paper, by folder; none if it is unreadable.
 
     >>> names()["fscil"]
     ('tang2024', 'fscil')
     """
-    return {folder: _names(path) for folder, path in folders().items()}
+    result: dict[str, tuple[str, ...]] = {}
+    for folder, path in folders().items():
+        try:
+            data = read_paper(path)
+        except UserError:
+            result[folder] = ()
+        else:
+            result[folder] = (data["name"], *data.get("aliases", ()))
+    return result
 
 
 def paper(name: str) -> Paper[Any]:
@@ -47,20 +45,9 @@ def paper(name: str) -> Paper[Any]:
     return result
 
 
-def plan(name: str) -> Plan:
-    """Return the plan of the paper with this name or alias; nothing slow is imported.
-
-    Raises
-    ------
-    UserError
-        No paper has this name, or its folder has no paper or no plan.
-    """
-    folder = _folder(name)
-    path = folders()[folder].with_name("plan.py")
-    if not path.is_file():
-        raise UserError(f"{name} has no plan; {path} must hold PLAN = Plan(…)")
-    result: Plan = importlib.import_module(f"{PACKAGE}.{folder}.plan").PLAN
-    return result
+def facts(name: str) -> dict[str, Any]:
+    """Return the `paper.toml` of the paper with this name or alias; nothing slow is imported."""
+    return read_paper(folders()[_folder(name)])
 
 
 def _folder(name: str) -> str:
@@ -70,19 +57,5 @@ def _folder(name: str) -> str:
         if name in of_folder:
             return folder
     if (path := folders().get(name.replace("-", "_"))) is not None:
-        raise UserError(f'{path} must hold PAPER = Paper(name="…", …), with the name written out')
+        read_paper(path)  # says what is wrong with it
     raise unknown("paper", name, [n for of_folder in known.values() for n in of_folder])
-
-
-def _names(path: Path) -> tuple[str, ...]:
-    """Name and aliases of the `PAPER` in a file."""
-    try:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            match node:
-                case ast.Assign(targets=[ast.Name("PAPER")], value=ast.Call(keywords=keywords)):
-                    given = {k.arg: ast.unparse(k.value) for k in keywords}
-                    aliases = ast.literal_eval(given.get("aliases", "()"))
-                    return (ast.literal_eval(given["name"]), *aliases)
-    except (SyntaxError, KeyError, ValueError):
-        pass
-    return ()

@@ -1,90 +1,57 @@
 """A paper that can be reproduced: its tables, the runs that they need, and the page of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.engines.engine import HERE, Engine
 from embedbench.reports.html_template import page
 from embedbench.runs.run_spec import RunSpec
 from embedbench.storage.atomic_write import write_safely
-from embedbench.system.callback_types import Notify, StageProgress
+from embedbench.system.callback_types import StageProgress
 from embedbench.text.terminal import line, new_table, render_text
 
 from .published import PARTS, PaperTable
-from .runs import PaperRuns, select_names
+from .runs import PaperRuns, RunRequest, select_names
 
 KIND = "learner of the paper"  # named in errors
 RunsT = TypeVar("RunsT", bound=PaperRuns)
 Measured = Callable[[RunsT], list[PaperTable]]
 
 
-@dataclass(frozen=True)
-class ReproduceRequest:
+@dataclass
+class ReproduceRequest(RunRequest):
     """The request of a user for a paper's tables.
 
     Parameters
     ----------
     names : sequence of str
-        Tables and figures; empty: all except the costly ones.
+        Tables and figures; empty: all except the costly ones. So with learners.
     data : sequence of str
         Embedding files, in the form that `data.py` or the paper's `find_data` reads; empty: shipped
         ones.
-    out : Path
-        Directory for files that are made, runs and tables.
-    seeds : sequence of int
-        Seeds; one run for each.
-    learners : sequence of str
-        Learners to run; empty: all. For other learners, finished runs are used.
-    items : sequence of str
-        Further settings, in the form of `embedbench run --set`.
-    engine : Engine
-        Who makes the runs.
-    threads : int
-        Threads of each run.
-    device : str
-        "cpu", "cuda", …
     progress : callable
         `progress(name, done, total)` is called with the name of a run, the finished runs and all
         runs.
-    notify : callable
-        `notify(message)` shows a sentence to the user.
     used : list of Path
         Filled by `runs`: the embedding files of the tables.
     """
 
-    out: Path
-    seeds: Sequence[int]
+    _: KW_ONLY
     names: Sequence[str] = ()
     data: Sequence[str] = ()
-    learners: Sequence[str] = ()
-    items: Sequence[str] = ()
-    engine: Engine = HERE
-    threads: int = 1
-    device: str = "cpu"
     progress: StageProgress = lambda *_: None
-    notify: Notify = lambda _: None
     used: list[Path] = field(default_factory=list)
 
-    def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:
+    def runs(self, kind: Callable[..., RunsT], data: Mapping[str, Any] | None = None) -> RunsT:
         """Return the requested runs, as an object of a paper's class `kind`, on its data."""
-        for files in data.values():
-            self.used.extend(getattr(file, "file", file) for file in files.values())
-        return kind(
-            self.out,
-            self.seeds,
-            self.learners,
-            self.device,
-            self.items,
-            self.engine,
-            threads=self.threads,
-            notify=self.notify,
-            **data,
-        )
+        files = data or {}
+        self.used.extend(getattr(file, "file", file) for file in files.values())
+        given = {f.name: getattr(self, f.name) for f in fields(RunRequest)}
+        return kind(**given, data=files)
 
 
 @dataclass(frozen=True)
@@ -93,20 +60,14 @@ class Paper(Generic[RunsT]):
 
     Parameters
     ----------
-    name : str
-        First author and year.
-    citation : str
-        Authors, year and title: the heading of the page.
-    stem : str
-        Names the asset with the published values, the default directory and the saved files.
+    facts : mapping
+        Its `paper.toml`: name, aliases, citation, stem, learners, plan, printed tables.
     runs : callable
         Makes the runs on the requested data, from a `ReproduceRequest` and names of tables.
     specs : callable
         The runs that the tables need, from the runs and the names of the tables.
     learners : callable
         Names of the learners that may be requested.
-    aliases : tuple of str
-        Other names on the command line.
     exact : mapping
         Tables that need no runs, by name.
     tables : mapping
@@ -117,17 +78,39 @@ class Paper(Generic[RunsT]):
         Every table that the paper prints, without data and without runs.
     """
 
-    name: str
-    citation: str
-    stem: str
+    facts: Mapping[str, Any]
     runs: Callable[[ReproduceRequest, Sequence[str]], RunsT]
     specs: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
     learners: Callable[[], Iterable[str]]
-    aliases: tuple[str, ...] = ()
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
     tables: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
     costly: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
     printed: Callable[[], list[PaperTable]] = list
+
+    @property
+    def name(self) -> str:
+        """First author and year."""
+        return str(self.facts["name"])
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names on the command line."""
+        return tuple(self.facts.get("aliases", ()))
+
+    @property
+    def citation(self) -> str:
+        """Authors, year and title: the heading of the page."""
+        return str(self.facts["citation"])
+
+    @property
+    def stem(self) -> str:
+        """The default directory and the saved files are named for it."""
+        return str(self.facts["stem"])
+
+    def runs_behind(self, table: str) -> int:
+        """Return how many runs are behind a printed value of a table; 1 if the paper says none."""
+        given = self.facts.get("runs_behind", {})
+        return int(given.get(table, given.get("every", 1)))
 
     def reproduce(self, asked: ReproduceRequest) -> tuple[list[PaperTable], list[str]]:
         """Run what is missing and make the tables.
@@ -168,6 +151,11 @@ class Paper(Generic[RunsT]):
 def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
     """Return a maker of several tables, from makers of one table each."""
     return lambda runs: [make(runs) for make in makers]
+
+
+def per_file(make: Callable[[RunsT, str], PaperTable]) -> Measured[RunsT]:
+    """Return a maker of one table for each file of the runs, by its name."""
+    return lambda runs: [make(runs, name) for name in runs.data]
 
 
 def table_text(table: PaperTable) -> str:

@@ -1,34 +1,44 @@
 """Published values that ship with the package, and tables that compare them with ours."""
 
-import json
+from __future__ import annotations
+
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from embedbench.config.json_types import ABSENT, JsonRecord
 from embedbench.scores.mean_intervals import Stat, format_signed
 
+from .paper_facts import folders, read_paper
+
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
-COLUMNS = "the columns"  # as `PaperTable.method`: every column is a method
 
 
-@cache
-def load_published(paper: str) -> dict[str, Any]:
+def load_published(stem: str) -> dict[str, Any]:
     """Return the published values of a paper: its tables by name, and known misprints.
 
     Parameters
     ----------
-    paper : str
-        Stem of the asset, see `Paper.stem`.
+    stem : str
+        Stem of the paper, see `Paper.stem`; its folder has "_" for "-".
     """
-    asset = resources.files("embedbench") / "assets" / f"{paper}.json"
-    values: dict[str, Any] = json.loads(asset.read_text(encoding="utf-8"))
-    return values
+    printed: dict[str, Any] = read_paper(folders()[stem.replace("-", "_")])["printed"]
+    return printed
+
+
+def read_misprints(facts: Mapping[str, Any], table: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what a `Value` says of the errors in a printed table, by row and cell."""
+    return {
+        (m.get("row", ""), m["cell"]): {
+            "remark": f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}",
+            "reads": m["reads"],
+        }
+        for m in facts["printed"]["misprints"]
+        if m["table"] == table
+    }
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,7 @@ class Value(JsonRecord):
         "drawn": ours is from runs that draw; "fixed": from a run in which nothing is drawn;
         "exact": computed without a run.
     fitted : bool
-        Whether settings of ours were chosen with this value in view, so that agreement confirms
-        nothing.
-    rounding : float
-        Largest error of ours from the rounding of the printed numbers that it is computed from.
+        Whether settings of ours were chosen with this value in view; agreement confirms nothing.
     """
 
     published: float | None = field(default=None, metadata=ABSENT)
@@ -73,7 +80,6 @@ class Value(JsonRecord):
     reads: float | None = field(default=None, metadata=ABSENT)
     made: str = DRAWN
     fitted: bool = False
-    rounding: float = 0.0
 
     @property
     def difference(self) -> float | None:
@@ -136,8 +142,6 @@ class PaperTable:
         What replaces the paper's data in the whole table; "": nothing, or the labels say it.
     printed : dict
         The paper's labels for those of ours that differ, such as "CUB-200" for "emoji for CUB-200".
-    method : str
-        The label column that names the compared methods; `COLUMNS`; or "" if there are none.
     unit : str
         Unit of the values: "" for fractions, "%", "MB", …
     units : dict
@@ -156,9 +160,34 @@ class PaperTable:
     of: str = ""
     data: str = ""
     printed: dict[str, str] = field(default_factory=dict)
-    method: str = ""
     unit: str = ""
     units: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_facts(
+        cls, facts: Mapping[str, Any], key: str, *, file: str = "", label: str = "", **more: Any
+    ) -> PaperTable:
+        """Return a table without rows from `[tables]` of a `paper.toml`.
+
+        Parameters
+        ----------
+        file : str
+            Name of the file that it is about, which its own name then has too.
+        label : str
+            What "{data}" in its title stands for.
+        more
+            Other fields.
+        """
+        given = {"heads": [], "columns": [], **facts["tables"][key], **more}
+        given["name"] += f" · {file}" if file else ""
+        given["title"] = given["title"].replace("{data}", label)
+        return cls(**{**given, "notes": [*given.get("notes", ())]})
+
+    def stand_in(self, file: str, data: str) -> None:
+        """Say that all of its numbers of ours are of other data: `data` names both."""
+        self.of, self.name, self.data = self.name, f"{self.name} · {file}", data
+        for _, values in self.rows:
+            values.update({k: replace(v, stands_in=True) for k, v in values.items()})
 
     @property
     def short(self) -> str:

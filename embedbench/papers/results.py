@@ -50,7 +50,6 @@ class ResultTable(JsonRecord):
     of: str = ""
     data: str = ""
     printed: dict[str, str] = field(default_factory=dict)
-    method: str = ""
     unit: str = ""
     units: dict[str, str] = field(default_factory=dict)
     named: int | None = None
@@ -186,8 +185,6 @@ def _wrong(table: ResultTable, row: ResultRow) -> str:
             return f"{column}: 'made' must be {DRAWN}, {FIXED} or {EXACT}, got {value.made!r}"
         if not 0 <= value.decimals <= 12:
             return f"{column}: 'decimals' must be 0 to 12, got {value.decimals}"
-        if not 0 <= value.rounding < math.inf:
-            return f"{column}: 'rounding' must be 0 or more, got {value.rounding}"
         if value.words is not None and len(value.words) != 2:
             return f"{column}: 'words' must be two texts, got {len(value.words)}"
         if value.ours is not None and not _consistent(value.ours):

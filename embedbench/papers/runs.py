@@ -1,9 +1,10 @@
 """The runs for a paper's tables: each is planned once, saved under `out/runs`, and read again."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from embedbench.config.declared_settings import make
 from embedbench.engines.engine import HERE, Engine
@@ -20,8 +21,9 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.studies.resolve import resolve, sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_options import Settings, parse_settings
 from embedbench.studies.study import Study
+from embedbench.studies.toml_options import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
 
@@ -35,68 +37,103 @@ class Variant:
         The paper's name.
     learner : str
         Our name.
-    fixed : tuple of str
+    fixed : dict
         Settings that give the paper's learner; no `--set` changes them.
     """
 
     label: str
     learner: str
-    fixed: tuple[str, ...] = ()
+    fixed: Settings = field(default_factory=dict)
+
+
+def read_settings(table: Any) -> Settings:
+    """Return the settings of a table of a `paper.toml`, which has the form of a study's `[set]`."""
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in flat_table(table, "paper.toml")
+    }
+
+
+def read_variants(learners: Mapping[str, Any]) -> dict[str, Variant]:
+    """Return the variants of a table `[learners]` of a `paper.toml`.
+
+    Each has a label, our name of the learner where it differs from the key, and `set`.
+    """
+    return {
+        name: Variant(v["label"], v.get("learner", name), read_settings(v.get("set", {})))
+        for name, v in learners.items()
+    }
 
 
 @dataclass
-class PaperRuns:
-    """The runs of a reproduction.
+class RunRequest:
+    """What is asked of the runs of a reproduction.
 
     Parameters
     ----------
     out : Path
-        Directory for the runs and other files that are made.
+        Directory for files that are made, runs and tables.
     seeds : sequence of int
-        Seeds of every run.
+        Seeds; one run for each.
     learners : sequence of str
         Learners to run, by the paper's names. For other learners, finished runs are used.
-    device : str
-        "cpu", "cuda", …
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
     engine : Engine
         Who makes the runs.
     threads : int
         Threads of each run.
-    known : sequence of str
-        Our names of the learners that `items` may name.
-    failed : list of str
-        One sentence for each run that failed, and for each run that cannot be trusted.
+    device : str
+        "cpu", "cuda", …
     notify : callable
         `notify(message)` shows a sentence to the user.
-    streams : StreamCache
-        Keeps the files and streams that the runs share.
     """
 
     out: Path
     seeds: Sequence[int]
     learners: Sequence[str] = ()
-    device: str = "cpu"
+    _: KW_ONLY
     items: Sequence[str] = ()
     engine: Engine = HERE
+    threads: int = 1
+    device: str = "cpu"
+    notify: Notify = lambda _: None
+
+
+@dataclass
+class PaperRuns(RunRequest):
+    """The runs of a reproduction.
+
+    Parameters
+    ----------
+    data : dict
+        The files, or the paper's data sets, by the names in tables.
+    known : sequence of str
+        Our names of the learners that `items` may name.
+    failed : list of str
+        One sentence for each run that failed, and for each run that cannot be trusted.
+    streams : StreamCache
+        Keeps the files and streams that the runs share.
+    """
+
+    _: KW_ONLY
+    data: Any = field(default_factory=dict)
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
-    threads: int = field(default=1, kw_only=True)
-    notify: Notify = field(default=lambda _: None, kw_only=True)
     streams: StreamCache = field(default_factory=StreamCache, repr=False)
+    _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False, repr=False)
 
     def plan(
         self,
         learner: str,
         protocol: str,
         files: Sequence[Path],
-        items: Sequence[str],
+        settings: Settings,
         *,
-        fixed: Sequence[str] = (),
+        fixed: Settings | None = None,
         preset: str | None = None,
     ) -> list[RunSpec]:
-        """Return one spec per seed; user settings override `items`, and `fixed` overrides both."""
+        """Return one spec per seed; user settings override `settings`, `fixed` overrides both."""
         study = Study(
             files=(tuple(map(str, files)),),
             protocols=(protocol,),
@@ -105,7 +142,7 @@ class PaperRuns:
             seeds=tuple(self.seeds),
             preset=preset,
             threads=self.threads,
-            set=parse_settings([*items, *self.items, *fixed]),
+            set={**settings, **parse_settings(self.items), **(fixed or {})},
         )
         return resolve(study, out=self.out / "runs", device=self.device)
 
@@ -132,16 +169,17 @@ class PaperRuns:
 
     def records(self, specs: Iterable[RunSpec]) -> list[RunRecord]:
         """Return the checked records of finished runs that means may include."""
-        checker = Checker(self.out / "runs", self._fail)
-        checked = []
+        checker, result = Checker(self.out / "runs", self._fail), []
         for spec in specs:
             run_dir = self.streams.run_dir(spec, self.out / "runs")
-            if record_files.is_finished(run_dir):
+            if spec not in self._records and record_files.is_finished(run_dir):
                 try:
-                    checked.append(checker.record(run_dir))
+                    self._records[spec] = checker.record(run_dir)
                 except UserError as e:
                     self._fail(f"left out: {e}")
-        return [r for r in checked if not any(f in LEFT_OUT for f in r.flags)]
+            if spec in self._records:
+                result.append(self._records[spec])
+        return [r for r in result if not any(f in LEFT_OUT for f in r.flags)]
 
     def _fail(self, sentence: str) -> None:
         """Note what cannot be used, once."""

@@ -14,18 +14,23 @@ from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
 from embedbench.files.layer_prototype_fit import alignment_words
-from embedbench.papers.fscil.layers import LABELS, layers
-from embedbench.papers.fscil.paper import PAPER, plan_runs
-from embedbench.papers.fscil.runs import SWEEPS, VARIANTS, FSCILData, FSCILRuns, of_layers
+from embedbench.papers.fscil.paper import LABELS, PAPER, layers, plan_runs
+from embedbench.papers.fscil.printed import FACTS
+from embedbench.papers.fscil.runs import (
+    SWEEPS,
+    VARIANTS,
+    FSCILData,
+    FSCILRuns,
+    of_layers,
+    of_losses,
+)
 from embedbench.papers.fscil.tsne import (
-    COLUMNS,
     features,
     neighbours,
     silhouette,
     tsne,
     with_samples,
 )
-from embedbench.papers.fscil.weights import of_losses
 from embedbench.papers.paper import ReproduceRequest, save_page, table_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.result_tables import collect
@@ -133,7 +138,7 @@ HAD = {
 
 
 def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None:
-    result, _ = layers(studied(tmp_path, **HAD))
+    (result,) = layers(studied(tmp_path, **HAD))
     labels_of_ours = [labels[1] for labels, _ in result.rows if labels[0] == "vit, a stand-in"]
     assert labels_of_ours == [
         "block-8, raw", "block-8, rectified", "block-9, raw", "block-9, rectified", "final, raw",
@@ -162,30 +167,12 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
         assert f">{name}<" in novel
 
 
-def test_statements_are_of_differences_layer_by_layer(tmp_path: Path) -> None:
-    _, result = layers(studied(tmp_path, **HAD))
-    held = {labels[:2]: (values["holds"].words or ("", ""))[1] for labels, values in result.rows}
-    printed = {labels[0]: labels[2] for labels, _ in result.rows}
-    raw, worse, raises, ensemble = printed
-    assert printed == {
-        raw: "up to +15", worse: "–", raises: "+2.23 to +3.54", ensemble: "+0.30 to +2.05",
-    }  # fmt: skip
-    assert [held[statement, "block-8"] for statement in printed] == ["yes", "yes", "yes", "yes"]
-    assert [held[statement, "block-9"] for statement in printed] == ["no", "no", "no", "yes"]
-    (gap,) = [v["measured"].ours for labels, v in result.rows if labels[:2] == (raw, "block-8")]
-    assert gap is not None
-    assert gap.values == pytest.approx((5, 5))
-
-
 def test_what_was_not_run_is_left_blank(tmp_path: Path) -> None:
-    table, result = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
+    (table,) = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
     labels_of_ours = [labels[1] for labels, _ in table.rows if "the paper" not in labels[0]]
     assert labels_of_ours == ["block-9, raw", LABELS["prototype"]]
     assert len(table.figures) == 2
-    held = [(labels[1], values["holds"].texts()[1]) for labels, values in result.rows]
-    assert held[:2] == [("block-8", "–"), ("block-9", "yes")]
-    assert {text for _, text in held[4:]} == {"–"}
-    empty, _ = layers(studied(tmp_path))
+    (empty,) = layers(studied(tmp_path))
     assert (len(empty.rows), empty.figures) == (8, [])
 
 
@@ -254,13 +241,12 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
+    asked = ReproduceRequest(tmp_path, [0], names=list(PAPER.costly), data=[str(path)], items=QUICK)
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     result = {t.name: t for t in tables}
     assert list(result) == [
-        "Losses · vit", "Layers · vit", "Layers, statements · vit", "Figure A2 · vit",
-        "Figure A4 · vit",
+        "Losses · vit", "Layers · vit", "Figure A2 · vit", "Figure A4 · vit",
     ]  # fmt: skip
 
     def measured(table: PaperTable) -> list[float]:
@@ -273,7 +259,6 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         assert len(values) == n
         assert all(0 <= v <= 100 for v in values)
     assert len(measured(result["Layers · vit"])) == 6 * 5
-    assert len(measured(result["Layers, statements · vit"])) == 4 * 2
     for name in ("Losses · vit", "Layers · vit"):
         (note,) = [n for n in result[name].notes if n.startswith("alignment of the layers: final")]
         assert all(f"{layer}: " in note for layer in NAMES)
@@ -281,7 +266,7 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     assert [labels[0] for labels, _ in picture.rows] == [
         "block-8, raw", "block-9, raw", "final, raw", "block-8, rectified", "block-9, rectified",
     ]  # fmt: skip
-    assert all(set(values) == set(COLUMNS) for _, values in picture.rows)
+    assert all(set(values) == set(FACTS["tables"]["tsne"]["columns"]) for _, values in picture.rows)
     ((_, svg),) = picture.figures
     for text in ("block-8, rectified", "final, raw", "c0", "c7"):
         assert f">{text}<" in svg
@@ -297,7 +282,7 @@ def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 10, 24)
     data, names = [str(file.path)], list(PAPER.costly)
     tables, failed = PAPER.reproduce(
-        ReproduceRequest(tmp_path / "out", [0], names, data, items=QUICK)
+        ReproduceRequest(tmp_path / "out", [0], names=names, data=data, items=QUICK)
     )
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)

@@ -15,17 +15,18 @@ from report_records import scored
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.iirc.paper import PAPER, plan_runs
-from embedbench.papers.iirc.runs import (
+from embedbench.papers.iirc.paper import (
     BUFFERS,
     LEARNERS,
     OFFICIAL,
+    PAPER,
     VARIANTS,
     IIRCData,
     IIRCRuns,
     find_data,
+    measures,
+    plan_runs,
 )
-from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.paper import save_page, table_text
 from embedbench.papers.published import PaperTable, load_published
 from embedbench.reports.curve_figures import Curve, curve_plot, draw_curve
@@ -203,9 +204,9 @@ def row(table: PaperTable, label: str) -> Any:
 
 def test_a_table_of_the_papers_data_has_differences() -> None:
     runs = made_runs("cifar", IIRCData(Path("x.h5"), "cifar"))
-    (table,) = table5(runs)
+    (table,) = PAPER.tables["5"](runs)
     assert table.heading.startswith("Table 5: average performance (pw-JS)")
-    assert table6(runs) == []
+    assert PAPER.tables["6"](runs) == []
     assert len(table.rows) == 22
     assert list(table.columns) == [VARIANTS[n].label for n in (*LEARNERS, "joint")]
     value = row(table, "2")["ER"]
@@ -223,64 +224,38 @@ def test_a_table_of_the_papers_data_has_differences() -> None:
 
 def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
     runs = made_runs("toy", IIRCData(Path("toy.h5")))
-    (table,) = table5(runs)
+    (table,) = PAPER.tables["5"](runs)
     assert table.heading.startswith("Table 5 · toy: ")
     assert "toy for IIRC-CIFAR" in table.heading
     values = [v for _, of_row in table.rows for v in of_row.values()]
     assert any(v.ours for v in values)
     assert all(v.difference is None for v in values)
-    assert any("stands in for IIRC-CIFAR" in note for note in table.notes)
+    assert table.data == "toy for IIRC-CIFAR"
 
 
 def test_only_what_was_run_is_shown_beside_the_paper() -> None:
     runs = MadeRuns(Path(), [0], data={"cifar": IIRCData(Path("x.h5"), "cifar")})
-    (table,) = table5(runs)
+    (table,) = PAPER.tables["5"](runs)
     assert "finetune" not in table.columns
     assert "A-GEM" in table.columns
     assert "joint" not in table.columns
     assert row(table, "21")["A-GEM"].texts() == ("0.02 (0.00)", "–", "")
 
 
-# --- the statements ---
-
-
-def _judged(**changes: Any) -> dict[str, tuple[str, Any]]:
-    runs = made_runs("toy", IIRCData(Path("toy.h5")), **changes)
-    (table,) = statements(runs)
-    return {
-        labels[0].split(" ")[0]: (values["holds"].words[1], values["measured"])
-        for labels, values in table.rows
-    }
-
-
-def test_statements_are_judged_by_what_was_measured() -> None:
-    result = _judged(
-        er={"new": 0.8},
-        lucir={"new": 0.2},
-        **{"icarl-cnn": {"given": 5.0}, "icarl-norm": {"given": 1.0}},
-    )
-    assert result["joint"][0] == "yes"
-    assert result["joint"][1].ours.mean == pytest.approx(0.4 - 0.35)
-    assert result["joint"][1].published == pytest.approx(0.63 - 0.35)
-    assert result["ER-infinite"][0] == "yes"
-    assert result["ER-infinite"][1].ours.mean == pytest.approx(0.05)
-    assert result["ER-infinite"][1].published == pytest.approx(0.28)
-    assert result["ER"][0] == "no"
-    assert result["ER"][1].ours.mean == pytest.approx(0.4)
-    assert result["iCaRL-CNN"][0] == "yes"
-    assert result["iCaRL-CNN"][1].ours.mean == pytest.approx(2.5)
-    assert result["iCaRL-norm"][0] == "no"
-    assert result["LUCIR"][0] == "yes"
-    assert result["LUCIR"][1].ours.mean == pytest.approx(0.25)
-    assert _judged()["LUCIR"][0] == "no"
-    (table,) = statements(made_runs("toy", IIRCData(Path("toy.h5"))))
-    assert "paper: incremental joint > ER-infinite > iCaRL-CNN" in table.notes[0]
-    assert "ours: joint > incremental joint > ER-infinite > BiC" in table.notes[0]
-
-
-def test_a_statement_on_runs_that_are_missing_is_left_open() -> None:
-    (table,) = statements(MadeRuns(Path(), [0], data={"toy": IIRCData(Path("toy.h5"))}))
-    assert {values["holds"].words[1] for _, values in table.rows} == {"–"}
+def test_measures_are_of_labels_and_of_newest_sessions() -> None:
+    changes = {"er": {"new": 0.8}, "lucir": {"new": 0.2}, "icarl-cnn": {"given": 5.0}}
+    (table,) = measures(made_runs("toy", IIRCData(Path("toy.h5")), **changes))
+    assert len(table.rows) == len(LEARNERS)
+    late, given, newest, below, _ = table.columns
+    for label, value in (("ER", 0.8), ("LUCIR", 0.2), ("A-GEM", 0.5)):
+        assert row(table, label)[late].ours.mean == pytest.approx(value)
+    assert row(table, "iCaRL-CNN")[given].ours.mean == pytest.approx(2.5)
+    assert row(table, "ER")[given].ours.mean == pytest.approx(0.75)
+    assert row(table, "ER")[newest].ours.values == pytest.approx((0.4, 0.4))
+    # as the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
+    assert row(table, "ER")[below].ours.values == pytest.approx((0.06, 0.07))
+    (table,) = measures(MadeRuns(Path(), [0], data={"toy": IIRCData(Path("toy.h5"))}))
+    assert table.rows == []
 
 
 # --- all of it ---

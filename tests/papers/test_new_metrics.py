@@ -135,7 +135,7 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 
 
 def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], names=["1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["1", "Figure 2"]
     assert failed == []
@@ -172,7 +172,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
     assert len(accuracy.figures) == len(forgetting.figures) == 4
     assert accuracy.across == forgetting.across == 2  # a stream of 8 beside one of 12 sessions
-    runs = MetricRuns(tmp_path / "out", [0, 1], items=items, files={"toy": file.path})
+    runs = MetricRuns(tmp_path / "out", [0, 1], items=items, data={"toy": file.path})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
@@ -189,7 +189,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 4)
-    runs = MetricRuns(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
+    runs = MetricRuns(tmp_path, [0], items=["protocol.sessions=5"], data={"toy": file.path})
     assert runs.sessions("toy") == [5]
     (cell,) = runs.specs("toy", 5, "finetune")
     assert asdict(cell.protocol.settings)["sessions"] == 5

@@ -22,6 +22,7 @@ from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.papers.results import ResultTable
 from embedbench.papers.runs import PaperRuns, select_names
 from embedbench.scores.mean_intervals import Stat
+from embedbench.studies.set_options import parse_settings
 
 ALIASES = {
     "kemker2018": (),
@@ -31,6 +32,9 @@ ALIASES = {
     "michel2023": ("new-metrics",),
 }
 SIXTH = """
+from pathlib import Path
+
+from embedbench.papers.paper_facts import read_paper
 from embedbench.papers.paper import Paper
 from embedbench.papers.published import PaperTable, Value
 from embedbench.papers.runs import PaperRuns
@@ -43,15 +47,18 @@ def table1():
 
 
 PAPER = Paper(
-    name="sixth2027",
-    aliases=("another-one",),
-    citation="Sixth et al. (2027): Another one",
-    stem="another-one",
+    read_paper(Path(__file__).with_name("paper.toml")),
     runs=lambda asked, tables: asked.runs(PaperRuns),
     specs=lambda runs, tables: [],
     learners=lambda: [],
     exact={"1": table1},
 )
+"""
+FACTS = """
+name = "sixth2027"
+aliases = ["another-one"]
+citation = "Sixth et al. (2027): Another one"
+stem = "another-one"
 """
 
 
@@ -60,7 +67,6 @@ def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
     chosen = paper(name)
     assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
     assert all(paper(alias) is chosen for alias in chosen.aliases)
-    assert load_published(chosen.stem)["paper"] == chosen.citation
     assert load_published(chosen.stem)["tables"]
     assert [*chosen.exact, *chosen.tables, *chosen.costly]
 
@@ -83,7 +89,7 @@ def test_an_unknown_paper_is_refused_with_every_name() -> None:
 
 def test_names_are_known_before_anything_slow_is_imported() -> None:
     code = (
-        "import sys; from embedbench.papers.catalogue import folders, names; folders(); names(); "
+        "import sys; from embedbench.papers.catalogue import names; names(); "
         "sys.exit('torch' in sys.modules or 'embedbench.papers.fscil.paper' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -98,15 +104,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def _folder(place: Path, name: str, text: str) -> None:
+def _folder(place: Path, name: str, facts: str, code: str = "") -> None:
     (place / name).mkdir()
-    (place / name / "paper.py").write_text(text, encoding="utf-8")
+    (place / name / "paper.toml").write_text(facts, encoding="utf-8")
+    (place / name / "paper.py").write_text(code, encoding="utf-8")
 
 
 def test_a_sixth_paper_is_a_folder(
     elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _folder(elsewhere, "sixth", SIXTH)
+    _folder(elsewhere, "sixth", FACTS, SIXTH)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["reproduce", "sixth2027"])
     assert result.exit_code == 0, result.output
@@ -121,11 +128,11 @@ def test_a_sixth_paper_is_a_folder(
     assert names()["sixth"] == ("sixth2027", "another-one")
 
 
-@pytest.mark.parametrize("text", ["", "NAME = 'a'", "PAPER = Paper(citation='a')", "PAPER = ("])
+@pytest.mark.parametrize("text", ["", "citation = 'a'", "name = ", "\0"])
 def test_a_folder_without_a_paper_is_refused_and_harms_no_other(text: str, elsewhere: Path) -> None:
     _folder(elsewhere, "not_one", text)
     (elsewhere / "no_file").mkdir()
-    with pytest.raises(UserError, match=r"not_one/paper\.py must hold PAPER = Paper\("):
+    with pytest.raises(UserError, match=r"not_one/paper\.toml must (hold name|be TOML)"):
         paper("not-one")
     with pytest.raises(UserError, match="unknown paper 'no-file'"):
         paper("no-file")
@@ -191,16 +198,18 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
         items=["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"],
         known=["er", "gdumb"],
     )
-    items, fixed = ["er.lr=0.1", "er.batch_size=7"], ["er.memory.total=0"]
-    cells = runs.plan("er", "incremental-class", [tmp_path / "a.h5"], items, fixed=fixed)
+    given, fixed = (
+        parse_settings(items) for items in (["er.lr=0.1", "er.batch_size=7"], ["er.memory.total=0"])
+    )
+    cells = runs.plan("er", "incremental-class", [tmp_path / "a.h5"], given, fixed=fixed)
     assert [c.seed for c in cells] == [3, 4]
     params = asdict(cells[0].learner.settings)
     assert (params["lr"], params["batch_size"], params["memory"]["total"]) == (0.5, 7, 0)
-    (other, _) = runs.plan("gdumb", "incremental-class", [tmp_path / "a.h5"], [])
+    (other, _) = runs.plan("gdumb", "incremental-class", [tmp_path / "a.h5"], {})
     assert asdict(other.learner.settings)["stop"]["epochs"] == 2
     assert runs.sessions_asked("incremental-class") == 0
     runs.items = ["protocol.sessions=7"]
     assert runs.sessions_asked("incremental-class") == 7
     runs.items = ["stop.epocs=2", "sop.epochs=2"]
     with pytest.raises(UserError, match="unknown setting"):
-        runs.plan("er", "incremental-class", [tmp_path / "a.h5"], [])
+        runs.plan("er", "incremental-class", [tmp_path / "a.h5"], {})

@@ -24,11 +24,10 @@ from embedbench.files.formats.idx import read_idx
 from embedbench.files.sample_list import Samples
 from embedbench.files.write_file import write_file
 from embedbench.papers import catalogue
-from embedbench.papers.class_orderings.runs import find_data
-from embedbench.papers.iirc import plan as iirc_plan
-from embedbench.papers.kemker2018 import supplement
+from embedbench.papers.class_orderings.paper import find_data
+from embedbench.papers.kemker2018.runs import CAPACITIES, PRINTED, KemkerRuns
 from embedbench.papers.paper import ReproduceRequest
-from embedbench.papers.plan import RATES, DataSet, Plan, PlannedWork, PreparedFile, plan_text
+from embedbench.papers.plan import make_plan, plan_text
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list
 from embedbench.streams.make_class_order import make_order
@@ -39,8 +38,15 @@ CIFAR = json.loads(
 )
 
 
+Plan = dict[str, Any]
+
+
+def plan_of(name: str, seeds: int = 3) -> Plan:
+    return make_plan(name, "0-2", seeds)
+
+
 def lines(plan: Plan) -> list[str]:
-    return [line for _, commands in plan.steps("0-2") for line in commands]
+    return [line for step in plan["steps"] for line in step["commands"]]
 
 
 def embedbench_words(plan: Plan) -> list[list[str]]:
@@ -59,7 +65,7 @@ def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *i
 
 
 def counted(name: str, seeds: int) -> int:
-    return catalogue.plan(name).runs(seeds)
+    return int(plan_of(name, seeds)["runs"])
 
 
 @pytest.fixture
@@ -80,7 +86,7 @@ def images(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_command_of_a_plan_is_one_of_ours(name: str) -> None:
     group: Any = typer.main.get_command(app)
-    words = embedbench_words(catalogue.plan(name))
+    words = embedbench_words(plan_of(name))
     assert {"verify", "inspect", "reproduce"} <= {command for command, *_ in words}
     for command, *rest in words:
         sub: click.Command = group.commands[command]
@@ -92,19 +98,19 @@ def test_every_command_of_a_plan_is_one_of_ours(name: str) -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_files_are_made_before_they_are_read(name: str) -> None:
     made: set[str] = set()
-    for command, *rest in embedbench_words(catalogue.plan(name)):
+    for command, *rest in embedbench_words(plan_of(name)):
         read = {part.rpartition("=")[2] for part in rest if part.endswith((".h5", ".safetensors"))}
         if "--out" in rest and command != "reproduce":
             out = rest[rest.index("--out") + 1]
             read.discard(out)
             made.add(out)
         assert read <= made, (command, read - made)
-    reproduced = [w for w in embedbench_words(catalogue.plan(name)) if w[0] == "reproduce"]
+    reproduced = [w for w in embedbench_words(plan_of(name)) if w[0] == "reproduce"]
     assert all(catalogue.paper(w[1]).name == name for w in reproduced)
     given = [w[w.index("--out") + 1] if "--out" in w else None for w in reproduced]
     stem = catalogue.paper(name).stem
     sent = [f"{out or f'reproduce/{stem}'}/{stem}.json" for out in given]
-    assert list(catalogue.plan(name).back) == sent
+    assert plan_of(name)["send_back"] == sent
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -129,14 +135,11 @@ def test_runs_of_iirc(tmp_path: Path, images: Path) -> None:
 
 
 def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(runs: Any, learner: str, name: str) -> dict[str, Any]:
-        setting, values = supplement.CAPACITIES[learner]
-        return {
-            "learner": learner,
-            "chosen": {setting: str(values[-1])},
-        }  # never Table 2's capacity
+    def chosen(runs: Any, learner: str, name: str) -> dict[str, str]:
+        # never Table 2's capacity
+        return {key: str(values[-1]) for key, values in CAPACITIES.get(learner, {}).items()}
 
-    monkeypatch.setattr(supplement, "capacity", chosen)
+    monkeypatch.setattr(KemkerRuns, "capacity", chosen)
     given = []
     for name, width, classes in (("mnist", 784, 10), ("cub", 2048, 200), ("audioset", 1280, 100)):
         samples = Samples(
@@ -150,33 +153,30 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         write_file(path, samples, np.ones((2 * classes, width), np.float32), {})
         given.append(f"{name}={path}")
     assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == counted("kemker2018", 2)
-    trials = sum(len(values) for _, values in supplement.CAPACITIES.values())
-    data = {
-        row["data"]
-        for row in supplement.load_published("kemker2018")["tables"]["S10"]
-        if "data" in row
-    }
-    (search,) = [w for w in catalogue.plan("kemker2018").work if "search" in w.what]
-    assert search.runs == trials * len(data)
+    trials = sum(len(values) for grid in CAPACITIES.values() for values in grid.values())
+    data = {row["data"] for row in PRINTED["S10"] if "data" in row}
+    (search,) = [w for w in plan_of("kemker2018")["estimate"] if "search" in w["what"]]
+    assert search["runs"] == trials * len(data)
 
 
 def test_counts_of_the_few_shot_lists() -> None:
-    plan = catalogue.plan("tang2024")
+    plan = plan_of("tang2024")
     names = {"cifar100": "CIFAR-100", "mini-imagenet": "miniImageNet", "cub200": "CUB-200"}
     data = {
-        key: next(d for d in plan.data if d.name.startswith(name)) for key, name in names.items()
+        key: next(d for d in plan["data"] if d["name"].startswith(name))
+        for key, name in names.items()
     }
     for key, (base, way) in LISTS.items():
         sessions = read_list(key)
-        assert base + way * (len(sessions) - 1) == data[key].classes
+        assert base + way * (len(sessions) - 1) == data[key]["classes"]
         listed = sum(map(len, sessions))
-        assert any(f"{listed:,} " in remark for remark in plan.remarks)
-        assert listed <= data[key].samples["train"]
+        assert any(f"{listed:,} " in remark for remark in plan["remarks"])
+        assert listed <= data[key]["samples"]["train"]
     seen = [
         sum(LISTS[key][0] + LISTS[key][1] * i for i in range(len(read_list(key))))
         for key in ("cifar100", "cub200")  # miniImageNet is as CIFAR-100
     ]
-    fr = [w.samples for w in plan.work if w.what.startswith("FR")]
+    fr = [w["samples"] for w in plan["estimate"] if w["what"].startswith("FR")]
     assert fr == [600 * n for n in seen]
 
 
@@ -189,11 +189,14 @@ def test_counts_of_iirc_follow_from_its_hierarchies() -> None:
     # of 400 training images a class: alone all; below a superclass four fifths, and two fifths of
     # the list teach the superclass (no superclass of CIFAR-100 has more than the cap of 8)
     taught = 400 * (len(leaves) - len(grouped)) + len(grouped) * (320 + 160)
-    assert (len(leaves), taught, 400 * len(leaves)) == (100, iirc_plan.CIFAR, iirc_plan.CIFAR_ONCE)
-    sessions = {n: len(d["configurations"][0]) for n, d in shipped.items()}
-    assert list(sessions.values()) == [iirc_plan.SESSIONS[k] for k in ("cifar", "lite", "full")]
+    assert len(leaves) == 100
+    n_sessions = {n: len(d["configurations"][0]) for n, d in shipped.items()}
     lite, full = (len(set(itertools.chain(*shipped[n]["configurations"][0]))) for n in names[1:])
-    assert lite / full == iirc_plan.LITE
+    of_lite = round(1_215_123 * lite / full)  # Table 1
+    growing = (400 * len(leaves) * (n_sessions["cifar"] + 1) // 2,
+               of_lite * (n_sessions["imagenet-lite"] + 1) // 2)  # fmt: skip
+    work = [w["samples"] for w in plan_of("abdelsalam2021")["estimate"]]
+    assert work == [taught, growing[0], of_lite, growing[1]]
 
 
 def test_the_samples_digest_of_mnist_is_of_ids_labels_and_split_alone(tmp_path: Path) -> None:
@@ -218,31 +221,20 @@ def idx_digest(train: Sequence[int], test: Sequence[int]) -> str:
 
 
 def test_hours_and_bytes_follow_the_formulas() -> None:
-    rate = "ResNet-50, 224 px, training"
-    work = PlannedWork("x", rate, samples=RATES[rate] * 3600, epochs=2, runs=4)
-    assert work.hours(3) == pytest.approx(24)
-    once = PlannedWork(
-        "x", rate, samples=RATES[rate] * 3600, epochs=0.5, seeded=False, is_counted=False
-    )
-    data = DataSet(
-        name="d",
-        home="h",
-        terms="t",
-        layout="l",
-        classes=2,
-        samples={"train": 3, "test": 1},
-        made=(
-            PreparedFile("a.h5", ("embedbench import x --out a.h5",), 10),
-            PreparedFile("b.h5", (), 7, 1),
-        ),
-    )
-    plan = Plan("p", (data,), (work, once), ("go {seeds}",), ("back",))
-    made = plan.to_json("0-2", 3)
-    assert (made["bytes"], made["runs"]) == (4 * 10 * 4 + 4 * 7, 12)
-    assert made["gpu_hours_estimated"] == pytest.approx(24.5)
-    assert made["data"][0]["samples_digest"] is None
-    text = plan_text(plan, "0-2", 3)
-    assert "    go 0-2\n" in text
+    one, three = (plan_of("tang2024", seeds) for seeds in (1, 3))
+    for work, again in zip(one["estimate"], three["estimate"], strict=True):
+        hours = work["runs"] * work["samples"] * work["epochs"] / work["samples_a_second_assumed"]
+        assert work["gpu_hours_estimated"] == pytest.approx(hours / 3600)
+        seeded = work["what"].startswith(("FR", "nine"))
+        assert again["runs"] == (3 if seeded else 1) * work["runs"]
+    total = sum(w["gpu_hours_estimated"] for w in three["estimate"])
+    assert three["gpu_hours_estimated"] == pytest.approx(total)
+    assert three["data"][0]["files"][0] == {"path": "cifar100-36.h5", "bytes": 60_000 * 36 * 36 * 3}
+    assert three["data"][0]["files"][1]["bytes"] == 60_000 * 4 * 256 * 4
+    assert three["bytes"] == sum(f["bytes"] for d in three["data"] for f in d["files"])
+    assert three["data"][2]["samples_digest"] is None
+    text = plan_text(three)
+    assert "--seeds 0-2 --device cuda --jobs 1\n" in text
     assert "samples digest: not computed here" in text
 
 

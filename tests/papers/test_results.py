@@ -1,20 +1,22 @@
-"""Files of results: written, read back, refused; joined into verdicts and pages."""
+"""Files of results: written, read back, refused; and the appendix of a paper's rows beside them."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.evidence import Line, compare, counts, page_text, tables_without_print, text
+from embedbench.papers.appendix import RUNS, Entry, compare, is_plausible, page_text, text
 from embedbench.papers.paper import Paper
-from embedbench.papers.published import COLUMNS, EXACT, PaperTable, Value
+from embedbench.papers.published import EXACT, PaperTable, Value
 from embedbench.papers.results import Results, read_results
 from embedbench.papers.runs import PaperRuns
 from embedbench.scores.mean_intervals import Stat
@@ -25,7 +27,7 @@ THREE = (0.49, 0.5, 0.51)
 def table(*rows: tuple[tuple[str, str], Value], **more: Any) -> PaperTable:
     """Methods on data sets."""
     made = [(labels, {"Ω": value}) for labels, value in rows]
-    return PaperTable("2", "Ω", ("learner", "data"), ("Ω",), made, method="learner", **more)
+    return PaperTable("2", "Ω", ("learner", "data"), ("Ω",), made, **more)
 
 
 PRINTED = table(
@@ -51,86 +53,78 @@ def results(*tables: PaperTable, failed: tuple[str, ...] = ()) -> Results:
     return Results.now("some2027", ["some2027"], [0, 1, 2], [], tables, failed)
 
 
-def lines(**sources: PaperTable) -> list[Line]:
+def entries(**sources: PaperTable) -> list[tuple[Entry, ...]]:
     (compared,) = compare([PRINTED], {name: results(t) for name, t in sources.items()})
-    return list(compared.lines)
+    return list(compared.entries)
 
 
-def test_without_sources_every_printed_row_cannot_be_checked() -> None:
-    assert [line.verdict for line in lines()] == ["cannot be checked here"] * 2 + [None]
-
-
-def test_other_data_are_judged_by_the_printed_order() -> None:
-    verdicts = [line.verdict for line in lines(one=stand_in(0.2, 0.3, "cats"))]
-    assert verdicts == ["in kind", "in kind", None]
-    verdicts = [line.verdict for line in lines(one=stand_in(0.3, 0.2, "cats"))]
-    assert verdicts == ["not", "not", None]
-
-
-def test_the_papers_own_data_decide_and_the_most_runs_of_them() -> None:
-    (first, *_) = lines(a=stand_in(0.2, 0.3, "cats"), b=real(0.9, 0.9, 0.9))
-    assert first.decisive is not None
-    assert (first.verdict, first.decisive.source, len(first.entries)) == ("not", "b", 2)
-    (first, *_) = lines(b=real(0.9, 0.9, 0.9), c=real(*THREE, 0.5), d=real(0.1, 0.1, 0.1))
-    assert first.decisive is not None
-    assert (first.verdict, first.decisive.source) == ("reproduced", "c")
-
-
-def test_of_other_data_the_best_verdict_counts_and_then_the_first_name() -> None:
-    worse, better = stand_in(0.3, 0.2, "cats"), stand_in(0.2, 0.3, "dogs")
-    (first, *_) = lines(a=worse, c=better, b=stand_in(0.1, 0.9, "eels"))
-    assert first.decisive is not None
-    assert (first.verdict, first.decisive.data) == ("in kind", "eels for birds")
-    assert [e.verdict.word for e in first.entries] == ["not", "in kind", "in kind"]
+def test_every_printed_row_has_its_entries_the_papers_own_data_and_most_runs_first() -> None:
+    assert entries() == [(), (), ()]
+    first, second, third = entries(
+        a=stand_in(0.2, 0.3, "cats"), b=real(0.9, 0.9), c=real(*THREE, 0.5)
+    )
+    assert [e.source for e in first] == ["c", "b", "a"]
+    assert [e.data for e in first] == ["", "", "cats for birds"]
+    assert [e.runs for e in first] == [4, 2, 3]
+    assert ([e.source for e in second], third) == (["a"], ())
 
 
 def test_the_printed_value_is_the_papers_and_not_the_files() -> None:
     forged = table((("A", "birds"), Value(0.9, Stat.of([0.9, 0.9, 0.9]), made=EXACT)))
-    (first, *_) = lines(a=forged)
-    assert first.verdict == "not"
-    assert first.entries[0].values["Ω"].published == 0.5
+    (first, *_) = entries(a=forged)
+    value = first[0].values["Ω"]
+    assert (value.published, value.made) == (0.5, "drawn")
 
 
-def test_methods_in_columns_are_compared_within_their_row() -> None:
-    heads = ("session",)
-    values = {"A": Value(0.5), "B": Value(0.8)}
-    printed = PaperTable("5", "t", heads, ("A", "B"), [(("0",), values)], method=COLUMNS)
-    stat = {"A": Stat.of(THREE), "B": Stat.of([v + 0.2 for v in THREE])}
-    ours = {name: replace(v, ours=stat[name], stands_in=True) for name, v in values.items()}
-    source = PaperTable("5 · x", "t", heads, ("A", "B"), [(("0",), ours)], of="5", data="x for y")
-    (compared,) = compare([printed], {"one": results(source)})
-    assert compared.lines[0].verdict == "in kind"
-    assert compared.lines[0].entries[0].data == "x for y"
+def test_runs_on_other_data_stand_in_one_table_alone() -> None:
+    again = replace(PRINTED, name="3")
+    both = results(stand_in(0.2, 0.3, "cats"), replace(stand_in(0.2, 0.3, "cats"), of="3"))
+    one, other = compare([PRINTED, again], {"one": both})
+    assert [len(e) for e in one.entries] == [1, 1, 0]
+    assert [len(e) for e in other.entries] == [0, 0, 0]
+    own = results(real(*THREE), replace(real(*THREE), of="3"))
+    one, other = compare([PRINTED, again], {"one": own})  # the paper prints both
+    assert len(one.entries[0]) == len(other.entries[0]) == 1
 
 
-def test_rows_are_counted_by_verdict_and_by_kind() -> None:
-    exact = PaperTable("1", "t", ("a",), ("v",))
-    exact.rows = [(("x",), {"v": Value(4.17, decimals=2, made=EXACT)})]
-    ours = {"v": Value(4.17, Stat.of([4.1667]), 2, made=EXACT)}
-    source = replace(exact, rows=[(("x",), ours)])
-    compared = compare([exact, PRINTED], {"one": results(source, real(0.1, 0.1, 0.1))})
-    assert counts(compared) == {
-        ("reproduced", True): 1,
-        ("not", False): 1,
-        ("cannot be checked here", False): 1,
-    }
+# t(.975, 9) = 2.2622; of ten values with s = 1/30 around .5: half-widths by hand
+@pytest.mark.parametrize(("behind", "half"), [(1, 0.07909), (10, 0.03372)])
+def test_the_prediction_interval_by_hand(behind: int, half: float) -> None:
+    x = np.array([-1.5, -1, -0.5, -0.5, 0, 0, 0.5, 0.5, 1, 1.5])
+    ours = Stat.of(0.5 + x / x.std(ddof=1) / 30)
+    assert 2.26216 / 30 * math.sqrt(1 / behind + 0.1) == pytest.approx(half, abs=1e-5)
+    for distance, expected in ((half + 0.0004, True), (half + 0.0006, False)):  # .0005: rounding
+        for sign in (-1, 1):
+            value = Value(0.5 + sign * distance, ours, 3)
+            assert is_plausible(value, behind, "") is expected
+            of_points = Value(100 * value.published, Stat.of(100 * np.array(ours.values)), 1)  # type: ignore[operator]
+            assert is_plausible(replace(of_points, decimals=1), behind, "%") is expected
 
 
-def test_tables_without_printed_rows_are_named_apart() -> None:
-    other = PaperTable("Rankings", "t", ("a",), ("v",), [(("x",), {"v": Value(words=("–", "y"))})])
-    empty = PaperTable("Figure 1", "t", (), ())
-    (left,) = tables_without_print(
-        [PRINTED], {"one": results(stand_in(0.2, 0.3, "cats"), other, empty)}
-    )
-    assert left.title == "t [one]"
+def test_nothing_is_said_where_it_cannot_be() -> None:
+    ours = Stat.of(np.linspace(0.45, 0.55, RUNS))
+    value = Value(0.5, ours)
+    assert is_plausible(value, 1, "") is True
+    few, wide = Stat.of(np.linspace(0.45, 0.55, RUNS - 1)), Stat.of(np.linspace(0.3, 0.7, RUNS))
+    for other in (
+        replace(value, ours=few),
+        replace(value, ours=wide),  # ± .29
+        replace(value, ours=None),
+        replace(value, published=None),
+        replace(value, stands_in=True),
+        replace(value, made=EXACT),
+        replace(value, remark="wrong"),
+        replace(value, ours=Stat.of([math.nan] * RUNS)),
+    ):
+        assert is_plausible(other, 1, "") is None
+    assert is_plausible(replace(value, published=0.9, remark="wrong", reads=0.5), 1, "") is True
 
 
 # --- the page ---
 
+FACTS = {"name": "some2027", "citation": "Some et al. (2027): Some", "stem": "some"}
 SOME: Paper[PaperRuns] = Paper(
-    name="some2027",
-    citation="Some et al. (2027): Some",
-    stem="some",
+    FACTS,
     runs=lambda asked, tables: asked.runs(PaperRuns),
     specs=lambda runs, tables: [],
     learners=list,
@@ -143,37 +137,36 @@ def test_a_page_has_the_counts_and_every_source_of_a_row() -> None:
         "cats": results(stand_in(0.2, 0.3, "cats")),
         "mine": results(real(*THREE), failed=("A: *broken*",)),
     }
-    page, of_verdict = page_text(SOME, sources)
-    assert of_verdict == {
-        "reproduced": 1, "in kind": 1, "not": 0, "cannot be checked here": 0,
-    }  # fmt: skip
+    page, counts = page_text(SOME, sources)
+    assert list(counts.values()) == [1, 1, 0, 0, 0]
     rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert "| reproduced | 1 | 1 | 0 |" in rows
-    at = rows.index(
-        "| A | birds | 0.500 | 0.500 ±0.025 | +0.000 | 3 runs; source mine | **reproduced** |"
-    )
+    at = rows.index("| A | birds | 0.500 | 0.500 ±0.025 | +0.000 | 3 runs; source mine |")
     assert rows[at + 1] == (
-        "|  |  |  | 0.200 ±0.025 | −0.300 | 3 runs; cats for birds; source cats "
-        "| in kind (against 1) |"
+        "|  |  |  | 0.200 ±0.025 | −0.300 | 3 runs; cats for birds; source cats |"
     )
-    assert rows[at + 3] == "| C | birds | – | – |  |  | – |"
+    assert rows[at + 3] == "| C | birds | – | – |  |  |"
     assert "- on cats" in page
     assert r"mine: A: \*broken\*" in page
+    assert "verdict" not in page.replace("without verdicts", "")
 
 
-def test_a_page_counts_misprints_and_fitted_rows() -> None:
-    def of(printed: PaperTable) -> str:
-        some = replace(SOME, printed=lambda: [printed])
-        return page_text(some, {"mine": results(real(*THREE))})[0]
+def test_a_page_says_what_is_plausible_as_a_run_of_ours() -> None:
+    page, counts = page_text(SOME, {"mine": results(real(*np.linspace(0.48, 0.52, RUNS)))})
+    assert counts["plausible as a run of ours"] == 1
+    assert "| 10 runs; source mine | yes |" in page
+    page, counts = page_text(SOME, {"mine": results(real(*np.linspace(0.68, 0.72, RUNS)))})
+    assert counts["not plausible as a run of ours"] == 1
+    assert "| 10 runs; source mine | no |" in page
+    ten = replace(SOME, facts={**FACTS, "runs_behind": {"2": 10}})
+    near = {"mine": results(real(*np.linspace(0.50, 0.54, RUNS)))}  # mean .52, s .013
+    assert [page_text(p, near)[1]["plausible as a run of ours"] for p in (SOME, ten)] == [1, 0]
 
-    for value, words in (
-        (Value(0.5), "are 0 with a misprint"),
-        (Value(0.9, remark="wrong", reads=0.5), "are 1 with a misprint"),
-        (Value(0.9, fitted=True, remark="wrong", reads=0.5), "and 1 to which settings"),
-        (Value(0.5), "and 0 to which settings"),
-        (Value(0.9, fitted=True), "and 0 to which settings"),  # not reproduced
-    ):
-        assert words in of(table((("A", "birds"), value)))
+
+def test_tables_without_printed_rows_are_below() -> None:
+    other = PaperTable("Rankings", "t", ("a",), ("v",), [(("x",), {"v": Value(words=("–", "y"))})])
+    empty = PaperTable("Figure 1", "u", (), ())
+    page, _ = page_text(SOME, {"one": results(stand_in(0.2, 0.3, "cats"), other, empty)})
+    assert page.endswith("### t \\[one\\]\n\n| a | v |\n| --- | --- |\n| x | y |\n")
 
 
 def test_text_of_files_is_no_markup() -> None:
@@ -212,7 +205,6 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "column": (lambda d: d["tables"][0].update(columns=["v"]), "no column 'Ω'"),
     "made": (lambda d: _value(d).update(made="up"), "'made' must be drawn, fixed or exact"),
     "words": (lambda d: _value(d).update(words=["a"]), "'words' must be two texts, got 1"),
-    "rounding": (lambda d: _value(d).update(rounding=-1), "'rounding' must be 0 or more"),
     "mean": (lambda d: _value(d)["ours"].update(mean=0.6), "must be those of the values"),
     "half": (lambda d: _value(d)["ours"].update(half_95=0.001), "must be those of the values"),
     "no half": (lambda d: _value(d)["ours"].update(half_95=None), "must be those of the values"),

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from report_records import keep, make
 
 from embedbench.arrays import Floats
-from embedbench.papers.fscil import figures as fscil
-from embedbench.papers.iirc import figures as iirc
-from embedbench.papers.kemker2018 import tables as kemker
+from embedbench.papers.fscil import paper as fscil
+from embedbench.papers.iirc import paper as iirc
+from embedbench.papers.kemker2018 import paper as kemker
 from embedbench.papers.new_metrics import paper as michel
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import (
@@ -203,13 +203,12 @@ def test_papers_have_the_marks_of_reports(paper: dict[str, Any]) -> None:
         id(kemker.LEARNERS): lambda: kemker.figures(runs).notes,
         id(michel.LEARNERS): lambda: michel.figure4(runs).notes,
         id(fscil.LEARNERS): lambda: fscil.curves(replaced(runs, data=data))[0].notes,
-        id(iirc.LEARNERS): lambda: iirc._figure(replaced(runs, data=data), "x", "1", "t", {}).notes,
+        id(iirc.LEARNERS): lambda: iirc.figure("performance", replaced(runs, data=data))[0].notes,
     }[id(paper)]()
     styles = assign_styles((name, name) for name in paper)
     assert len(set(styles.values())) == len(paper)
     for name, variant in paper.items():
-        label = variant if isinstance(variant, str) else variant.label
-        assert f"{glyph(styles[name])} {label}" in ", ".join(notes)
+        assert f"{glyph(styles[name])} {variant.label}" in ", ".join(notes)
 
 
 def replaced(runs: Any, **changes: Any) -> Any:

@@ -1,20 +1,86 @@
-"""`embedbench reproduce tang2024`: Tang et al. (2024), printed tables and any embedding files."""
+"""`embedbench reproduce tang2024`: Tang et al. (2024), printed tables and any embedding files.
 
-from collections.abc import Hashable, Sequence
+**Departs**: the paper trains a vision transformer on the base session; embeddings are of a backbone
+that need not have seen the data. So both have rows in one table, and no difference is computed.
+
+FR has one module per layer, and its losses are sums over the layers. So FR with a single layer
+equals one branch of the ensemble, up to the initial weights and the draws. For raw features, a
+layer replaces the final embedding; the prototype baseline classifies them.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from embedbench.papers.paper import Paper, ReproduceRequest
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.files.embedding_file import FINAL
+from embedbench.papers.drawing import draw_curves, learner_styles, legend
+from embedbench.papers.paper import Paper, ReproduceRequest, per_file
+from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value, read_misprints
 from embedbench.runs.run_spec import RunSpec
+from embedbench.scores.few_shot_scores import CORNER_CASES, class_ratio, curves_from_accuracies
+from embedbench.scores.few_shot_scores import summary as quoted
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import RunRecord
 
-from .compared import compare_rows, printed_tables
-from .figures import curves, figure2, figure5, figure_a3, sweeps
-from .layers import layers
-from .losses import losses
-from .printed import TITLES, table
-from .results import further, learners, statements
-from .runs import LEARNERS, SWEEPS, FSCILRuns, find_data, list_registered, of_layers
+from .printed import (
+    AXIS,
+    COLUMNS,
+    FACTS,
+    HEADS,
+    SAME,
+    TITLES,
+    figure,
+    over_alpha,
+    printed_rows,
+    row_name,
+    table,
+)
+from .runs import (
+    BETAS,
+    LEARNERS,
+    NO_LAYERS,
+    OFFICIAL,
+    SWEEPS,
+    SWEPT,
+    VARIANTS,
+    FSCILRuns,
+    Read,
+    accuracies,
+    curve,
+    find_data,
+    list_registered,
+    of_layers,
+    of_losses,
+    percent,
+    quote,
+    read_summary,
+    summary,
+)
 from .tsne import tsne
-from .weights import of_losses
+
+MAIN = ("aacc", "gacc", "lacc", "novel_accuracy")
+FURTHER = ("gacc_exact", "tacc", "hacc", "pd", "kr", "rpd", "max_forgetting")
+PLACES = {"aacc": "place by aAcc", "gacc": "place by gAcc"}
+OURS: dict[str, str] = FACTS["ours"]  # by the paper's rows
+LIKE_OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
+SUMMARY = {"mean": "novel_accuracy", "aacc": "aacc", "gacc": "gacc"}
+NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
+PAPERS_LAYERS = ("8", "9", "10")  # of Table 6
+SHORT = 2.0  # points of base accuracy that a trained FR may lose to the prototype in session 0
+READ: dict[str, Read] = {
+    "aAcc": partial(read_summary, "aacc"),
+    "gAcc": partial(read_summary, "gacc"),
+    "novel": partial(read_summary, "novel_accuracy"),
+    "base, last": lambda r: float(accuracies(r)[-1, 0]),
+    "novel, last": lambda r: float(curve("novel_accuracy")(r)[-1]),
+}
+LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
+LAST = {f"{kind}, last": f"accuracy on {kind} classes after the last session"
+        for kind in ("base", "novel")}  # fmt: skip
 
 
 def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> FSCILRuns:
@@ -40,32 +106,384 @@ def plan_runs(runs: FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
         lists = [of_variant for v in [*variants, *single] if (of_variant := runs.specs(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
-                key = (name, c.protocol, c.learner, c.seed)
-                specs.setdefault(key, c)
+                specs.setdefault((name, c.protocol, c.learner, c.seed), c)
     return list(specs.values())
 
 
+def _empty(key: str, runs: FSCILRuns, name: str) -> PaperTable:
+    """A table of a file, without rows."""
+    return PaperTable.of_facts(FACTS, key, file=name, label=runs.data[name].label)
+
+
+# --- learners ---
+
+
+def _learners(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Tables 1 to 3: learners by aAcc and by gAcc, with the paper's rows below."""
+    result, label = _empty("learners", runs, name), runs.data[name].label
+    records = {n: of for n in LEARNERS if (of := runs.of(name, n))}
+    places = {}
+    for m in PLACES:
+        means = {n: np.mean([summary(r)[m] for r in of]) for n, of in records.items()}
+        places[m] = {n: 1 + sum(v > means[n] for v in means.values()) for n in means}
+    for n in sorted(records, key=lambda n: places["gacc"][n]):
+        values = dict(zip(result.columns, quote(records[n], MAIN), strict=False))
+        for m, head in PLACES.items():
+            values[head] = Value(None, Stat.of([places[m][n]]), 0)
+        if n == "fr":
+            values = flag_short_runs(runs, name, n, values)
+        result.rows.append(((label, LEARNERS[n].label), values))
+    for case, values in _corner_cases(records, MAIN, result.columns).items():
+        result.rows.append(((label, case), values))
+    for official in OFFICIAL:
+        result.rows += _of_the_paper(official, result.columns)
+    left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
+    result.notes += [f"{', '.join(left)}: {NO_LAYERS}"] if left else []
+    result.notes += runs.alignment(name)
+    if records:
+        result.notes.append(
+            "Lazy, Greedy and Greedy-NF begin with the best base accuracy of the learners"
+        )
+    return result
+
+
+learners = per_file(_learners)
+
+
+def _corner_cases(
+    records: Mapping[str, Sequence[RunRecord]], what: Sequence[str], heads: Sequence[str]
+) -> dict[str, dict[str, Value]]:
+    """Rows of the corner cases with the sessions of a file; empty without runs."""
+    every = [r for of in records.values() for r in of]
+    if not every:
+        return {}
+    base, sizes = max(float(accuracies(r)[0, 0]) for r in every), every[0].n_classes or ()
+    pairs, rows = [*zip(heads, what, strict=False)], {}
+    for case, make in CORNER_CASES.items():
+        numbers = quoted(curves_from_accuracies(make(len(sizes), base), sizes))
+        rows[case] = {h: Value(None, Stat.of([100 * numbers[m]]), 2) for h, m in pairs}
+    return rows
+
+
+def _of_the_paper(
+    official: str, heads: Sequence[str]
+) -> list[tuple[tuple[str, ...], dict[str, Value]]]:
+    """Printed rows of the baseline and of the methods that we also have."""
+    methods, ablation, *novel = FACTS["official"][official]["tables"]
+    of_novel = [r for number in novel for r in printed_rows(number)]
+    on_novel = {row_name(r).lstrip("+"): r["mean"] for r in of_novel}
+    similar = [r for r in printed_rows(methods) if r["method"] in LIKE_OURS]
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
+    for row in [printed_rows(ablation)[0], *similar]:
+        method = row_name(row)
+        wrong = read_misprints(FACTS, ablation if method == "none" else methods)
+        label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(method, method)
+        cells = {
+            "aacc": row["aacc"],
+            "gacc": row["gacc"],
+            str(len(row["sessions"])): row["sessions"][-1],
+            "mean": on_novel.get("Vit-Baseline" if method == "none" else label),
+        }
+        values = {
+            head: Value(v, None, 2, **wrong.get((method, cell), {}))
+            for head, (cell, v) in zip(heads, cells.items(), strict=False)
+            if v is not None
+        }
+        rows.append(((f"{OFFICIAL[official]}, the paper", label), values))
+    return rows
+
+
+def _further(runs: FSCILRuns, name: str) -> PaperTable:
+    """hAcc, tAcc and scores of forgetting, with the corner cases."""
+    result = _empty("further", runs, name)
+    records = {n: of for n in LEARNERS if (of := runs.of(name, n))}
+    for n, of in records.items():
+        values = dict(zip(result.columns, quote(of, FURTHER), strict=True))
+        result.rows.append(((LEARNERS[n].label,), values))
+    cases = _corner_cases(records, FURTHER, result.columns)
+    result.rows += [((case,), values) for case, values in cases.items()]
+    return result
+
+
+further = per_file(_further)
+
+
+# --- printed rows beside ours, on the paper's data ---
+
+
+def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
+    """Printed rows beside ours: all tables of a file's data set; of a stand-in Table 1 alone."""
+    tables = []
+    for name, data in runs.data.items():
+        same = [n for n, about in TITLES.items() if about.get("data") == data.official]
+        for number in same if data.official else ["1"]:
+            layers = runs.layers(name) if number == "6" else ()
+            result = _beside(number, partial(runs.of, name), _variants(number, layers))
+            result.rows = [row for row in result.rows if any(v.ours for v in row[1].values())]
+            if data.official is None:
+                result.stand_in(name, f"{name} for miniImageNet")
+            tables.append(result)
+    return [table for table in tables if table.rows]
+
+
+def _variants(number: str, layers: Sequence[str] = ()) -> dict[str, str]:
+    """Our runs by the names of a table's printed rows; Table 6 has ours if the layers are three."""
+    if number in ("4", "A8"):
+        return OURS | {"cos_nov": "fr-paper-cos", "cr": "fr-paper-cr"}
+    if number == "6" and len(layers) == len(PAPERS_LAYERS):
+        pairs = [*zip(PAPERS_LAYERS, layers, strict=True)]
+        return OURS | {f"{a}-{k}": f"{b}-{k.lower()}" for a, b in pairs for k in ("Raw", "Recti")}
+    return OURS
+
+
+def _beside(
+    number: str, records: Callable[[str], Sequence[RunRecord]], variants: Mapping[str, str]
+) -> PaperTable:
+    """The printed means of a table, and ours by variant and number."""
+    columns = [k for k in COLUMNS if any(k in r for r in printed_rows(number))]
+    head = HEADS["layer" if number == "6" else "method"]
+    title = f"{TITLES[number]['title'].removesuffix(', percent')}: runs, percent"
+    heads = [COLUMNS[k] for k in columns]
+    result = PaperTable(f"{number}, runs", title, (head,), heads, unit="%")
+    wrong = read_misprints(FACTS, number)
+    for row in printed_rows(number):
+        method = row_name(row)
+        variant = variants.get(method, "")
+        ours = records(variant) if variant else ()
+        how = FIXED if variant.endswith(("prototype", "-raw")) else DRAWN
+        values = {
+            COLUMNS[k]: replace(
+                percent(ours, partial(read_summary, SUMMARY[k])),
+                published=row.get(k),
+                made=how,
+                **wrong.get((method, k), {}),
+            )
+            for k in columns
+        }
+        result.rows.append(((NAMES.get(method, method),), values))
+    result.notes.append(
+        "our rows: the learners that we have, on embeddings; the paper's networks were trained on "
+        "the base session"
+    )
+    return result
+
+
+def printed_tables() -> list[PaperTable]:
+    """Every printed table, and the tables of methods once more, for runs."""
+    runs = [n for n, about in TITLES.items() if "data" in about]
+    beside = [replace(_beside(n, lambda _: (), {}), notes=[]) for n in runs]
+    return [*map(table, TITLES), *beside]
+
+
+# --- losses ---
+
+
+def _losses(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Tables 4, 5, A8 and Figure 7: FR with each loss added.
+
+    Every row is run under the weights that the paper prints and under those of the authors'
+    scripts, whose weight of L_NovCE is 5 to 20 times larger; the whole of FR with both ensembles:
+    the paper averages softmaxes, the authors' code cosines.
+    """
+    result, steps = _empty("losses", runs, name), list(FACTS["losses"])
+    variants = {"prototype": VARIANTS["prototype"], **of_losses(runs.data[name].official)}
+    for n, variant in variants.items():
+        step = 0 if n == "prototype" else 1 + steps.index(n.rpartition("-")[2])
+        of_official = (FACTS["official"][o]["tables"][1] for o in OFFICIAL)
+        printed = (printed_rows(number)[min(step, 3)] for number in of_official)
+        cells = (f"{row['aacc']:.2f} / {row['gacc']:.2f}" for row in printed)
+        values: dict[str, Value] = {}
+        if records := runs.of(name, n):
+            numbers = [*quote(records, ("aacc", "gacc", "novel_accuracy"))]
+            numbers.append(percent(records, first))
+            values = dict(zip(result.columns, numbers, strict=True))
+            values = flag_short_runs(runs, name, n, values)
+        result.rows.append(((variant.label, *cells), values))
+    result.figures += _by_alpha(runs, name, {n: i for i, n in enumerate(variants)})
+    if result.figures:
+        marks = legend({i: v.label for i, v in enumerate(variants.values())})
+        result.notes.insert(0, f"Figure 7: {marks}")
+    result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
+    result.notes += runs.alignment(name)
+    return result
+
+
+losses = per_file(_losses)
+
+
+def first(record: RunRecord) -> float:
+    """Accuracy on the base classes after session 0."""
+    return float(accuracies(record)[0, 0])
+
+
+def flag_short_runs(
+    runs: FSCILRuns, name: str, variant: str, values: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The values of a row of FR; the first has a remark if a run was trained too short.
+
+    It was if its base accuracy after session 0 is more than two points under the prototype's of the
+    same seed.
+    """
+    gaps = [-gap for gap in runs.gaps(name, variant, "prototype", first)]
+    short = [gap for gap in gaps if gap > SHORT + 1e-9]
+    if not short:
+        return dict(values)
+    remark = (
+        f"trained too short: after session 0 the base accuracy of {len(short)} of {len(gaps)} "
+        f"runs is more than {SHORT:g} points under the prototype's, at most {max(short):.1f}"
+    )
+    head = next(iter(values))
+    return {**values, head: replace(values[head], remark=remark)}
+
+
+# --- curves ---
+
+
+def _curves(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Figures 2, 5, 6 and A3: accuracies by session and gAcc by α."""
+    styles, axis = learner_styles(LEARNERS), "after session i"
+    result, draw = _empty("curves", runs, name), partial(_pictures, runs, name, styles)
+    novel = "accuracy on novel classes by session"
+    result.figures += draw("aAcc by session", curve("aacc"), axis, 1)
+    result.figures += draw("gAcc by session", curve("gacc"), axis, 1)
+    result.figures += draw(novel, lambda r: curve("novel_accuracy")(r)[1:], axis, 2)
+    result.figures += _by_alpha(runs, name, styles)
+    some = {styles[n]: v.label for n, v in LEARNERS.items() if runs.of(name, n)}
+    result.notes.insert(0, legend(some))
+    return result
+
+
+curves = per_file(_curves)
+
+
+def _by_alpha(runs: FSCILRuns, name: str, styles: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Figures 5, 7, A3: mean gAcc by α, variant → style; empty without runs."""
+
+    def along(record: RunRecord) -> Floats:
+        return over_alpha(accuracies(record), class_ratio(record.n_classes or ()))
+
+    return _pictures(runs, name, styles, "mean gAcc by α", along, AXIS, 0)
+
+
+def _pictures(
+    runs: FSCILRuns,
+    name: str,
+    styles: Mapping[str, int],
+    caption: str,
+    read: Callable[[RunRecord], Floats],
+    axis: str,
+    first: int,
+) -> list[tuple[str, str]]:
+    """A figure of one curve for each variant that was run; empty without runs."""
+    drawn = {style: runs.curve(name, n, read) for n, style in styles.items()}
+    label = f"{runs.data[name].label}: {caption}"
+    return draw_curves(caption, drawn, first=first, label=label, axis=axis)
+
+
+def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
+    result = _empty("figa4", runs, name)
+    for beta in BETAS:
+        by_weight = [runs.of(name, f"fr-{beta}-{weight:g}") for weight in SWEPT]
+        for weight, records in zip(SWEPT, by_weight, strict=True):
+            if records:
+                values = dict(zip(result.columns, quote(records, ("aacc", "gacc")), strict=True))
+                result.rows.append(((beta, f"{weight:g}"), values))
+        if len(by_weight[0]) > 0 and len({len(records) for records in by_weight}) == 1:
+            swept = {
+                style: np.array([[summary(r)[m] for r in of] for of in by_weight]).T
+                for style, m in enumerate(PLACES)
+            }
+            label = f"{runs.data[name].label}: aAcc and gAcc by {beta}"
+            more: dict[str, Any] = {"axis": beta, "places": [f"{w:g}" for w in SWEPT]}
+            result.figures += draw_curves(f"by {beta}", swept, label=label, **more)
+    result.notes[:0] = [legend({0: "aAcc", 1: "gAcc"})] if result.figures else []
+    result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
+    return result
+
+
+sweeps = per_file(_sweeps)
+
+
+# --- layers: Table 6 and the right of Figure 3 ---
+
+
+def _layers(runs: FSCILRuns, name: str) -> PaperTable:
+    """Our version of Table 6 and the right of Figure 3."""
+    result, names, label = _empty("layers", runs, name), runs.layers(name), runs.data[name].label
+    each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
+    for variant in [*each, *LABELS] if names else []:
+        if records := runs.of(name, variant):
+            values = {head: percent(records, read) for head, read in READ.items()}
+            known = runs.variants(name)[variant]
+            if known.learner == "fr":
+                values = flag_short_runs(runs, name, variant, values)
+            result.rows.append(((label, LABELS.get(variant) or known.label), values))
+    if result.rows:
+        result.figures += _layer_figures(runs, name, names)
+        result.notes.insert(0, legend({0: "raw", 1: "rectified"}))
+    result.rows += _papers_layers()
+    result.notes += [*([] if names else [NO_LAYERS]), *runs.alignment(name)]
+    return result
+
+
+layers = per_file(_layers)
+
+
+def _papers_layers() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
+    """Table 6 as printed, with the final layer from Table 5 and novel accuracies from Table A6."""
+    novel = {r["method"]: r for r in printed_rows("A6")}
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
+    for row in [*printed_rows("6"), printed_rows("5")[0]]:
+        layer = row_name(row)
+        values = {"aAcc": row["aacc"], "gAcc": row["gacc"]}
+        if layer in SAME:
+            printed = novel[SAME[layer]]
+            values |= {"novel": printed["mean"], "novel, last": printed["novel"][-1]}
+        label = "12-Raw, final (Table 5)" if layer == "none" else layer
+        cells = {head: Value(v, None, 2) for head, v in values.items()}
+        rows.append((("miniImageNet, the paper", label), cells))
+    return rows
+
+
+def _layer_figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
+    kinds = (
+        [*(f"{n}-raw" for n in names), "prototype", ""],
+        [*(f"{n}-recti" for n in names), "", "fr"],
+    )
+    figures = []
+    for head, caption in LAST.items():
+        each = [_by_layer(runs, name, variants, READ[head]) for variants in kinds]
+        drawn = {style: values for style, values in enumerate(each) if len(values)}
+        more: dict[str, Any] = {"axis": "", "places": [*names, FINAL, "ensemble"]}
+        label = f"{runs.data[name].label}: {caption}"
+        figures += draw_curves(caption, drawn, label=label, **more)
+    return figures
+
+
+def _by_layer(runs: FSCILRuns, name: str, variants: Sequence[str], read: Read) -> Floats:
+    """(n, len(variants)) for the seeds that all variants have; NaN for "" and missing variants."""
+    each = [{r.seed: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
+    seeds = [set(e) for e in each if e]
+    common = sorted(set.intersection(*seeds)) if seeds else []
+    return np.array([[e.get(s, np.nan) for e in each] for s in common], dtype=np.float64)
+
+
 PAPER = Paper(
-    name="tang2024",
-    aliases=("fscil",),
-    citation="Tang et al. (2024): Rethinking Few-shot Class-incremental Learning: "
-    "Learning from Yourself",
-    stem="fscil",
+    FACTS,
     runs=runs_on,
     specs=plan_runs,
     learners=list_registered,
     exact={
         **{number.lower(): partial(table, number) for number in TITLES},
-        "fig2": figure2,
-        "fig5": figure5,
-        "figa3": figure_a3,
+        **{key: partial(figure, key) for key in FACTS["figures"]},
     },
-    printed=lambda: [*(table(number) for number in TITLES), *printed_tables()],
+    printed=printed_tables,
     tables={
         "learners": learners,
         "compared": compare_rows,
         "further": further,
-        "statements": statements,
         "curves": curves,
     },
     # many runs of FR, or one extra run per file

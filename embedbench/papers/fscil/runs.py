@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +14,79 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_prototype_fit import alignment_words
 from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
-from embedbench.papers.runs import Variant
+from embedbench.papers.published import Value
+from embedbench.papers.runs import Variant, over, read_settings, read_variants
 from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.base_prototype_fit import stream_alignment
 from embedbench.streams.layer_columns import layer_names
+from embedbench.studies.presets import preset
 
-from .weights import BETAS, make_variant, of_betas, of_losses
+from .printed import FACTS
 
 PROTOCOL = "fscil"
 SCORE = "accuracy"  # per sample, as is usual in the field
 RATIO = 12  # |base|/|novel| of a stand-in, as in the paper
 SMALL = 20  # with fewer classes: three fifths in the base session, then one per session
-OFFICIAL = {"mini-imagenet": "miniImageNet", "cub200": "CUB-200", "cifar100": "CIFAR-100"}
-LEARNERS = {
-    "prototype": Variant("prototype, the baseline", "prototype"),
-    "fr": Variant("FR, YourSelf", "fr"),
-    "nc-fscil": Variant("NC-FSCIL", "nc-fscil"),
-    "teen": Variant("TEEN", "teen"),
-    "c-fscil": Variant("C-FSCIL", "c-fscil"),
-    "alice": Variant("ALICE", "alice"),
-    "ranpac": Variant("RanPAC", "ranpac", ("ranpac.lam_rule=session",)),
-    "fecam": Variant("FeCAM", "fecam"),
-    "slda": Variant("SLDA", "slda", ("slda.shrinkage=1e-4",)),
-    "ncm": Variant("NCM", "ncm"),
-}
+LEARNERS = read_variants(FACTS["learners"])
+OFFICIAL = {name: about["label"] for name, about in FACTS["official"].items()}
+BETAS: dict[str, list[str]] = FACTS["betas"]
+WHOSE = ("paper", "code")  # weights
 NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
+Read = Callable[[RunRecord], float]
 SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
+
+
+def make_variant(label: str, weights: dict[str, float], ensemble: str = "") -> Variant:
+    """A variant of FR with these weights of its losses."""
+    fixed: dict[str, Any] = {w: f"{v:g}" for w, v in weights.items()}
+    return Variant(
+        label, "fr", read_settings({"fr": fixed | ({"ensemble": ensemble} if ensemble else {})})
+    )
+
+
 SWEEPS = {
-    f"fr-{beta}-{v:g}": make_variant(f"{v:g}", of_betas({beta: v})) for beta in BETAS for v in SWEPT
+    f"fr-{beta}-{v:g}": make_variant(f"{v:g}", dict.fromkeys(BETAS[beta], v))
+    for beta in BETAS
+    for v in SWEPT
 }
 VARIANTS = {**LEARNERS, **SWEEPS}
+
+
+def weights(whose: str, official: str | None = None) -> dict[str, float]:
+    """Weights of the losses for a data set; `whose` is "paper" or "code", None a stand-in.
+
+    >>> weights("code", "cub200")["w_novel"]
+    0.5
+    """
+    given = {key.name: v for key, v in preset(_preset(whose, official)).items()}
+    defaults: dict[str, float] = FACTS["weights"]["defaults"]
+    return defaults | {k: float(v) for k, v in given.items() if k in defaults}
+
+
+def _preset(whose: str, official: str | None) -> str | None:
+    name: str | None = FACTS["weights"][whose].get(official or "cifar100")
+    return name
+
+
+def of_losses(official: str | None = None) -> dict[str, Variant]:
+    """FR with each loss added, and with both ensembles, by the paper's weights and the code's.
+
+    >>> list(of_losses())[:3]
+    ['fr-paper-cos', 'fr-paper-cr', 'fr-paper-softmax']
+    """
+    return {
+        f"fr-{whose}-{name}": make_variant(
+            f"FR, {row['label']}; the {whose}'s weights",
+            weights(whose, official)
+            | {w: 0.0 for beta in row.get("without", ()) for w in BETAS[beta]},
+            row.get("ensemble", ""),
+        )
+        for whose in WHOSE
+        for name, row in FACTS["losses"].items()
+    }
 
 
 def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
@@ -57,9 +97,10 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
     """
     result = {}
     for layer in layers:
-        alone = (f"protocol.embedding={layer}", "protocol.layers=none")
+        alone = read_settings({"protocol": {"embedding": layer, "layers": "none"}})
         result[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
-        result[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", (f"fr.layers={layer}",))
+        module = read_settings({"fr": {"layers": layer}})
+        result[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", module)
     return result
 
 
@@ -93,12 +134,12 @@ class FSCILData:
         """The file; its metadata are read once."""
         return EmbeddingFile.open(self.file)
 
-    def settings(self) -> list[str]:
+    def settings(self) -> dict[str, Any]:
         """Settings of the protocol."""
         if self.official is not None:
-            return [f"protocol.lists={self.official}"]
+            return {"lists": self.official}
         base, way = shape(self.opened.samples.n_leaves)
-        return [f"protocol.base={base}", f"protocol.way={way}", "protocol.order=size"]
+        return {"base": base, "way": way, "order": "size"}
 
 
 def shape(n_classes: int) -> tuple[int, int]:
@@ -116,12 +157,7 @@ def find_data(
 ) -> dict[str, FSCILData]:
     """The data of a reproduction by name; without any, shipped emoji with layers are used.
 
-    Parameters
-    ----------
-    given : sequence of str
-        "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
-    out : Path
-        Directory for the files that are made.
+    `given` are "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
     """
     if not given:
         notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
@@ -132,18 +168,11 @@ def find_data(
 
 @dataclass
 class FSCILRuns(runs.PaperRuns):
-    """The runs of every learner on each file.
-
-    Parameters
-    ----------
-    data : dict
-        Data sets by name.
-    """
+    """The runs of every learner on each file; `data` by name."""
 
     data: dict[str, FSCILData] = field(kw_only=True)
     learners: Sequence[str] = field(default_factory=list_registered)
     known: Sequence[str] = field(default_factory=list_registered)
-    _read: dict[tuple[str, str], list[RunRecord]] = field(default_factory=dict, init=False)
     _aligned: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     def layers(self, name: str) -> tuple[str, ...]:
@@ -187,20 +216,13 @@ class FSCILRuns(runs.PaperRuns):
         if not self.possible(name, variant):
             return []
         chosen, data = self.variants(name)[variant], self.data[name]
-        items = [*data.settings(), "references=0"]  # no table shows Ω
-        return self.plan(chosen.learner, PROTOCOL, [data.file], items, fixed=chosen.fixed)
+        # no table shows Ω
+        settings = read_settings({"protocol": data.settings(), "references": 0})
+        return self.plan(chosen.learner, PROTOCOL, [data.file], settings, fixed=chosen.fixed)
 
     def of(self, name: str, variant: str) -> list[RunRecord]:
         """The finished runs that means may include."""
-        key = (name, variant)
-        if key not in self._read:
-            self._read[key] = self.records(self.specs(*key))
-        return self._read[key]
-
-    def numbers(self, name: str, variant: str, what: str) -> Floats | None:
-        """(n,) a number of `few_shot_scores.summary` for each run; None without runs."""
-        values = [summary(r)[what] for r in self.of(name, variant)]
-        return np.array(values) if values else None
+        return self.records(self.specs(name, variant))
 
     def gaps(
         self, name: str, more: str, less: str, read: Callable[[RunRecord], float]
@@ -210,7 +232,7 @@ class FSCILRuns(runs.PaperRuns):
         return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
 
     def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
-        """(n, T) a curve for each run; None without runs."""
+        """(n, T) a curve, or (n,) a number, for each run; None without runs."""
         values = [read(r) for r in self.of(name, variant)]
         return np.array(values, dtype=np.float64) if values else None
 
@@ -229,3 +251,18 @@ def summary(record: RunRecord) -> dict[str, float]:
 def accuracies(record: RunRecord) -> Floats:
     """(T, T) R[i, j], the per-sample accuracy."""
     return np.array(record.by_score[SCORE].R, dtype=np.float64)
+
+
+def percent(records: Sequence[RunRecord], read: Read, decimals: int = 2) -> Value:
+    """A number of each record, in percent."""
+    return Value(None, over(records, lambda r: 100 * read(r)), decimals)
+
+
+def quote(records: Sequence[RunRecord], what: Sequence[str]) -> list[Value]:
+    """Numbers of `few_shot_scores.summary`."""
+    return [percent(records, partial(read_summary, w)) for w in what]
+
+
+def read_summary(what: str, record: RunRecord) -> float:
+    """A number of `summary`."""
+    return summary(record)[what]

@@ -24,12 +24,13 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
 
+from .printed import FACTS
 from .runs import NO_LAYERS, FSCILRuns
 
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
 PERPLEXITY = 30.0
-COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
+SIDE, PALE = 1.45, 0.4  # width and height of a panel, inches; alpha of base classes
 
 Features = NDArray[np.float32]
 
@@ -42,8 +43,7 @@ def tsne(runs: FSCILRuns) -> list[PaperTable]:
 
 def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     label, layers = runs.data[name].label, runs.layers(name)
-    title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
-    table = PaperTable(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
+    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=label)
     if not layers:
         table.notes.append(NO_LAYERS)
         return table
@@ -54,35 +54,20 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     except UserError as e:
         runs.failed.append(f"{spec.learner} for {table.name}: {e}")
         return table
-    base, novel = _sides(stream)
+    base, *others = (s.classes for s in stream.sessions)
+    novel = np.concatenate(others)
     for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
-        stats = [Stat.of([v]) for v in numbers]
-        table.rows.append(
-            ((kind,), {c: Value(None, s, 3) for c, s in zip(COLUMNS, stats, strict=True)})
-        )
+        pairs = zip(table.columns, numbers, strict=True)
+        table.rows.append(((kind,), {c: Value(None, Stat.of([v]), 3) for c, v in pairs}))
     classes = runs.data[name].opened.classes
     chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
-        table.figures.append(
-            _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, spec.seed)
-        )
-    table.notes += _notes(spec)
+        caption, how = "t-SNE of test features", {"pale": len(chosen[0]), "seed": spec.seed}
+        picture = draw_panels(by_kind, rows, f"{label}: {caption}", across=len(layers) + 1, **how)
+        table.figures.append((caption, picture))
     return table
-
-
-def _notes(spec: RunSpec) -> list[str]:
-    return [
-        "rectified: by the modules of an FR after its last session, trained once more (seed "
-        f"{spec.seed}), since runs keep no state",
-        f"t-SNE (seed {spec.seed}) of features of length 1: the first {N_BASE} base classes "
-        f"(pale) and the first {N_NOVEL} novel ones of the stream with {FEWEST} test samples or "
-        f"more, up to {MOST} samples of each",
-        "1-NN: share of test samples whose nearest other one, by cosine, is of their class; "
-        "silhouette: its mean, by cosine. Both among all base or all novel classes of two test "
-        "samples or more, without t-SNE",
-    ]
 
 
 def features(
@@ -117,12 +102,6 @@ def features(
     }
     y = np.concatenate([e.y for e in stream.eval_sets])
     return {name: normalize(values, dim=1).cpu().numpy() for name, values in result.items()}, y
-
-
-def _sides(stream: Stream) -> tuple[Ints, Ints]:
-    """Base and novel classes, in the order of the stream."""
-    base, *novel = (s.classes for s in stream.sessions)
-    return base, np.concatenate(novel)
 
 
 def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
@@ -163,23 +142,6 @@ def silhouette(x: Features, y: Ints, classes: Ints) -> float:
 # --- pictures ---
 
 
-def _picture(
-    by_kind: dict[str, Features],
-    rows: dict[str, Ints],
-    pale: int,
-    across: int,
-    label: str,
-    seed: int,
-) -> tuple[str, str]:
-    """One panel for each kind of features: the samples in `rows`, by class."""
-    every = np.concatenate(list(rows.values()))
-    ends = np.cumsum([len(r) for r in rows.values()])
-    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
-    maps = {caption: plane(x[every], seed) for caption, x in by_kind.items()}
-    caption = "t-SNE of test features"
-    return caption, scatter_panels(maps, places, f"{label}: {caption}", pale=pale, across=across)
-
-
 def plane(x: Features, seed: int) -> Features:
     """t-SNE of x (n, d): coordinates (n, 2)."""
     from sklearn.manifold import TSNE
@@ -189,45 +151,43 @@ def plane(x: Features, seed: int) -> Features:
     return points
 
 
-# --- panels of points, as inline SVG ---
-
-
-SIDE = 1.45  # width and height of a panel, inches
-PALE = 0.4
-
-
-def scatter_panels(
-    panels: Mapping[str, NDArray[np.float32]],
-    classes: Mapping[str, Ints],
+@rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True})
+def draw_panels(
+    by_kind: Mapping[str, Features],
+    rows: Mapping[str, Ints],
     label: str,
     *,
     pale: int,
     across: int,
+    seed: int,
 ) -> str:
-    """The same samples in every panel; each class has one colour and marker.
+    """The same samples in a panel for each kind of features, as SVG.
 
     Parameters
     ----------
-    panels : mapping
-        Title → coordinates of the points, (n, 2).
-    classes : mapping
-        Class name → positions of its points.
+    by_kind : mapping
+        Title → features of all samples.
+    rows : mapping
+        Class name → rows of its samples; the first `pale` classes are drawn pale.
     label : str
         A description of the figure for screen readers.
-    pale : int
-        The first `pale` classes are drawn pale.
     across : int
         Number of panels in a row.
+    seed : int
+        Of t-SNE.
     """
-    down = -(-len(panels) // across)
-    with rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True}):
-        figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
-        for place, (title, points) in enumerate(panels.items(), 1):
-            axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
-            axes.set_title(title)
-            for number, (name, rows) in enumerate(classes.items()):
-                style: Any = look((number - pale) % len(classes))  # bright classes come first
-                style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
-                axes.plot(*points[rows].T, **style, alpha=PALE if number < pale else 1.0)
-        legend(figure)
-        return svg(figure, label)
+    every = np.concatenate(list(rows.values()))
+    ends = np.cumsum([len(of_class) for of_class in rows.values()])
+    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
+    down = -(-len(by_kind) // across)
+    figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
+    for place, (title, x) in enumerate(by_kind.items(), 1):
+        axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
+        points = plane(x[every], seed)
+        axes.set_title(title)
+        for number, (name, at) in enumerate(places.items()):
+            style: Any = look((number - pale) % len(places))  # bright classes come first
+            style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
+            axes.plot(*points[at].T, **style, alpha=PALE if number < pale else 1.0)
+    legend(figure)
+    return svg(figure, label)

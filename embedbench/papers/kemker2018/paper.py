@@ -1,60 +1,411 @@
-"""`embedbench reproduce kemker2018`: the tables, and the runs that each of them needs."""
+"""`embedbench reproduce kemker2018`: the tables of Kemker et al. (2018) with ours beside them."""
+
+from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-from embedbench.papers.paper import Paper, ReproduceRequest, each
-from embedbench.papers.published import PaperTable
-from embedbench.runs.run_spec import RunSpec
+import numpy as np
 
-from .data import NAMES, find_data
-from .runs import LEARNERS, PROTOCOLS, KemkerRuns
-from .supplement import CHOICES, s1_specs, s10_rows, s10_specs, table_s1, table_s7, table_s10
-from .tables import (
-    figures,
-    table1,
-    table2,
-    table2_sizes,
-    table3,
-    table4,
-    table5,
-    table_s6,
-    table_s8,
-    table_s9,
+from embedbench.arrays import Floats, Ints
+from embedbench.config.declared_settings import make
+from embedbench.config.seeds import Seeds
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.papers.drawing import draw_curves, learner_styles, legend
+from embedbench.papers.paper import Paper, each
+from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
+from embedbench.papers.runs import metric, over
+from embedbench.runs.class_registry import learner_class
+from embedbench.scores.make_score_matrices import score_matrices
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import RunRecord
+from embedbench.streams.protocol_tools import load_table, split_rows
+from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.view import View
+from embedbench.studies.resolve import sort_settings
+from embedbench.studies.set_options import parse_settings
+
+from .runs import (
+    CHOICES,
+    FACTS,
+    FEL_UNITS,
+    LEARNERS,
+    NAMES,
+    PRINTED,
+    PROTOCOLS,
+    QUESTIONS,
+    KemkerRuns,
+    fel_units,
+    megabytes,
+    modalities,
+    paper_size,
+    plan_runs,
+    runs_on,
+    seconds,
+    summary,
 )
 
+TEST_S6: dict[str, Callable[[RunRecord], float]] = {
+    "base": lambda r: 100 * r.by_score["accuracy"].R[0][0],
+    "new": lambda r: 100 * r.by_score["accuracy"].R[1][1],
+    "overall": lambda r: 100 * r.by_score["accuracy"].pooled[1],
+}
+SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
+THREE = "the paper's three"
+FITTED = (("geppnet", ("mnist",)), ("geppnet-stm", ("mnist",)))  # to rows of Table 2
+AFTER = (2, 5, 10)  # sessions learned, of Figure S1
+PAPER_MB = "MB as the paper counts"
 
-def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> KemkerRuns:
-    """Return the runs on those of the needed data sets that are available."""
-    needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
-    data = find_data(asked.data, asked.out, asked.notify, names=needed)
-    for name in needed:
-        if name not in data:
-            asked.notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
-    return asked.runs(KemkerRuns, data=data)
-
-
-def plan_runs(runs: KemkerRuns, tables: Sequence[str]) -> list[RunSpec]:
-    """Return the runs of the tables, each once."""
-    return list(dict.fromkeys(spec for table in tables for spec in _specs(runs, table)))
+Row = dict[str, Any]
 
 
-def _specs(runs: KemkerRuns, table: str) -> list[RunSpec]:
-    """The runs that a table needs."""
-    if table in ("1", "2mb", "s7", "s9"):  # S7 is quick and its runs are not saved
-        return []
-    if table == "s10":
-        return [spec for row in s10_rows(runs) for spec in s10_specs(runs, *row)]
-    if table == "s1":
-        wanted = "mnist" in runs.data and "ewc" in runs.learners
-        return [c for choice in CHOICES if wanted for c in s1_specs(runs, choice)]
-    if table == "s6":
-        both = [name for name in ("geppnet", "geppnet-stm") if name in runs.learners]
-        pairs = itertools.product(both, range(10))
-        return [c for p in pairs for c in runs.inc_specs(*p)] if "mnist" in runs.data else []
-    protocols = {"4": PROTOCOLS[:2], "figures": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
-    return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.specs(run)]
+_table = partial(PaperTable.of_facts, FACTS)
+_misprints = partial(read_misprints, FACTS)
+
+
+def table1(runs: KemkerRuns) -> PaperTable:
+    """Table 1: the data sets."""
+    table, misprint = _table("1", printed=runs.printed_labels()), _misprints("1")
+    for row in PRINTED["1"]:
+        name, data = row["data"], runs.data.get(row["data"])
+        numbers = [row[c] for c in table.columns[:4]]
+        numbers += [*row["train_per_class"], *row["test_per_class"]]
+        mine = [n for of in data.counts.values() for n in of] if data else [None] * 8
+        values = {}
+        for head, n, own in zip(table.columns, numbers, mine, strict=True):
+            ours = None if own is None else Stat.of([own])
+            wrong = misprint.get(("", f"{name} {head}"), {})
+            values[head] = Value(n, ours, 0, runs.stands_in([name]), made=EXACT, **wrong)
+        table.rows.append(((runs.label((name,)),), values))
+    return table
+
+
+def _omegas(row: Row, records: Sequence[RunRecord], **more: Any) -> dict[str, Value]:
+    """The three Ω of a printed row, with ours."""
+    return {
+        symbol: Value(row[omega], over(records, metric(omega)), 3, **more)
+        for omega, symbol in SYMBOLS.items()
+    }
+
+
+def table2(runs: KemkerRuns) -> PaperTable:
+    """Table 2 without its MB column: Ω of every learner, protocol and data set."""
+    table, misprint = _table("2", printed=runs.printed_labels()), _misprints("2")
+    for row in PRINTED["2"]:
+        learner, protocol = row["learner"], row["protocol"]
+        names = modalities(row["data"], protocol)
+        how = {"stands_in": runs.stands_in(names), "fitted": (learner, names) in FITTED}
+        values = _omegas(row, runs.of((learner, protocol, names)), **how)
+        for omega, symbol in SYMBOLS.items():
+            wrong = misprint.get((learner, f"{row['data']} {protocol} {omega}"), {})
+            values[symbol] = replace(values[symbol], **wrong)
+        table.rows.append(((protocol, LEARNERS[learner].label, runs.label(names)), values))
+    return table
+
+
+def table2_sizes(runs: KemkerRuns) -> PaperTable:
+    """Table 2's MB column: by the paper's count (no data needed), and the bytes really held."""
+    table, misprint = _table("2 MB"), _misprints("2")
+    _, held = table.columns
+    for row in PRINTED["2 MB"]:
+        name, learner = row["data"], row["learner"]
+        wrong = misprint.get((learner, f"{name} mb"), {})
+        size = megabytes(learner, paper_size(name), fel_units=FEL_UNITS[name])
+        values = {PAPER_MB: Value(row["mb"], Stat.of([size]), 2, made=EXACT, **wrong)}
+        table.rows.append(((LEARNERS[learner].label, NAMES[name]), values))
+        data = runs.data.get(name)
+        if data is None:
+            continue
+        if data.stands_in:
+            size = megabytes(learner, data.size, fel_units=FEL_UNITS[name])
+            values = {PAPER_MB: Value(None, Stat.of([size]), 2)}
+            table.rows.append(((LEARNERS[learner].label, data.label), values))
+        mine = runs.stat((learner, "permutation", (name,)), lambda r: r.footprint["total"] / 1e6)
+        values[held] = Value(ours=mine, decimals=2)
+    return table
+
+
+def _means(runs: KemkerRuns) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
+    """(learner, protocol) → mean Ω_all over the available data sets, and whether all are real."""
+    means = {}
+    for learner, protocol in itertools.product(LEARNERS, PROTOCOLS):
+        names = ("cub", "audioset") if protocol == "multi-modal" else tuple(NAMES)
+        stats = [
+            runs.stat((learner, protocol, modalities(n, protocol)), metric("omega_all"))
+            for n in names
+        ]
+        known = [s for s in stats if s is not None]
+        complete = known and len(known) == sum(n in runs.data for n in names)
+        by_seed = zip(*(s.values for s in known), strict=False)
+        stat = Stat.of(float(np.mean(v)) for v in by_seed) if complete else None
+        real = len(known) == len(names) and not runs.stands_in(names)
+        means[learner, protocol] = (stat, real)
+    return means
+
+
+def _here(runs: KemkerRuns) -> str:
+    return f"here: {', '.join(d.label for d in runs.data.values())}"
+
+
+def table3(runs: KemkerRuns) -> PaperTable:
+    """Table 3: mean Ω_all over the data sets."""
+    table = _table("3")
+    printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in PRINTED["3"]}
+    means, misprint = _means(runs), _misprints("3")
+    all_real = all(real for stat, real in means.values() if stat is not None)
+    where = THREE if all_real else _here(runs)
+    table.printed = {where: THREE}
+    for learner, variant in LEARNERS.items():
+        values = {}
+        for p in PROTOCOLS:
+            stat, real = means[learner, p]
+            wrong = misprint.get((learner, p), {})
+            values[p] = Value(printed.get((learner, p)), stat, 3, not real, **wrong)
+        table.rows.append(((variant.label, where), values))
+    if not all_real:
+        table.notes.append("the means are over other data than the paper's: no difference")
+    return table
+
+
+def _minutes(runs: KemkerRuns, learner: str, protocol: str) -> Stat | None:
+    return runs.stat((learner, protocol, ("cub",)), lambda r: seconds(r) / 60)
+
+
+def table4(runs: KemkerRuns) -> PaperTable:
+    """Table 4: minutes on CUB-200."""
+    table = _table("4", printed=runs.printed_labels())
+    printed = {(r["learner"], r["protocol"]): r["minutes"] for r in PRINTED["4"]}
+    for learner, variant in LEARNERS.items():
+        values = {
+            p: Value(
+                printed.get((learner, p)), _minutes(runs, learner, p), 2, runs.stands_in(("cub",))
+            )
+            for p in PROTOCOLS[:2]
+        }
+        table.rows.append(((variant.label, runs.label(("cub",))), values))
+    return table
+
+
+def table5(runs: KemkerRuns) -> PaperTable:
+    """Table 5: strengths of the learners, by rules that give the paper's ticks from its numbers."""
+    table = _table("5", columns=tuple(QUESTIONS))
+    printed = {(r["learner"], r["question"]): r["yes"] for r in PRINTED["5"]}
+    omega = {k: s.mean for k, (s, _) in _means(runs).items() if s is not None}
+    size = {
+        (learner, d.name): megabytes(learner, d.size, fel_units=FEL_UNITS[d.name])
+        for learner in LEARNERS
+        for d in runs.data.values()
+    }
+    pairs = itertools.product(LEARNERS, PROTOCOLS[:2])
+    minutes = {pair: s.mean for pair in pairs if (s := _minutes(runs, *pair)) is not None}
+    complete = all(("mlp", p) in minutes for p in PROTOCOLS[:2])
+    ticks = summary(omega, size, minutes) if complete else {}
+    stands_in = len(runs.data) < len(NAMES) or runs.stands_in(NAMES)
+    table.data = _here(runs) if stands_in and runs.data else ""
+    mark = {None: "–", True: "✓", False: "✗"}
+    for learner, variant in LEARNERS.items():
+        values = {
+            q: Value(
+                words=(mark[printed[learner, q]], mark[ticks.get((learner, q))]),
+                stands_in=stands_in,
+            )
+            for q in QUESTIONS
+        }
+        table.rows.append(((variant.label,), values))
+    table.notes += [f"{q}: {rule}" for q, rule in QUESTIONS.items()]
+    return table
+
+
+# --- the supplement ---
+
+
+def figure_s1(runs: KemkerRuns) -> PaperTable:
+    """Figure S1: mean test accuracy over all permutations learned so far."""
+    table, curves = _table("S1"), {}
+    *heads, last = table.columns
+    for style, choice in enumerate(CHOICES):
+        records = runs.records(runs.s1_specs(choice)) if "mnist" in runs.data else []
+        values = {head: Value(decimals=1) for head in heads}
+        if records:
+            pooled = np.array([r.by_score["accuracy"].pooled for r in records])  # (n, T)
+            at = zip(heads, AFTER, strict=True)
+            values = {head: Value(None, Stat.of(100 * pooled[:, n - 1]), 1) for head, n in at}
+            lams = (float(r.sessions[-1].log["lam"]) for r in records)
+            values[last] = Value(None, Stat.of(lams), 0)
+            curves[style] = pooled
+        table.rows.append(((choice,), values))
+    caption = "Permuted MNIST: mean over the permutations learned so far (Fig. S1)"
+    table.figures += draw_curves(caption, curves)
+    table.notes.insert(0, legend(dict(enumerate(CHOICES))))
+    return table
+
+
+def table_s6(runs: KemkerRuns) -> PaperTable:
+    """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
+    table = _table("S6")
+    for row in PRINTED["S6"]:
+        records: list[RunRecord] = []
+        if "mnist" in runs.data:
+            records = runs.records(runs.inc_specs(row["learner"], row["class"]))
+        values = {
+            c: Value(row[c], over(records, read), 1, fitted=True) for c, read in TEST_S6.items()
+        }
+        table.rows.append(((f"Inc-{row['class']}", LEARNERS[row["learner"]].label), values))
+    return table
+
+
+def table_s7(runs: KemkerRuns) -> PaperTable:
+    """Table S7: accuracy on all ten digits after a share of training showed only five of them."""
+    table = _table("S7")
+    data = runs.data.get("mnist")
+    for row in PRINTED["S7"]:
+        ours = _drifting_accuracy(data.file, row["share"], runs) if data else None
+        value = Value(row["accuracy"], ours, 1, fitted=True)
+        table.rows.append(((f"{row['share']:.2f}",), {"accuracy": value}))
+    return table
+
+
+def _drifting_accuracy(file: Path, share: float, runs: KemkerRuns) -> Stat:
+    """Accuracy on test digits in percent, over the seeds."""
+    from embedbench.runs.stream_runner import run_stream
+
+    values = []
+    given = sort_settings(parse_settings(runs.items), ["fel"]).learners.get("fel", {})
+    for seed in runs.seeds:
+        learner: Any = make(learner_class("fel"), {**FACTS["s7"], **given}, name="fel")
+        predictions, _ = run_stream(
+            drifting(file, share, seed), learner, Seeds.of(seed), runs.device
+        )
+        values.append(100 * float(score_matrices(predictions)["accuracy"].R[-1, -1]))
+    return Stat.of(values)
+
+
+@cache
+def _load_digits(path: Path) -> tuple[Any, ...]:
+    """The file, its split, features in memory and their digest."""
+    file = EmbeddingFile.open(path)
+    split = split_rows(file, "test", 0.0)
+    features, digest, _ = load_table(file, "none", split.train)
+    return file, split, features, digest
+
+
+def drifting(path: Path, share: float, seed: int) -> Stream:
+    """A stream with as many draws as training samples, in one session or two.
+
+    The last `share` of the draws is from the upper half of the classes. One eval set has all test
+    samples, and all classes are candidates from the start.
+    """
+    file, split, features, digest = _load_digits(path)
+    n, classes = len(split.train), np.arange(file.samples.n_leaves)
+    width, late = features.values.shape[1], round(share * n)
+    upper = split.train[file.labels[split.train] >= len(classes) // 2]
+    rng = np.random.default_rng(seed)
+    draws = [rng.choice(split.train, n - late), rng.choice(upper, late)]
+
+    def view(rows: Ints) -> tuple[View, Ints]:
+        return View(features, rows, width), file.labels[rows].astype(np.int64)
+
+    none = view(np.zeros(0, dtype=np.int64))
+    sessions = tuple(Session(*view(rows), *none, rows, classes) for rows in draws if len(rows))
+    test = EvalSet(*view(split.test), split.test, np.ones(len(classes), dtype=np.bool_))
+    return Stream(
+        spec=StreamSpec((width,), len(classes)),
+        sessions=sessions,
+        eval_sets=(test,) * len(sessions),
+        recipe=f"drifting {share}",
+        features=digest,
+        samples=(file.digests["samples"],),
+    )
+
+
+def table_s8(runs: KemkerRuns) -> PaperTable:
+    """Table S8: multi-modal accuracies in percent, mean per class."""
+    table = _table("S8", printed=runs.printed_labels())
+    for row in PRINTED["S8"]:
+        names = tuple(row["data"])
+        records = runs.of((row["learner"], "multi-modal", names))
+        numbers = (row["initial"][0], *row["final"])
+        cells = zip(table.columns, numbers, ((0, 0), (1, 0), (1, 1)), strict=True)
+        values = {c: Value(v, _entry(records, *at), 1, runs.stands_in(names)) for c, v, at in cells}
+        table.rows.append(((LEARNERS[row["learner"]].label, runs.label(names)), values))
+    return table
+
+
+def _entry(records: Sequence[RunRecord], i: int, j: int) -> Stat | None:
+    return over(records, lambda r: 100 * r.R[i][j])
+
+
+def table_s9(runs: KemkerRuns) -> PaperTable:
+    """Table S9: number of features that are not redundant, and their share in percent."""
+    from embedbench.files.redundancy import redundancy
+
+    table = _table("S9", printed=runs.printed_labels())
+    for row in PRINTED["S9"]:
+        data, kept, share = runs.data.get(row["data"]), None, None
+        if data:
+            result, _ = redundancy(EmbeddingFile.open(data.file))
+            kept, share = Stat.of([result["kept"]]), Stat.of([100 * result["share"]])
+        stands_in = runs.stands_in((row["data"],))
+        values = {
+            "features": Value(row["kept"], kept, 0, stands_in, made=EXACT),
+            "percent": Value(row["percent"], share, 1, stands_in, made=EXACT),
+        }
+        table.rows.append(((runs.label((row["data"],)),), values))
+    return table
+
+
+def table_s10(runs: KemkerRuns) -> PaperTable:
+    """Table S10: Ω and size with the capacity chosen on validation data."""
+    table = _table("S10", printed=runs.printed_labels())
+    printed = {(r["learner"], r["data"]): r["mb"] for r in PRINTED["S10"] if "mb" in r}
+    at_hand = runs.s10_rows()
+    for row in (r for r in PRINTED["S10"] if "protocol" in r):
+        learner, protocol, name = row["learner"], row["protocol"], row["data"]
+        records, ours, chosen = [], None, ""
+        if (learner, protocol, name) in at_hand:
+            records = runs.records(runs.s10_specs(learner, protocol, name))
+            held = {"fel_units": fel_units((name,))}
+            for setting, value in runs.capacity(learner, name).items():
+                chosen = f"{setting} {value}"
+                table.printed[chosen] = ""
+                held[setting.removeprefix("som.")] = int(value)
+            ours = Stat.of([megabytes(learner, runs.data[name].size, **held)])
+        stands_in = runs.stands_in((name,))
+        values = _omegas(row, records, stands_in=stands_in)
+        values[PAPER_MB] = Value(printed[learner, name], ours, 2, stands_in, made=EXACT)
+        labels = (protocol, LEARNERS[learner].label, runs.label((name,)), chosen)
+        table.rows.append((labels, values))
+    return table
+
+
+def figures(runs: KemkerRuns) -> PaperTable:
+    """Figures 2, S2 and S3: accuracy by session on each data set."""
+    styles = learner_styles(LEARNERS)
+    table = _table("figures")
+    key = legend({styles[name]: v.label for name, v in LEARNERS.items()})
+    table.notes.append(f"{key}; dashed: the offline MLP")
+    pictures: list[tuple[str, str, Callable[[Floats, Floats], Floats]]] = [
+        ("incremental-class", "all classes so far (Figs. 2 and S3)", lambda _, pooled: pooled),
+        ("incremental-class", "the base set (Fig. S3)", lambda R, _: R[:, 0]),
+        ("permutation", "the original data (Fig. S2)", lambda R, _: R[:, 0]),
+        ("permutation", "the newest permutation (Fig. S2)", lambda R, _: np.diagonal(R)),
+    ]
+    for name, (protocol, what, part) in itertools.product(runs.data, pictures):
+        curves, ideal = {}, float("nan")
+        for learner, style in styles.items():
+            if (learner, protocol) == ("pathnet", "incremental-class"):
+                continue
+            if records := runs.of((learner, protocol, (name,))):
+                pairs = [(np.array(r.R, float), np.array(r.pooled, float)) for r in records]
+                curves[style] = np.stack([part(*pair) for pair in pairs])
+                ideal = min(records[0].ideals, default=float("nan"))
+        caption = f"{runs.data[name].label}, {protocol}: {what}"
+        table.figures += draw_curves(caption, curves, ideal=ideal)
+    return table
 
 
 def printed_tables() -> list[PaperTable]:
@@ -65,9 +416,7 @@ def printed_tables() -> list[PaperTable]:
 
 
 PAPER = Paper(
-    name="kemker2018",
-    citation="Kemker et al. (2018): Measuring Catastrophic Forgetting in Neural Networks",
-    stem="kemker2018",
+    FACTS,
     runs=runs_on,
     specs=plan_runs,
     learners=lambda: LEARNERS,
@@ -79,7 +428,7 @@ PAPER = Paper(
         "3": each(table3),
         "4": each(table4),
         "5": each(table5),
-        "s1": each(table_s1),
+        "s1": each(figure_s1),
         "s6": each(table_s6),
         "s7": each(table_s7),
         "s8": each(table_s8),
