@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import pixels, pixels_recipe
 
@@ -167,7 +167,7 @@ class Images(Backbone):
             },
         }
 
-    def prepare(self, content: Content) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> Bytes:
         """Return the image as (H, W, C) bytes."""
         image = open_image(content).convert(self.mode)
         if self.resize:
@@ -179,7 +179,7 @@ class Images(Backbone):
             )
         return np.asarray(image).reshape(self.size[1], self.size[0], -1)
 
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return the images, (n, H, W, C) uint8."""
         return {"features": torch.from_numpy(batch)}
 
@@ -193,7 +193,7 @@ class Pixels(Images):
         """Return `backbone` and `preprocessing` of images that are not resized."""
         return pixels_recipe()
 
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return (n, H·W·C) values between 0 and 1, row by row."""
         return {"features": torch.from_numpy(pixels(batch))}
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedbench import plugins
+from embedbench.arrays import Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import is_idx
 from embedbench.files.sample_list import TEST, TRAIN, VAL
@@ -209,9 +209,7 @@ def _common_folder(members: Sequence[str]) -> str:
     return f"{tops.pop()}/" if wrapped else ""
 
 
-def hierarchy(
-    ids: Sequence[str], where: str
-) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
+def hierarchy(ids: Sequence[str], where: str) -> tuple[Ints, tuple[str, ...], Ints, Bytes | None]:
     """Return labels (N,), classes (C,), parents (C,) and the official split of paths.
 
     The folder of a file is its class; the folders above are the ancestors of the class. If every

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bytes, Ints
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -292,7 +292,7 @@ def _compared(
     source: Source,
     facts: Facts,
     precision: Precision,
-    kept: NDArray[np.int64],
+    kept: Ints,
     notify: Notify,
 ) -> dict[str, Any]:
     """Return the error of half precision on some rows."""
@@ -322,7 +322,7 @@ class SampleMetadata:
         What the user says of the file.
     """
 
-    split: NDArray[np.uint8]
+    split: Bytes
     rule: dict[str, Any]
     columns: Columns
     stated: UserMetadata

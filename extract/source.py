@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.arrays import Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import open_regular
 
@@ -64,11 +63,11 @@ class Source:
 
     name: str
     ids: tuple[str, ...]
-    labels: NDArray[np.int64]
+    labels: Ints
     classes: tuple[str, ...]
-    parents: NDArray[np.int64]
+    parents: Ints
     read: Callable[[int], Content]
-    split: NDArray[np.uint8] | None = None
+    split: Bytes | None = None
     revision: str = ""
     licence: str = "not stated"
     in_order: bool = False

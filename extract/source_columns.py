@@ -4,11 +4,10 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Floats, Strings
 from embedbench.errors import UserError, short
 from embedbench.files.format_digests import COLUMNS
 from embedbench.files.optional_columns import read_list
@@ -19,7 +18,7 @@ from .source import Source
 
 FOLDER = "folder"
 
-Columns = dict[str, NDArray[Any]]  # (N,) values by name
+Columns = dict[str, Array]  # (N,) values by name
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class ColumnRules:
 NO_COLUMNS = ColumnRules()
 
 
-def by_domain(source: Source) -> tuple[Source, NDArray[np.str_]]:
+def by_domain(source: Source) -> tuple[Source, Strings]:
     """Return a source whose first folders are domains and no classes, and the domains (N,).
 
     Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
@@ -83,7 +82,7 @@ def by_domain(source: Source) -> tuple[Source, NDArray[np.str_]]:
     return changed, np.array([domain for domain, *_ in parts])
 
 
-def _numbers(source: Source, values: list[str]) -> NDArray[np.float64]:
+def _numbers(source: Source, values: list[str]) -> Floats:
     numbers = []
     for id_, value in zip(source.ids, values, strict=True):
         try:

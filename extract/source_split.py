@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.files.sample_list import SPLITS
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
@@ -15,7 +15,7 @@ from .source import Source
 
 def choose_split(
     source: Source, choice: str | None, group: str | None, *, stratify: bool | None = None
-) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+) -> tuple[Bytes, dict[str, Any]]:
     """Return the split of a source's samples, and its rule for the provenance.
 
     Parameters
@@ -50,9 +50,7 @@ def choose_split(
     return make_split(choice, source.ids, classes=classes), rule
 
 
-def across(
-    digests: NDArray[np.uint8], ids: Sequence[str], split: NDArray[np.uint8]
-) -> list[tuple[str, str]]:
+def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, str]]:
     """Return pairs of samples with the same content in different splits, the earlier split first.
 
     Parameters
@@ -76,7 +74,7 @@ def across(
 
 
 def pairs_text(
-    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
+    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: Bytes, holds: str
 ) -> str:
     """Return what reports the pairs of `across`, and what to do about them."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}

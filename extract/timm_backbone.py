@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from embedbench import plugins
+from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import hub_weights
 from embedbench.networks.timm_registration import timm
@@ -94,12 +93,12 @@ class TimmBackbone(Network):
             **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
         }
 
-    def prepare(self, content: Content) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> Bytes:
         """Return the image, resized and cropped by the model's configuration."""
         pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
-    def tables(self, batch: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Bytes, dtype: str) -> dict[str, torch.Tensor]:
         """Return the embeddings of images (n, H, W, C)."""
         images = torch.from_numpy(batch)
         if self.device.type == "cuda":

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning import UNSEEN
 
 
 def deviations(x: Tensor, y: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,15 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools, Ints
-from embedbench.config.declared_settings import (
-    above,
-    at_least,
-    check_settings,
-    check_size,
-    require,
-    within,
-)
+from embedbench.arrays import Bools, Float32s, Ints
+from embedbench.config import declared_settings
 from embedbench.learning.footprint import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -70,25 +63,29 @@ class Som:
         Learning rate of the readout; a step that would overshoot is shortened.
     """
 
-    side: Annotated[int, at_least(1, 1000)] = 23
-    iterations: Annotated[int, at_least(1, 10_000_000)] = 80_000
-    som_iterations: Annotated[int, at_least(0)] = 20_000
-    hold: Annotated[int, at_least(0)] = 5_000
-    eps: Annotated[float, within("(0, 1)")] = 0.1
-    eps_end: Annotated[float, within("(0, 1)")] = 0.03
-    eps_later: Annotated[float, within("[0, 1)")] = 3e-4
-    sigma: Annotated[float, at_least(1e-3)] | None = None
-    sigma_end: Annotated[float, at_least(1e-3)] = 0.7
-    theta: Annotated[float, at_least(0)] = 0.5
-    kappa: Annotated[float, above(0)] = 2.0
-    ema: Annotated[float, within("[0, 1]")] = 1e-3
-    sharpness: Annotated[float, above(0)] = 20.0
-    lr: Annotated[float, at_least(0)] = 4e-3
+    side: Annotated[int, declared_settings.at_least(1, 1000)] = 23
+    iterations: Annotated[int, declared_settings.at_least(1, 10_000_000)] = 80_000
+    som_iterations: Annotated[int, declared_settings.at_least(0)] = 20_000
+    hold: Annotated[int, declared_settings.at_least(0)] = 5_000
+    eps: Annotated[float, declared_settings.within("(0, 1)")] = 0.1
+    eps_end: Annotated[float, declared_settings.within("(0, 1)")] = 0.03
+    eps_later: Annotated[float, declared_settings.within("[0, 1)")] = 3e-4
+    sigma: Annotated[float, declared_settings.at_least(1e-3)] | None = None
+    sigma_end: Annotated[float, declared_settings.at_least(1e-3)] = 0.7
+    theta: Annotated[float, declared_settings.at_least(0)] = 0.5
+    kappa: Annotated[float, declared_settings.above(0)] = 2.0
+    ema: Annotated[float, declared_settings.within("[0, 1]")] = 1e-3
+    sharpness: Annotated[float, declared_settings.above(0)] = 20.0
+    lr: Annotated[float, declared_settings.at_least(0)] = 4e-3
 
     def __post_init__(self) -> None:
-        check_settings(self, "som")
-        require(self, "som", som_iterations=within(f"[0, {self.iterations}]"))
-        require(self, "som", hold=within(f"[0, {self.som_iterations}]"))
+        declared_settings.check_settings(self, "som")
+        declared_settings.require(
+            self, "som", som_iterations=declared_settings.within(f"[0, {self.iterations}]")
+        )
+        declared_settings.require(
+            self, "som", hold=declared_settings.within(f"[0, {self.som_iterations}]")
+        )
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
@@ -111,7 +108,7 @@ class MapNetwork:
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som
-        check_size("the map", som.side**2 * (n_inputs + n_classes))
+        declared_settings.check_size("the map", som.side**2 * (n_inputs + n_classes))
         self.W = torch.zeros(som.side**2, n_inputs)
         self.V = torch.zeros(som.side**2, n_classes)
         self.b = torch.zeros(n_classes)
@@ -260,9 +257,9 @@ class MapNetwork:
         self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
 
 
-def squares(x: Tensor) -> NDArray[np.float32]:
+def squares(x: Tensor) -> Float32s:
     """Squared lengths of the rows, (n,)."""
-    squares: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    squares: Float32s = torch.linalg.vector_norm(x, dim=1).square().numpy()
     return squares
 
 

@@ -8,15 +8,12 @@ import torch
 from torch import Tensor
 
 from embedbench.config.declared_settings import later
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import Memory, session_classes
-from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.net_settings import augmented_views
-from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName, trainable_parameters
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
 
 
 @dataclass

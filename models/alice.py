@@ -9,17 +9,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.cosine_network import CosineNet
 from embedbench.learning.distillation import only
-from embedbench.learning.learner import Context, Learner
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
+from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

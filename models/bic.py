@@ -13,16 +13,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_settings import generator, predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy

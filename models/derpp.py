@@ -8,16 +8,13 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import OnlineLearner, ReplayLearner, Seeds, StreamSpec
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
-from embedbench.streams.stream import StreamSpec
 
 
 @dataclass

@@ -10,18 +10,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import augmented_views, generator, predict
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning

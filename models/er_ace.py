@@ -6,14 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

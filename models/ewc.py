@@ -10,17 +10,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import loss_mask
-from embedbench.learning.net_learner import NetLearner
 from embedbench.learning.net_settings import generator, predict
 from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 from embedbench.learning.quadratic_penalty import pull
-from embedbench.streams.stream import Session, StreamSpec
 
 SMALLEST_LAM = 1e-3
 

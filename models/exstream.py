@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplar_budget import Capacity
-from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.streams.stream import StreamSpec
 
 
 @dataclass

@@ -17,17 +17,14 @@ from torch.nn.functional import (
 )
 
 from embedbench.config.declared_settings import above, at_least, check_size
-from embedbench.config.seeds import Seeds
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import generator, mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
-from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.sample_views import Rows
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 BLOCK = 4096  # samples encoded at once

@@ -10,10 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, at_least, require, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 
 
 @dataclass

@@ -17,13 +17,11 @@ from torch.nn.functional import (
 )
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner, Tags
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.prototypes import Classifier, Prototypes, cosines
 
 from ._layer_slices import layer_slices
 

@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.stored_views import Store
-from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal
 from ._som import MapNetwork, Som

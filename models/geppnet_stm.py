@@ -8,10 +8,8 @@ import torch
 
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.stored_views import Store
-from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal
 from ._som import MapNetwork, Som

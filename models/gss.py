@@ -5,22 +5,19 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_LEARNER, Memory
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import among
 from embedbench.learning.net_settings import generator
-from embedbench.learning.online import UPDATES, OnlineLearner
+from embedbench.learning.online import UPDATES
 from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
@@ -118,11 +115,11 @@ class GSS(OnlineLearner, ReplayLearner):
 
 
 def select(
-    scores: NDArray[np.float32],
-    stored: NDArray[np.float32],
+    scores: Float32s,
+    stored: Float32s,
     total: int,
     draw: np.random.Generator,
-) -> tuple[dict[int, int], NDArray[np.float32]]:
+) -> tuple[dict[int, int], Float32s]:
     """Choose the rows where new samples are stored, by Algorithm 2.
 
     Parameters

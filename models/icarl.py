@@ -8,16 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_settings import Net, predict, trunk_and_head
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.stopping import Stop
-from embedbench.streams.stream import Session, StreamSpec
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # initial η of a cosine head in every session

@@ -7,13 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
 from embedbench.learning.net_settings import predict
-from embedbench.learning.replay_learner import ReplayLearner
 from embedbench.learning.sample_views import blocks
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -8,11 +8,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Learner, Tags
-from embedbench.streams.stream import StreamSpec
 
 DISTANCES = 2**23  # distances held at once, 32 MiB
 

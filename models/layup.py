@@ -11,9 +11,7 @@ from torch import Tensor
 
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least, check_size
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 
 from ._layer_slices import layer_slices
 from ._ridge import add_moments, ridge

@@ -8,13 +8,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
+from embedbench.learning import Context, ReplayLearner, Session
 from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
 
 
 @dataclass

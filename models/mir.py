@@ -10,14 +10,11 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
 from embedbench.learning.loss import among
 from embedbench.learning.net_settings import in_parts
-from embedbench.learning.online import OnlineLearner
 from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
 
 
 @dataclass

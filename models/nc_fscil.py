@@ -9,16 +9,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.net_settings import generator, mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.prototypes import UNSEEN, Prototypes
+from embedbench.learning.prototypes import Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import train
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 

@@ -6,10 +6,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 
 @dataclass

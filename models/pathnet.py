@@ -10,12 +10,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least, check_size
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import StreamSpec
 
 from ._blocks import Blocks
 from ._gaussians import deviations, discriminants, oas

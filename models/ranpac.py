@@ -10,10 +10,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedbench.config.declared_settings import at_least, check_size, later
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import Session, StreamSpec
 
 from ._ridge import add_moments, ridge
 

@@ -7,11 +7,8 @@ import torch
 from torch import Tensor
 
 from embedbench.config.declared_settings import at_least, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 from ._gaussians import deviations, discriminants, oas
 

@@ -8,10 +8,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning.prototypes import Prototypes, cosines
 
 
 @dataclass

@@ -21,14 +21,7 @@ from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
 
-from ._hierarchy import (
-    PUBLISHED,
-    Hierarchy,
-    check_configuration,
-    file_hierarchy,
-    hierarchy_text,
-    named_hierarchy,
-)
+from . import _hierarchy
 from ._shares import Roles, leaf_roles, share_out, union
 
 
@@ -103,7 +96,7 @@ class IIRC(Protocol):
 
     def __post_init__(self) -> None:
         if self.val_fraction == 0:
-            self.val_fraction = PUBLISHED.get(self.hierarchy, 0.1)
+            self.val_fraction = _hierarchy.PUBLISHED.get(self.hierarchy, 0.1)
         super().__post_init__()
         if self.validation != "train":
             raise UserError(f"iirc takes validation='train' only, got {self.validation!r}")
@@ -111,9 +104,13 @@ class IIRC(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         from_file = self.hierarchy == "file"
-        hierarchy = file_hierarchy(file) if from_file else named_hierarchy(self.hierarchy, file)
+        hierarchy = (
+            _hierarchy.file_hierarchy(file)
+            if from_file
+            else _hierarchy.named_hierarchy(self.hierarchy, file)
+        )
         order, note = self._order(hierarchy, seed)
-        check_configuration(hierarchy, order)
+        _hierarchy.check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
         shares = self._shares(hierarchy, roles)
         rows, val_rows = (
@@ -161,12 +158,12 @@ class IIRC(Protocol):
 
     def recipe(self) -> str:
         """As in every protocol, with the content of a hierarchy file instead of its path."""
-        if self.hierarchy == "file" or self.hierarchy in PUBLISHED:
+        if self.hierarchy == "file" or self.hierarchy in _hierarchy.PUBLISHED:
             return super().recipe()
-        text = {"hierarchy": hierarchy_text(self.hierarchy)}
+        text = {"hierarchy": _hierarchy.hierarchy_text(self.hierarchy)}
         return json.dumps({**json.loads(super().recipe()), **text}, sort_keys=True)
 
-    def _order(self, hierarchy: Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
+    def _order(self, hierarchy: _hierarchy.Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
         """The nodes of each session, and the origin of the order."""
         published = hierarchy.configurations
         if not published:
@@ -186,7 +183,7 @@ class IIRC(Protocol):
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
 
-    def _shares(self, hierarchy: Hierarchy, roles: Roles) -> list[list[Ints]]:
+    def _shares(self, hierarchy: _hierarchy.Hierarchy, roles: Roles) -> list[list[Ints]]:
         """Of each node the rows that teach it, and those of its in-task validation."""
         return [
             share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
@@ -194,7 +191,7 @@ class IIRC(Protocol):
         ]
 
 
-def _paths(hierarchy: Hierarchy, introduced: Ints) -> Bools:
+def _paths(hierarchy: _hierarchy.Hierarchy, introduced: Ints) -> Bools:
     """(L, C) the introduced classes of a sample with each of the file's labels."""
     paths = hierarchy.above[hierarchy.leaf][:, introduced]
     paths[hierarchy.leaf < 0] = False
@@ -270,7 +267,7 @@ class _Teaching:
 
 
 def _notes(
-    file: EmbeddingFile, hierarchy: Hierarchy, roles: Roles, teaching: _Teaching
+    file: EmbeddingFile, hierarchy: _hierarchy.Hierarchy, roles: Roles, teaching: _Teaching
 ) -> list[str]:
     """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
@@ -299,7 +296,7 @@ STEP = 5
 
 
 def draw_sessions(
-    hierarchy: Hierarchy, base: int, step: int, sessions: int, seed: int
+    hierarchy: _hierarchy.Hierarchy, base: int, step: int, sessions: int, seed: int
 ) -> tuple[Ints, ...]:
     """The nodes of each session, every node once and strictly after the one above it.
 
@@ -349,7 +346,7 @@ def draw_sessions(
     return tuple(drawn)
 
 
-def _heights(hierarchy: Hierarchy) -> Ints:
+def _heights(hierarchy: _hierarchy.Hierarchy) -> Ints:
     """(K,) number of levels from each node down, its own level included."""
     depth = hierarchy.above.sum(axis=1, dtype=np.int16)
     deepest = np.where(hierarchy.above, depth[:, None], 0).max(axis=0)

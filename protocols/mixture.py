@@ -16,20 +16,9 @@ from embedbench.config.declared_settings import at_least, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.class_order import class_order
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    Split,
-    Taught,
-    class_mask,
-    dealt,
-    flat_spec,
-    load_table,
-    make_session,
-    mean_rows,
-    one_file,
-    split_rows,
-)
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
@@ -120,8 +109,8 @@ class Mixture(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
         for k, part in enumerate(parts):
             if not len(part):
@@ -131,10 +120,10 @@ class Mixture(Protocol):
                 )
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
         few = self._first(sizes) < self.scale_least
-        table, features, fitted = load_table(file, self.scale, parts[0], few=few)
+        table, features, fitted = tools.load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
         return Stream(
-            spec=flat_spec(table, file),
+            spec=tools.flat_spec(table, file),
             sessions=tuple(s for s, _ in pairs),
             eval_sets=tuple(e for _, e in pairs),
             recipe=self.recipe(),
@@ -151,8 +140,8 @@ class Mixture(Protocol):
     def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
         """The training rows of each session."""
         order = class_order(self.order, file, seed)
-        taught = class_mask(file, file.labels[train])[order]
-        tested = class_mask(file, file.labels[file.split == TEST])[order]
+        taught = tools.class_mask(file, file.labels[train])[order]
+        tested = tools.class_mask(file, file.labels[file.split == TEST])[order]
         classes = np.concatenate([order[taught & tested], order[taught & ~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])
         if self.setting == "repetition":
@@ -178,29 +167,29 @@ class Mixture(Protocol):
         if self.setting == "si-blurry":
             return 1
         if not self.setting.startswith("long-tailed"):
-            return mean_rows(sizes, len(sizes)) / self.sessions
+            return tools.mean_rows(sizes, len(sizes)) / self.sessions
         n, whole = len(sizes), len(sizes) // self.sessions
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
         kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
-        return mean_rows(kept, whole)
+        return tools.mean_rows(kept, whole)
 
     def _sessions(
-        self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]
-    ) -> list[Taught]:
+        self, table: Table, file: EmbeddingFile, split: tools.Split, parts: list[Ints]
+    ) -> list[tools.Taught]:
         """The sessions, each with the eval set of the classes that it introduces."""
         label, pairs = file.labels, []
-        held = dealt(label, parts, self._held(file, split, parts))
+        held = tools.dealt(label, parts, self._held(file, split, parts))
         seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
         for train, val in zip(parts, held, strict=True):
-            here = class_mask(file, label[train])
+            here = tools.class_mask(file, label[train])
             new, seen = np.flatnonzero(here & ~seen), seen | here
             test = split.test[np.isin(label[split.test], new)]
             classes = new if len(test) else new[:0]
-            rows = Split(train, val, test)
-            pairs.append(make_session(table, file, rows, classes=classes, introduces=new))
+            rows = tools.Split(train, val, test)
+            pairs.append(tools.make_session(table, file, rows, classes=classes, introduces=new))
         return pairs
 
-    def _held(self, file: EmbeddingFile, split: Split, parts: list[Ints]) -> Ints:
+    def _held(self, file: EmbeddingFile, split: tools.Split, parts: list[Ints]) -> Ints:
         """Validation rows; a class that lost training samples loses as large a share of them."""
         label, n = file.labels, file.samples.n_leaves
         taught = np.bincount(label[np.concatenate(parts)], minlength=n)
@@ -211,7 +200,7 @@ class Mixture(Protocol):
 
     def _notes(self, file: EmbeddingFile, train: Ints) -> tuple[str, ...]:
         """The classes that are never taught, and so not tested."""
-        lacking = np.flatnonzero(~class_mask(file, file.labels[train]))
+        lacking = np.flatnonzero(~tools.class_mask(file, file.labels[train]))
         names = ", ".join(file.classes[c] for c in lacking)
         return (f"classes without training samples, left out: {names}",) if names else ()
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, digest
+from embedbench.arrays import Bools, Float32s, digest
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -137,7 +136,7 @@ class MultiModal(Protocol):
             fitted=fitted,
         )
 
-    def _matrix(self, file: EmbeddingFile, width: int) -> NDArray[np.float32]:
+    def _matrix(self, file: EmbeddingFile, width: int) -> Float32s:
         """(D, width) the projection of a file; it does not depend on the other files."""
         draw = np.random.default_rng([self.projection, int(file.digests["content"][:16], 16)])
         matrix = draw.standard_normal((file.shape[1], width), dtype=np.float32)

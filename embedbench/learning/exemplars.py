@@ -13,14 +13,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
-from .exemplar_budget import (
-    BY_SAMPLE,
-    Memory,
-    exemplar_bytes,
-    herding,
-    label_classes,
-    session_classes,
-)
+from . import exemplar_budget
 from .footprint import Footprint
 from .sample_views import JoinedView, Packing, Rows
 
@@ -40,7 +33,7 @@ class Exemplars:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: exemplar_budget.Memory,
         spec: StreamSpec,
         seed: int,
         device: str,
@@ -116,7 +109,7 @@ class Exemplars:
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)
-        self.classes |= (new := session_classes(session))
+        self.classes |= (new := exemplar_budget.session_classes(session))
         self.seen += len(session.y)
         quota = self.memory.quota(len(self.classes))
         parts: list[tuple[Tensor, Tensor]] = []
@@ -145,7 +138,9 @@ class Exemplars:
         """Up to `quota` rows of x, the stored samples of one class, best first."""
         if self.memory.select == "herding":
             x = self.packing.unpack(x)
-            return herding(features(x), min(len(x), len(x) if quota is None else quota))
+            return exemplar_budget.herding(
+                features(x), min(len(x), len(x) if quota is None else quota)
+            )
         order = draw.permutation(len(x)) if self.memory.select == "random" else np.arange(len(x))
         return torch.from_numpy(order[:quota]).to(self.device)
 
@@ -181,7 +176,9 @@ class Exemplars:
         """
         if not self.loss_over_seen:
             return None
-        return torch.tensor(sorted(self.classes | label_classes(y)), device=self.device)
+        return torch.tensor(
+            sorted(self.classes | exemplar_budget.label_classes(y)), device=self.device
+        )
 
     def add(
         self,
@@ -205,17 +202,17 @@ class Exemplars:
         places: dict[int, int] | None = None,
     ) -> None:
         """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
-        if places is None and self.memory.select not in BY_SAMPLE:
+        if places is None and self.memory.select not in exemplar_budget.BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
             )
         if self.multilabel:
-            self.classes |= label_classes(y)
+            self.classes |= exemplar_budget.label_classes(y)
         labels = y.int().argmax(1) if self.multilabel else y
         places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
-            self.classes |= label_classes(y)
+            self.classes |= exemplar_budget.label_classes(y)
         if not places:
             return
         self._reserve(max(self.n, max(places) + 1))
@@ -291,7 +288,7 @@ class Exemplars:
         """Bytes of samples, labels and stored logits."""
         widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
         each = self._x.element_size()
-        return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
+        return Footprint(samples=self.n * exemplar_budget.exemplar_bytes(*widths, each=each))
 
     def state_dict(self) -> dict[str, Any]:
         """The exemplars, and everything that later choices depend on."""

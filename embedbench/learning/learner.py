@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import check_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
@@ -155,7 +153,7 @@ class Context:
     validation: str = "train"
     progress: Callable[[str], None] = lambda _: None
     checkpoint: Checkpoint = NO_CHECKPOINT
-    head: NDArray[np.float32] | None = None
+    head: Float32s | None = None
     samples: int = 0
 
 
@@ -214,12 +212,12 @@ class Learner(ABC):
     @abstractmethod
     def scores(
         self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
-    ) -> torch.Tensor | NDArray[np.float32]:
+    ) -> torch.Tensor | Float32s:
         """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
 
     def log_probabilities(
         self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
-    ) -> torch.Tensor | NDArray[np.float32]:
+    ) -> torch.Tensor | Float32s:
         """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
 
         Only for learners whose scores give no probabilities, and that have some by another rule. It

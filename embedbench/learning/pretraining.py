@@ -11,14 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.config.declared_settings import (
-    above,
-    at_least,
-    check_settings,
-    identity,
-    later,
-    within,
-)
+from embedbench.config import declared_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_list import Samples
@@ -77,15 +70,15 @@ class Pretraining:
     """
 
     trunk: str
-    epochs: Annotated[int, at_least(1)] = 300
-    lr: Annotated[float, above(0)] = 5e-4
-    weight_decay: Annotated[float, within("[0, 1)")] = 0.05
-    batch_size: Annotated[int, at_least(1)] = 256
-    warmup: Annotated[int, at_least(0)] = 5
+    epochs: Annotated[int, declared_settings.at_least(1)] = 300
+    lr: Annotated[float, declared_settings.above(0)] = 5e-4
+    weight_decay: Annotated[float, declared_settings.within("[0, 1)")] = 0.05
+    batch_size: Annotated[int, declared_settings.at_least(1)] = 256
+    warmup: Annotated[int, declared_settings.at_least(0)] = 5
     augment: AugmentName = "timm"
     seed: int = 0
-    head: Literal["linear", "cosine"] = later("linear", earlier="linear")
-    deep_supervision: str = later("", earlier="")
+    head: Literal["linear", "cosine"] = declared_settings.later("linear", earlier="linear")
+    deep_supervision: str = declared_settings.later("", earlier="")
 
     def __post_init__(self) -> None:
         if self.trunk in FLAT:
@@ -94,7 +87,7 @@ class Pretraining:
                 "network for images, as vit_fscil_patch3_36 or resnet32"
             )
         check_trunk("trunk", self.trunk)
-        check_settings(self, "pretrain")
+        declared_settings.check_settings(self, "pretrain")
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -138,7 +131,7 @@ def pretrain(
     objective = deep_objective(net, settings.deep_supervision)
     optimiser = _optimiser(net, settings)
     work = {
-        "settings": identity(settings),
+        "settings": declared_settings.identity(settings),
         "digests": stream.digests,
         "torch": str(torch.__version__),
         "device": torch.device(device).type,

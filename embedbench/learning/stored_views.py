@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints, Labels
+from embedbench.arrays import Array, Ints, Labels
 from embedbench.streams.view import View
 
 from .footprint import Footprint
@@ -31,7 +30,7 @@ class Store:
         self.width = width
         self.views: list[View] = []
         self.ids: Ints = np.zeros(0, np.int64)  # used only with label sets
-        self.y: NDArray[Any] = np.zeros(0, np.int32)
+        self.y: Array = np.zeros(0, np.int32)
         if n_labels:
             self.y = np.zeros((0, n_labels), np.bool_)
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools
+from embedbench.arrays import Array, Bools
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_probabilities
 from embedbench.scores.label_set_predictions import LabelSets, pack
@@ -356,7 +355,7 @@ class Candidates:
         return columns if others is None else columns.masked_fill(others, -torch.inf)
 
 
-def join(parts: list[Tensor], name: str) -> NDArray[Any]:
+def join(parts: list[Tensor], name: str) -> Array:
     """The values of a table for all samples, (n,)."""
     joined = torch.cat(parts).cpu().numpy()
     return joined.astype(np.uint16) if name == "rank" else joined

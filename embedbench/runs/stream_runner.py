@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools, Ints, Labels
+from embedbench.arrays import Bools, Float32s, Ints, Labels
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
@@ -216,7 +215,7 @@ class _Teacher:
     device: str
     progress: Callable[[str], None]
     checkpoint: Checkpoint
-    head: NDArray[np.float32] | None
+    head: Float32s | None
 
     def lessons(
         self, number: int, seen: Bools, before: int

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Ints, Labels, digest
+from embedbench.arrays import Array, Bools, Ints, Labels, digest
 
 
 class CoveredSet(NamedTuple):
@@ -28,7 +27,7 @@ def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
     return digest("eval", *parts)
 
 
-def pack_labels(y: Labels) -> NDArray[Any] | bytes:
+def pack_labels(y: Labels) -> Array | bytes:
     """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
     return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
 

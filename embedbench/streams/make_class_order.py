@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Float32s, Floats, Ints
 from embedbench.config.seeds import check_seed
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
@@ -217,16 +216,14 @@ def objective(kind: str, sizes: Sequence[int]) -> Floats:
     return W
 
 
-def order_score(W: Floats, matrix: NDArray[np.int64], order: Ints) -> float:
+def order_score(W: Floats, matrix: Ints, order: Ints) -> float:
     """S(π) = Σ_ij W_ij M_π(i)π(j), the diagonal of M left out; lower is better."""
     reordered = matrix[np.ix_(order, order)].astype(np.float64)
     np.fill_diagonal(reordered, 0)
     return float((W * reordered).sum())
 
 
-def anneal(
-    W: Floats, matrix: NDArray[np.int64], seed: int, steps: int = STEPS, restarts: int = 1
-) -> Ints:
+def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS, restarts: int = 1) -> Ints:
     """The order with the lowest score in simulated annealings, (n,).
 
     The first of the `restarts` annealings starts from the identity, each other one from a random
@@ -279,7 +276,7 @@ FOLDS = 5
 ALPHAS = (1e1, 1e2, 1e3, 1e4, 1e5)  # ridge penalties
 
 
-def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int64]:
+def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> Ints:
     """M, (C, C): number of training samples of class i that a linear probe takes for class j ≠ i.
 
     Only the file's training split is read; the diagonal is 0. The probe is ridge regression on the
@@ -318,14 +315,14 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int
     return matrix
 
 
-def _probe(alpha: float, x: NDArray[np.float32], y: Ints, asked: NDArray[np.float32]) -> Ints:
+def _probe(alpha: float, x: Float32s, y: Ints, asked: Float32s) -> Ints:
     """Classes that a linear probe, fitted to x and y, predicts for `asked`."""
     from sklearn.linear_model import RidgeClassifier
 
     mean, deviation = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)
 
-    def scaled(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        clipped: NDArray[np.float32] = np.clip((values - mean) / deviation, -5, 5)
+    def scaled(values: Float32s) -> Float32s:
+        clipped: Float32s = np.clip((values - mean) / deviation, -5, 5)
         return clipped
 
     answer: Ints = RidgeClassifier(alpha=alpha).fit(scaled(x), y).predict(scaled(asked))

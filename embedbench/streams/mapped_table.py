@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Float32s, Ints
 from embedbench.files.mmap_cache import expect, read
 
 from .resident_table import Table, on_device
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 class MappedPart:
     """One embedding of a table, the final one or a layer: (N, D) as stored, and its scaling."""
 
-    values: NDArray[Any]
+    values: Array
     scale: Scale
 
-    def raw(self, rows: Ints) -> NDArray[np.float32]:
+    def raw(self, rows: Ints) -> Float32s:
         """Rows as stored, (n, D) float32."""
         return read(self.values, rows).astype(np.float32, copy=False)
 
-    def scaled(self, rows: Ints) -> NDArray[np.float32]:
+    def scaled(self, rows: Ints) -> Float32s:
         """Rows scaled, (n, D)."""
         x = self.raw(rows)
         self.scale.apply(x)
@@ -67,7 +66,7 @@ class MappedTable(Table):
         """Bytes of the values as float32."""
         return len(self) * self.width * 4
 
-    def whole(self) -> NDArray[np.float32]:
+    def whole(self) -> Float32s:
         """All values in memory, (N, D)."""
         return self.part(np.arange(len(self)), self.width).values
 
@@ -80,11 +79,11 @@ class MappedTable(Table):
         """None: the rows were finite when they were copied, and scaling leaves them so."""
         return None
 
-    def stored(self, rows: Ints) -> NDArray[np.float32]:
+    def stored(self, rows: Ints) -> Float32s:
         """Rows as a GPU that has the table holds them: all columns, scaled."""
         return self.numpy(rows, self.width, None)
 
-    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them."""
         wanted = width if columns is None else self.width
         ends = np.cumsum([part.values.shape[1] for part in self.parts]).tolist()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Bytes, Float32s, Ints
 from embedbench.files.mmap_cache import expect, read
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Table:
 
     scale = ""  # the name of the scaling, where the table was read from a file
 
-    def __init__(self, values: NDArray[Any]) -> None:
+    def __init__(self, values: Array) -> None:
         self.values = values
         self._tensors: dict[str, torch.Tensor] = {}
         self._moves: dict[str, bool] = {}
@@ -56,11 +55,11 @@ class Table:
         """Bytes that the whole table takes on a device."""
         return int(self.values.nbytes)
 
-    def whole(self) -> NDArray[Any]:
+    def whole(self) -> Array:
         """All values in memory, (N, D)."""
         return self.values
 
-    def stored(self, rows: Ints) -> NDArray[Any]:
+    def stored(self, rows: Ints) -> Array:
         """Rows as a device holds them that has the whole table."""
         return read(self.values, rows)
 
@@ -101,7 +100,7 @@ class Table:
             self._tensors[device] = table
         return self._tensors[device]
 
-    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them."""
         x = self.values[rows, :width] if columns is None else self.values[rows][:, columns]
         return np.pad(x, ((0, 0), (0, width - x.shape[1])))
@@ -144,7 +143,7 @@ class PixelTable(Table):
 
     def __init__(
         self,
-        values: NDArray[np.uint8],
+        values: Bytes,
         factor: tuple[float, ...] = (),
         offset: tuple[float, ...] = (),
     ) -> None:
@@ -169,7 +168,7 @@ class PixelTable(Table):
         _, high, wide, channels = self.values.shape
         return (channels, high, wide) if width == high * wide else (channels, width)
 
-    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them, (n, C, H, W)."""
         x = read(self.values, rows)
         if columns is not None:
@@ -177,7 +176,7 @@ class PixelTable(Table):
         factor, offset = (
             np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
         )
-        out: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
+        out: Float32s = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
         return np.ascontiguousarray(out)
 
     def take(
@@ -210,7 +209,7 @@ class PixelTable(Table):
         return {"values": self.values, "factor": [*self.factor], "offset": [*self.offset]}
 
 
-def on_device(x: NDArray[Any], device: str) -> torch.Tensor:
+def on_device(x: Array, device: str) -> torch.Tensor:
     """An array as a tensor on a device; a GPU takes it from pinned memory."""
     import torch
 
@@ -234,7 +233,7 @@ def table_from(state: dict[str, Any]) -> Table:
     return Table(state["values"])
 
 
-def standardise_images(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
+def standardise_images(values: Bytes, base_rows: Ints) -> PixelTable:
     """Images scaled to mean 0 and deviation 1 in every channel.
 
     Mean and deviation are taken over all values of a channel in `base_rows`, (n,). A deviation

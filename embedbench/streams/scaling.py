@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Float32s, Floats, Ints
 
 BLOCK = 1024  # rows whose statistics are taken at a time
-Rows = Callable[[Ints], NDArray[np.float32]]
+Rows = Callable[[Ints], Float32s]
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,10 @@ class Scale:
     """
 
     name: str
-    mean: NDArray[np.float32] | None = None
-    deviation: NDArray[np.float32] | None = None
+    mean: Float32s | None = None
+    deviation: Float32s | None = None
 
-    def apply(self, x: NDArray[np.float32]) -> None:
+    def apply(self, x: Float32s) -> None:
         """Scale rows (n, D) in place."""
         if self.name in ("l2", "rms"):
             x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
@@ -62,10 +61,10 @@ def fit_scaling(name: str, rows: Rows, base_rows: Ints) -> Scale:
     return Scale(name, mean.astype(np.float32), np.maximum(deviation, 1e-6).astype(np.float32))
 
 
-def statistics(rows: Rows, base_rows: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def statistics(rows: Rows, base_rows: Ints) -> tuple[Floats, Floats]:
     """Mean and deviation of each column over the base rows, (D,) each, block by block."""
 
-    def mean_of(f: Callable[[NDArray[np.float32]], NDArray[np.float64]]) -> NDArray[np.float64]:
+    def mean_of(f: Callable[[Float32s], Floats]) -> Floats:
         total = np.zeros(0)
         for first in range(0, len(base_rows), size):
             x = f(rows(base_rows[first : first + size]))
