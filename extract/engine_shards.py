@@ -5,10 +5,7 @@ all machines must see the file's directory. Leases and the blocks themselves say
 what a lost machine was at is computed again.
 """
 
-from __future__ import annotations
-
 import platform
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
@@ -20,11 +17,10 @@ from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
-from embedbench.storage import leases
 from embedbench.system.callback_types import Notify, Progress
 
 from .extraction_spec import Job, arithmetic_settings
-from .extraction_worker import ExtractionWork, Facts, samples_digest
+from .extraction_worker import Blocks, ExtractionWork, Facts, samples_digest
 from .source import Source
 
 BLOCKS = 16  # most blocks of a task
@@ -164,25 +160,13 @@ class Shards:
         """Have the blocks computed that are not there yet."""
         target = replace(partial.target, path=partial.path.absolute())
         shard = Shard(self.job, self._host, target, self.facts(), partial.origin)
-        watched = _Watched(partial, len(self.source.ids), progress)
-        waits = False
-        while watched.left:
-            if partial.is_gone():
-                raise UserError(f"another process has dropped {partial.directory}; start again.")
-            free = [block for block in watched.left if leases.is_free(partial.lease(block))]
-            if free:
-                self._compute(shard, watched, free)
-            elif not waits:
-                lease = partial.lease(watched.left[0])
-                notify(leases.waiting(f"a part of {partial.path}", lease))
-                waits = True
-            if not watched.look():
-                time.sleep(leases.POLL)
+        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks.fill(lambda free: self._compute(shard, blocks, free), notify)
 
-    def _compute(self, shard: Shard, watched: _Watched, blocks: Sequence[int]) -> None:
-        """Have some blocks computed. A task that fails twice ends the work with its sentence."""
+    def _compute(self, shard: Shard, blocks: Blocks, free: Sequence[int]) -> None:
+        """Have free blocks computed. A task that fails twice ends the work with its sentence."""
         failed: set[tuple[int, ...]] = set()
-        waiting = {self._submit(fill, shard, part): part for part in ranges(blocks)}
+        waiting = {self._submit(fill, shard, part): part for part in ranges(free)}
         try:
             while waiting:
                 done, _ = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
@@ -194,7 +178,7 @@ class Shards:
                     if error is not None:
                         failed.add(part)
                         waiting[self._submit(fill, shard, part)] = part
-                watched.look()
+                blocks.look()
         finally:
             for future in waiting:
                 future.cancel()
@@ -211,24 +195,6 @@ class Shards:
             return self._executor.submit(function, *args)
         except BrokenExecutor as error:
             raise _sentence(error) from error
-
-
-class _Watched:
-    """The blocks that are not there yet, as this process sees them."""
-
-    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
-        self._partial, self._n, self._progress = partial, n, progress
-        self.left = list(range(-(-n // partial.BLOCK)))
-        self.look()
-
-    def look(self) -> bool:
-        """Drop the blocks that are there by now, and return whether there were any."""
-        before, size = len(self.left), self._partial.BLOCK
-        self.left = [block for block in self.left if not self._partial.is_whole(block)]
-        if self._progress is not None:
-            missing = sum(min(size, self._n - block * size) for block in self.left)
-            self._progress(self._n - missing, self._n)
-        return len(self.left) < before
 
 
 def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:

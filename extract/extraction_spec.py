@@ -1,10 +1,9 @@
 """The specification of an extraction, as a value that any process can open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 
@@ -58,7 +57,7 @@ class Job:
             if value not in known:
                 raise UserError(f"{option} must be one of {', '.join(known)}, not {value!r}.")
 
-    def elsewhere(self, cpus: int) -> Job:
+    def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.
 
         Paths become absolute. By default an operation has one thread, so that the rows do not

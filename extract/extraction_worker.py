@@ -1,13 +1,10 @@
 """The work of an extraction: its rows, block by block."""
 
-from __future__ import annotations
-
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +38,61 @@ class Facts:
     preprocessing: dict[str, Any]
     arithmetic: dict[str, Any]
     remark: str = ""
+
+
+class Blocks:
+    """The blocks that are not there yet, as this process sees them; others may be at some of them.
+
+    Parameters
+    ----------
+    partial : Partial
+        The unfinished work.
+    n : int
+        Number of samples.
+    progress : callable or None
+        Called with (samples done, total).
+    """
+
+    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
+        self.partial, self.n, self._progress = partial, n, progress
+        self.left = list(range(-(-n // partial.BLOCK)))
+        self.look()
+
+    def look(self) -> bool:
+        """Drop the blocks that are there by now, and return whether there were any."""
+        before = len(self.left)
+        self.left = [block for block in self.left if not self.partial.is_whole(block)]
+        self.report(0)
+        return len(self.left) < before
+
+    def report(self, fresh: int) -> None:
+        """Show the progress; `fresh` samples are done of the blocks that are left."""
+        if self._progress is not None:
+            missing = sum(len(block_rows(block, self.n)) for block in self.left)
+            self._progress(self.n - missing + fresh, self.n)
+
+    def fill(self, compute: Callable[[list[int]], None], notify: Notify) -> None:
+        """Let `compute` make the blocks that no other process is at, until all are there."""
+        waits = False
+        while self.left:
+            if self.partial.is_gone():
+                raise UserError(
+                    f"another process has dropped {self.partial.directory}; start again."
+                )
+            free = [block for block in self.left if leases.is_free(self.partial.lease(block))]
+            if free:
+                compute(free)
+            elif not waits:
+                lease = self.partial.lease(self.left[0])
+                notify(leases.waiting(f"a part of {self.partial.path}", lease))
+                waits = True
+            if not self.look():
+                time.sleep(leases.POLL)
+
+
+def block_rows(block: int, n: int) -> range:
+    """The rows of a block, of n in all."""
+    return range(block * Partial.BLOCK, min((block + 1) * Partial.BLOCK, n))
 
 
 @dataclass(frozen=True)
@@ -90,37 +142,54 @@ class ExtractionWork:
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
         """Compute the blocks that are not there yet; wait for those that other processes are at."""
-        n = len(self.source.ids)
-        with Share(partial, n, range(-(-n // partial.BLOCK))) as share:
-            while share.left:
-                self._compute(share, partial, progress)
-                share.wait(notify)
-        if progress is not None:
-            progress(n, n)
+        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks.fill(lambda free: self.fill_some(partial, free, blocks.report), notify)
 
-    def fill_some(self, partial: Partial, blocks: Sequence[int]) -> None:
-        """Compute those blocks that are not there yet and that no other process is at."""
-        with Share(partial, len(self.source.ids), blocks) as share:
-            self._compute(share, partial, None)
+    def fill_some(
+        self,
+        partial: Partial,
+        blocks: Sequence[int],
+        report: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Compute those blocks that are not there yet and that no other process is at.
+
+        A block is claimed when its first batch is scheduled, so that reading and computing overlap
+        across blocks. `report` gets the number of samples done before every batch.
+        """
+        n, claimed = len(self.source.ids), dict[int, leases.Lease]()
+
+        def batches() -> Iterator[range]:
+            for block in blocks:
+                lease = leases.take(partial.lease(block))
+                if lease is None:
+                    continue
+                claimed[block] = lease
+                if partial.is_whole(block):
+                    claimed.pop(block).release()
+                    continue
+                rows = block_rows(block, n)
+                yield from (
+                    range(at, min(at + self.batch, rows.stop)) for at in rows[:: self.batch]
+                )
+
+        part, done = list[Batch](), 0
+        try:
+            for batch in compute_batches(self.source, batches(), self.backbone, self.workers):
+                report(done)
+                self._refuse(batch)
+                part.append(batch)
+                done += len(batch.rows)
+                if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
+                    claimed.pop(self._store(partial, part)).release()
+                    part = []
+        finally:
+            for lease in claimed.values():
+                lease.release()
 
     def precision(self, rows: Sequence[int]) -> float | None:
         """Return the smallest cosine of half precision to float32 over some samples."""
         ready = [decode(self.source, i, self.backbone).ready for i in rows]
         return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
-
-    def _compute(self, share: Share, partial: Partial, progress: Progress | None) -> None:
-        """Go once through the blocks that are left."""
-        block: list[Batch] = []
-        batches = share.batches(self.batch)
-        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
-            if progress is not None:
-                progress(share.finished, share.n)
-            self._refuse(batch)
-            block.append(batch)
-            share.finished += len(batch.rows)
-            if share.ends(batch.rows):
-                share.keep(self._store(partial, block))
-                block = []
 
     def _refuse(self, batch: Batch) -> None:
         """Raise UserError for a sample that cannot be decoded, unless these are skipped."""
@@ -164,92 +233,3 @@ def _device(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"cpu {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
-
-
-# --- blocks, shared with other processes that extract the same ---
-
-
-class Share:
-    """The blocks that this process computes: each that no other living process is at.
-
-    A block is claimed when its first batch is scheduled, so that reading and computing overlap
-    across blocks. As a context manager it gives back what it has claimed.
-
-    Parameters
-    ----------
-    partial : Partial
-        The unfinished work.
-    n : int
-        Number of samples.
-    blocks : iterable of int
-        Numbers of the blocks that are shared.
-    """
-
-    def __init__(self, partial: Partial, n: int, blocks: Iterable[int]) -> None:
-        self.partial, self.n = partial, n
-        self.left = [block for block in blocks if not partial.is_whole(block)]
-        self.finished = n - sum(len(self._rows(block)) for block in self.left)  # samples
-        self._claimed: dict[int, leases.Lease] = {}
-        self._waits = False
-
-    def batches(self, size: int) -> Iterator[range]:
-        """Claim the blocks that are left one after another; yield the batches of each."""
-        for block in list(self.left):
-            lease = leases.take(self.partial.lease(block))
-            if lease is None:
-                continue
-            self._claimed[block] = lease
-            if self.partial.is_whole(block):
-                self._is_finished(block)
-                continue
-            rows = self._rows(block)
-            yield from (range(at, min(at + size, rows.stop)) for at in rows[::size])
-
-    def ends(self, rows: range) -> bool:
-        """Whether a batch is the last of its block."""
-        return rows.stop == self.n or rows.stop % self.partial.BLOCK == 0
-
-    def keep(self, block: int) -> None:
-        """Give back the lease on a block that was written."""
-        self.left.remove(block)
-        self._claimed.pop(block).release()
-
-    def wait(self, notify: Notify) -> None:
-        """Wait for a block that another process is at: until it is there, or left to others.
-
-        `notify` is called once with a message.
-        """
-        while self.left:
-            for block in list(self.left):
-                if self.partial.is_whole(block):
-                    self._is_finished(block)
-                elif leases.is_free(self.partial.lease(block)):
-                    return
-                elif not self._waits:
-                    what = f"a part of {self.partial.path}"
-                    notify(leases.waiting(what, self.partial.lease(block)))
-                    self._waits = True
-            time.sleep(leases.POLL if self.left else 0)
-
-    def _is_finished(self, block: int) -> None:
-        """Count a block that another process has computed."""
-        self.left.remove(block)
-        self.finished += len(self._rows(block))
-        if lease := self._claimed.pop(block, None):
-            lease.release()
-
-    def _rows(self, block: int) -> range:
-        first = block * self.partial.BLOCK
-        return range(first, min(first + self.partial.BLOCK, self.n))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for lease in self._claimed.values():
-            lease.release()

@@ -5,8 +5,6 @@ are cut from the first sample of a block, so that resumed work gives the same bi
 work.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -178,7 +176,7 @@ def _at_work(
 def _shared(
     work: ExtractionWork | Shards,
     target: Target,
-    beside: SampleMetadata,
+    beside: "SampleMetadata",
     progress: Progress | None,
     notify: Notify,
 ) -> EmbeddingFile:
@@ -213,7 +211,7 @@ def finish(
     facts: Facts,
     precision: Precision,
     partial: Partial,
-    beside: SampleMetadata,
+    beside: "SampleMetadata",
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""

@@ -1,12 +1,10 @@
 """IIRC: classes on several levels, one label at a time, superclasses before their subclasses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, overload
+from typing import Annotated, ClassVar, Literal, Self, overload
 
 import numpy as np
 
@@ -395,9 +393,9 @@ class OnDemand(Sequence[Session]):
     def __getitem__(self, index: int) -> Session: ...
 
     @overload
-    def __getitem__(self, index: slice) -> OnDemand: ...
+    def __getitem__(self, index: slice) -> Self: ...
 
-    def __getitem__(self, index: int | slice) -> Session | OnDemand:
+    def __getitem__(self, index: int | slice) -> Session | Self:
         if isinstance(index, slice):
-            return OnDemand(self._makers[index])
+            return type(self)(self._makers[index])
         return self._makers[index]()

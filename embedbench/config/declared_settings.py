@@ -1,7 +1,5 @@
 """Dataclasses made from settings: their values, their ranges, and what identifies a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools
@@ -10,7 +8,7 @@ import operator
 import sys
 import types
 import typing
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from embedbench.errors import UserError, short, unknown
 
@@ -212,7 +210,7 @@ class FieldHint:
     choices: tuple[Any, ...] = ()
 
     @classmethod
-    def parse(cls, hint: Any) -> FieldHint:
+    def parse(cls, hint: Any) -> Self:
         """Take a hint apart."""
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:

@@ -1,11 +1,10 @@
 """The four seeds of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from embedbench.errors import UserError, short, unknown
 
@@ -39,7 +38,7 @@ class Seeds:
             check_seed(value, f"seeds.{name}")
 
     @classmethod
-    def of(cls, seed: int, **fixed: int) -> Seeds:
+    def of(cls, seed: int, **fixed: int) -> Self:
         """Draw the four from `seed`; `fixed` overrides single ones.
 
         >>> Seeds.of(0) == Seeds.of(0), Seeds.of(0, order=7).order

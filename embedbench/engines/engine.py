@@ -4,15 +4,14 @@ Everything that makes runs or blocks asks an `Engine` for an executor. Nothing o
 imported before it is asked for.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -20,9 +19,6 @@ from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import cores
 
 from .task import Resources, pairs
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
@@ -135,7 +131,7 @@ class Engine:
             most = min(most, at_once(self.resources.gpus, cards()))
         return max(1, min(most, tasks))
 
-    def at_most(self, processes: int) -> Engine:
+    def at_most(self, processes: int) -> Self:
         """This engine; `local` without a number takes so many processes at most."""
         if self.name != "local":
             return self
@@ -207,8 +203,6 @@ def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
 ) -> Iterator[Executor]:
     """The executor that a function of other people makes; it is shut down at the end."""
-    from concurrent.futures import Executor
-
     try:
         executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:

@@ -1,7 +1,5 @@
 """SLURM through submitit: one job a task. Jobs go on when this process ends."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -79,6 +77,17 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
             "(on one machine, --engine-set cluster=local tries it)"
         )
     return made
+
+
+@dataclass
+class _Call:
+    """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
+
+    packed: Packed
+    progress: Callable[[], int]
+    saved: int
+    tries: int = 0
+    future: Future[Any] = field(default_factory=Future)
 
 
 class SlurmExecutor(Executor):
@@ -198,17 +207,6 @@ class SlurmExecutor(Executor):
         self.lost = True
         more = " Or was its time over before it saved anything (--engine-set time)?"
         task.future.set_exception(LostTaskError(TRIES, f"{more} See {job.paths.stderr}"))
-
-
-@dataclass
-class _Call:
-    """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
-
-    packed: Packed
-    progress: Callable[[], int]
-    saved: int
-    tries: int = 0
-    future: Future[Any] = field(default_factory=Future)
 
 
 def in_job(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

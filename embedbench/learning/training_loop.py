@@ -1,11 +1,9 @@
 """The one training loop: mini-batches, one optimiser, and a named stopping rule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -93,6 +91,53 @@ class Hooks:
     validate: Callable[[], float] | None = None
     draws: np.random.Generator | None = None
     replayed: Callable[[], int] = lambda: 0
+
+
+@dataclass(frozen=True)
+class Log:
+    """The result of a training.
+
+    Parameters
+    ----------
+    epochs, steps : int
+        Epochs trained, and steps of the optimiser.
+    stopped : str
+        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min", "presented" or
+        "diverged".
+    train_loss : float
+        Mean loss of the last epoch.
+    kept_epoch, kept_steps : int or None
+        The epoch whose weights the net has, and the optimiser steps up to it. None where the rule
+        uses no validation value; then `monitor` and `best` are None, too.
+    monitor : str or None
+        The monitored value: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
+    best : float or None
+        The best monitored value; NaN where no epoch was monitored.
+    lr : float or None
+        The final learning rate; None where the rule does not lower it.
+    presented : int or None
+        Samples presented, those from memory included; None where `passes` does not limit them.
+    """
+
+    epochs: int
+    steps: int
+    stopped: str
+    train_loss: float
+    kept_epoch: int | None = None
+    kept_steps: int | None = None
+    monitor: str | None = None
+    best: float | None = None
+    lr: float | None = None
+    presented: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The entries that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, entries: dict[str, Any]) -> Self:
+        """The log that `to_json` wrote."""
+        return cls(**entries)
 
 
 def fit(
@@ -343,53 +388,3 @@ def train(
         hooks = replace(hooks, replayed=lambda: exemplars.presented)
     log = fit(learner.net, learner.optimiser_, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
     return log.to_json()
-
-
-# --- the log of one training ---
-
-
-@dataclass(frozen=True)
-class Log:
-    """The result of a training.
-
-    Parameters
-    ----------
-    epochs, steps : int
-        Epochs trained, and steps of the optimiser.
-    stopped : str
-        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min", "presented" or
-        "diverged".
-    train_loss : float
-        Mean loss of the last epoch.
-    kept_epoch, kept_steps : int or None
-        The epoch whose weights the net has, and the optimiser steps up to it. None where the rule
-        uses no validation value; then `monitor` and `best` are None, too.
-    monitor : str or None
-        The monitored value: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
-    best : float or None
-        The best monitored value; NaN where no epoch was monitored.
-    lr : float or None
-        The final learning rate; None where the rule does not lower it.
-    presented : int or None
-        Samples presented, those from memory included; None where `passes` does not limit them.
-    """
-
-    epochs: int
-    steps: int
-    stopped: str
-    train_loss: float
-    kept_epoch: int | None = None
-    kept_steps: int | None = None
-    monitor: str | None = None
-    best: float | None = None
-    lr: float | None = None
-    presented: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The entries that are not None, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_json(cls, entries: dict[str, Any]) -> Log:
-        """The log that `to_json` wrote."""
-        return cls(**entries)

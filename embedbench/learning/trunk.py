@@ -1,11 +1,9 @@
 """Trunks: the networks below the head, among them small residual networks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +14,7 @@ from embedbench.networks.resnet import RESNETS, STAGES, ResNet
 from embedbench.networks.shipped_weights import shipped_weights
 from embedbench.networks.weights import load_weights
 
-if TYPE_CHECKING:
-    from .image_settings import ImageTraining
+from .image_settings import ImageTraining
 
 FLAT = ("mlp", "linear")  # take vectors, or flattened images
 
@@ -178,7 +175,7 @@ class Trunk(nn.Module):
         self.still = _untrained(body)
         self.train(body.training)
 
-    def train(self, mode: bool = True) -> Trunk:
+    def train(self, mode: bool = True) -> Self:
         """Set training mode, except for frozen stages; with False, evaluation mode."""
         super().train(mode)
         for module in self.still:

@@ -1,7 +1,5 @@
 """Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +82,7 @@ def stream_truth(stream: Stream) -> dict[str, Any]:
 
 def make_evaluator(
     stream: Stream, device: str, *, full: bool = True
-) -> ClassEvaluator | LabelEvaluator:
+) -> "ClassEvaluator | LabelEvaluator":
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
     if stream.spec.multilabel:
         return LabelEvaluator(stream, device)

@@ -3,8 +3,6 @@
 It cuts online batches and measures time; `evaluate` turns scores into answers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -54,7 +52,7 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
+    checkpoint: "CheckpointDirectory | NoCheckpoint" = NO_CHECKPOINT,
     *,
     full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
@@ -80,7 +78,10 @@ def run_stream(
 
 
 def _through(
-    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint, full: bool
+    stream: Stream,
+    teacher: "_Teacher",
+    checkpoint: "CheckpointDirectory | NoCheckpoint",
+    full: bool,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device

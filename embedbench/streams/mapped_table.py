@@ -4,8 +4,6 @@ Rows are converted and scaled when they are read, with the same bits as those of
 memory. NumPy only, as in `resident_table`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,8 +95,8 @@ class MappedTable(Table):
         return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
 
     def take(
-        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
-    ) -> torch.Tensor:
+        self, rows: "torch.Tensor", width: int, columns: "torch.Tensor | None", device: str
+    ) -> "torch.Tensor":
         """Copy rows out as a `View` defines them, as a tensor; indices lie on `device`.
 
         A GPU that has room for the table gets it once, any other only these rows.

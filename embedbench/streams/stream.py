@@ -3,8 +3,6 @@
 Nothing here copies features: a session is a table, row numbers and maybe a column permutation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -186,7 +184,7 @@ class Stream:
     fitted: str = ""
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
-    alone: tuple[Stream, ...] = ()
+    alone: "tuple[Stream, ...]" = ()
     whole: Sequence[Session] = ()
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
@@ -237,7 +235,7 @@ class Stream:
         return tuple(np.sum(each, axis=0).tolist())
 
     @cached_property
-    def references(self) -> tuple[Stream, ...]:
+    def references(self) -> "tuple[Stream, ...]":
         """The streams on which the offline learner measures α_ideal.
 
         They are `alone`, or all sessions merged; with `so_far`, the sessions up to each one merged.
@@ -250,12 +248,12 @@ class Stream:
             return tuple(stream.merged() for stream in streams)
         return self.alone or (self.merged(),)
 
-    def revealed(self) -> Stream:
+    def revealed(self) -> "Stream":
         """The same stream with the same digests; session ids are given in training and at test."""
         sessions = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
         return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=sessions)
 
-    def merged(self) -> Stream:
+    def merged(self) -> "Stream":
         """All sessions as one: every sample once, as it first occurs in the stream.
 
         For an incremental-class stream these are all samples of all classes, and the loss may use

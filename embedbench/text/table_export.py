@@ -1,7 +1,5 @@
 """Tables to paste: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -25,7 +23,7 @@ FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it
 
 
-def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
+def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list[str]]:
     """The tables among lines and tables, and the lines that are not among the text.
 
     Parameters
@@ -60,7 +58,7 @@ def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[s
     return "\n\n".join(blocks), notes
 
 
-def table_cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+def table_cells(table: "Table") -> tuple[list[str], list[list[str]], list[bool]]:
     """Headings, rows, and which columns are to the right."""
     heads = [str(column.header) for column in table.columns]
     columns = [[str(cell).replace("\n", " ") for cell in column.cells] for column in table.columns]
@@ -131,7 +129,7 @@ def _joined(values: Iterable[Any]) -> str:
     return " ".join(str(value) for value in values)
 
 
-def make_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def make_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A table of rows; columns of texts come first."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]
