@@ -19,10 +19,9 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage.atomic_write import check_regular, read_text, unreadable
 
 from .extract_plugins import absolute_outside, is_outside, outside_source
-from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, media_suffix
+from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Archive, Folder, media_suffix
 from .source import Source, escape_name, id_problem, read_sample, unusable
 from .text_tables import TEXT_TABLES, text_table
-from .zip_source import Archive
 
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")

@@ -31,13 +31,34 @@ from .engine_shards import Shards, ranges
 from .extraction_spec import Job, arithmetic_settings
 from .extraction_worker import ExtractionWork, Facts
 from .source import Source
-from .source_columns import NO_COLUMNS, ColumnRules, Columns
-from .source_split import across, choose_split, pairs_text
+from .source_columns import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
+
+
+@dataclass(frozen=True)
+class SampleMetadata:
+    """The columns of a file beside the rows of its backbone.
+
+    Parameters
+    ----------
+    split : array of int
+        (N,) TRAIN, VAL or TEST, of all samples of the source.
+    rule : dict
+        How the split was made.
+    columns : dict
+        (N,) values by name.
+    stated : UserMetadata
+        What the user says of the file.
+    """
+
+    split: Bytes
+    rule: dict[str, Any]
+    columns: Columns
+    stated: UserMetadata
 
 
 def extract(
@@ -146,7 +167,9 @@ def extract(
     opened = job.open_source()
     if opened.remark:
         notify(opened.remark)
-    opened, beside = choose_sample_metadata(opened, split, group, stratify, columns, stated)
+    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
+    rows, rule = choose_split(opened, split, group, stratify=stratify)
+    beside = SampleMetadata(rows, rule, values, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)
 
@@ -176,7 +199,7 @@ def _at_work(
 def _shared(
     work: ExtractionWork | Shards,
     target: Target,
-    beside: "SampleMetadata",
+    beside: SampleMetadata,
     progress: Progress | None,
     notify: Notify,
 ) -> EmbeddingFile:
@@ -211,7 +234,7 @@ def finish(
     facts: Facts,
     precision: Precision,
     partial: Partial,
-    beside: "SampleMetadata",
+    beside: SampleMetadata,
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""
@@ -302,51 +325,3 @@ def _compared(
     cosine = precision(rows.tolist())
     notify(f"{dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
     return {"smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}
-
-
-@dataclass(frozen=True)
-class SampleMetadata:
-    """The columns of a file beside the rows of its backbone.
-
-    Parameters
-    ----------
-    split : array of int
-        (N,) TRAIN, VAL or TEST, of all samples of the source.
-    rule : dict
-        How the split was made.
-    columns : dict
-        (N,) values by name.
-    stated : UserMetadata
-        What the user says of the file.
-    """
-
-    split: Bytes
-    rule: dict[str, Any]
-    columns: Columns
-    stated: UserMetadata
-
-
-def choose_sample_metadata(
-    source: Source,
-    split: str | None,
-    group: str | None,
-    stratify: bool | None,
-    columns: ColumnRules,
-    stated: UserMetadata,
-) -> tuple[Source, SampleMetadata]:
-    """Choose split and columns.
-
-    The source is returned too: a folder taken as the domain changes its classes.
-
-    Parameters
-    ----------
-    source, split, group, stratify : Source, str or None, str or None, bool or None
-        See `choose_split`.
-    columns : ColumnRules
-        Where the optional columns come from.
-    stated : UserMetadata
-        What the user says of the file.
-    """
-    source, values = columns.applied(source)
-    rows, rule = choose_split(source, split, group, stratify=stratify)
-    return source, SampleMetadata(rows, rule, values, stated)

@@ -17,8 +17,7 @@ from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import hub_weights
 from embedbench.networks.timm_registration import timm
-from embedbench.networks.weights import load_weights
-from embedbench.networks.weights_metadata import read_metadata
+from embedbench.networks.weights import load_weights, read_metadata
 
 from .backbone import OURS, Network
 from .intermediate_layers import Layers

@@ -11,8 +11,7 @@ from torch.nn.functional import cross_entropy, normalize, one_hot
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.cosine_network import CosineNet
-from embedbench.learning.distillation import only
-from embedbench.learning.loss import Objective
+from embedbench.learning.loss import Objective, only
 from embedbench.learning.net_settings import generator
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines

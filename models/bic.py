@@ -15,10 +15,9 @@ from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.loss import Objective, set_loss
+from embedbench.learning.loss import Objective, distillation, only, set_loss
 from embedbench.learning.net_settings import generator, predict
 from embedbench.streams.view import View
 

@@ -12,9 +12,8 @@ from torch.nn.functional import cross_entropy
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.loss import Objective
+from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.net_settings import augmented_views, generator, predict
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.stored_views import Store
+from embedbench.learning.sample_views import Store
 
-from ._rehearsal import Rehearsal
-from ._som import MapNetwork, Som
+from ._som import MapNetwork, Rehearsal, Som
 
 
 @dataclass

@@ -9,10 +9,9 @@ import torch
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.stored_views import Store
+from embedbench.learning.sample_views import Store
 
-from ._rehearsal import Rehearsal
-from ._som import MapNetwork, Som
+from ._som import MapNetwork, Rehearsal, Som
 
 
 @dataclass

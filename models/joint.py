@@ -9,7 +9,7 @@ import numpy as np
 from embedbench.arrays import Array, Bools, Labels
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.net_settings import new_net
-from embedbench.learning.stored_views import Store
+from embedbench.learning.sample_views import Store
 from embedbench.streams.view import View
 
 

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
-from embedbench.learning.loss import loss_classes
+from embedbench.learning.loss import loss_classes, pull
 from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK as SAMPLES
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
-from embedbench.learning.quadratic_penalty import pull
 
 BLOCK = 1024  # samples; larger blocks do not fit a processor's caches
 

@@ -9,9 +9,8 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above
 from embedbench.learning import Context, ReplayLearner, Session
-from embedbench.learning.distillation import distillation, only
 from embedbench.learning.exemplar_budget import Memory, session_classes
-from embedbench.learning.loss import Objective
+from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.net_settings import Net, predict
 
 

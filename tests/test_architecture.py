@@ -75,7 +75,7 @@ SLOW = {
     *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
-    *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_registration"},
+    *{"models", "learning", "extract", "checks", "networks/timm_registration"},
     *{
         "reports/embedding_map",
         "reports/html_report",

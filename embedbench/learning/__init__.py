@@ -17,15 +17,15 @@ if TYPE_CHECKING:  # the one list of names, which `__getattr__` reads, too
     from .learner import Context as Context
     from .learner import Learner as Learner
     from .learner import Tags as Tags
+    from .loss import pull as pull
     from .net_learner import NetLearner as NetLearner
+    from .net_learner import ReplayLearner as ReplayLearner
     from .net_settings import augmented_views as augmented_views
     from .net_settings import eval_features as eval_features
     from .online import OnlineLearner as OnlineLearner
     from .optimisers import trainable_parameters as trainable_parameters
     from .prototypes import UNSEEN as UNSEEN
-    from .quadratic_penalty import pull as pull
-    from .replay_learner import ReplayLearner as ReplayLearner
-    from .stored_views import Store as Store
+    from .sample_views import Store as Store
     from .training_loop import train as train
 
 _HOMES = {

@@ -1,7 +1,7 @@
-"""The loss of a batch and the monitored value; labels are classes (b,) or label sets (b, C)."""
+"""Losses, and the monitored value; labels are classes (b,) or label sets (b, C)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
 from .net_settings import PART, in_parts
+from .optimisers import trainable_parameters
 from .sample_views import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
@@ -138,3 +139,38 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
     common = (answer & true).sum(1).double()
     either, answered = (answer | true).sum(1), answer.sum(1)
     return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())
+
+
+# --- against forgetting: distillation and quadratic penalties ---
+
+
+def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of softmax(logits/T) under softmax(targets/T), mean over samples, nats.
+
+    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
+
+    Parameters
+    ----------
+    logits, targets : Tensor
+        (n, k) logits of the new and the old network for the old classes.
+    temperature : float
+        T.
+    """
+    return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
+
+
+def only(classes: Collection[int], n_classes: int, device: str) -> Tensor:
+    """(C,) 0 for `classes`, -inf for the others; added to logits, it masks all other classes."""
+    mask = torch.full((n_classes,), -math.inf, device=device)
+    mask[sorted(classes)] = 0
+    return mask
+
+
+def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
+    """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to the parameters' gradients.
+
+    `weight` and `anchor` have one tensor for each trained parameter.
+    """
+    for p, w, a in zip(trainable_parameters(net), weight, anchor, strict=True):
+        assert p.grad is not None
+        p.grad.addcmul_(w, p.data - a, value=by)

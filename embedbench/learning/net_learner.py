@@ -1,4 +1,4 @@
-"""The shared part of gradient learners: trunk and head, an optimiser, the one training loop."""
+"""The shared part of gradient learners: a network and its training; with a memory of samples."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,9 +9,11 @@ from embedbench.config.declared_settings import above, at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
+from .exemplar_budget import BY_SESSION, Memory, check_memory
+from .exemplars import Exemplars
 from .image_settings import ImageTraining
 from .learner import Context, Learner, Tags
-from .net_settings import predict, settle_trunk, trunk_and_head
+from .net_settings import eval_features, predict, settle_trunk, trunk_and_head
 from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
 from .training_loop import train
@@ -98,3 +100,34 @@ class NetLearner(Learner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)
+
+
+class ReplayLearner(NetLearner):
+    """Base of learners with a network and exemplars. A method adds a field `memory`.
+
+    Attributes
+    ----------
+    selects : tuple of str
+        The kinds of memory that the method can use, as in `Memory.select`.
+    exemplars : Exemplars
+        The stored samples.
+    """
+
+    memory: Memory  # no field here: each method says where in its list of settings it comes
+    selects: ClassVar[tuple[str, ...]] = BY_SESSION
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.steps = 0  # online steps; `learned` counts whole sessions
+
+    def features(self, x: Tensor) -> Tensor:
+        """φ(x), the input of the head, which herding compares, (n, d)."""
+        return eval_features(self.net, x)

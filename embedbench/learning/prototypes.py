@@ -14,8 +14,8 @@ from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
 
 from .cosine_network import CosineNet
-from .distillation import only
 from .learner import NO_CHECKPOINT, Checkpoint, Context
+from .loss import only
 from .net_settings import generator
 from .optimisers import make_optimiser
 from .stopping import Stop

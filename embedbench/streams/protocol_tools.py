@@ -15,8 +15,7 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache
 
 from .layer_columns import layer_columns
-from .mapped_table import MappedPart, MappedTable
-from .resident_table import PixelTable, Table, standardise_images
+from .resident_table import MappedPart, MappedTable, PixelTable, Table, standardise_images
 from .scaling import Scale
 from .scaling import fit_scaling as fit
 from .stream import EvalSet, Session, StreamSpec

@@ -29,8 +29,7 @@ from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams import protocol_tools, resident_table, scaling
-from embedbench.streams.mapped_table import MappedTable
-from embedbench.streams.resident_table import PixelTable, Table
+from embedbench.streams.resident_table import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
