@@ -13,13 +13,7 @@ IN_PACKAGE = "shipped"  # the word for weights that lie in the package
 def choose_backbone(
     source: str, backbone: str | None, weights: str | os.PathLike[str] | None
 ) -> tuple[str, Path | None]:
-    """Return the name of the backbone and the file of its weights; for `demo` the shipped ones.
-
-    Raises
-    ------
-    UserError
-        No backbone is named, and the source is not `demo`; or the package ships no weights of it.
-    """
+    """Return the name of the backbone and the file of its weights; for `demo` the shipped ones."""
     if source == "demo" and backbone in (None, SHIPPED) and weights is None:
         backbone, weights = SHIPPED, IN_PACKAGE
     if backbone is None:

@@ -77,13 +77,7 @@ class Job:
         return open_source(self.source, skip_bad=self.skip_bad)
 
     def work(self, source: Source) -> ExtractionWork:
-        """Return the work on an opened source: the model is loaded, on the device of this process.
-
-        Raises
-        ------
-        UserError
-            An option is wrong, or the weights cannot be read.
-        """
+        """Return the work on an opened source: the model is loaded, on the device of this process."""
         name, file = choose_backbone(self.source, self.backbone, self.weights)
         check_kind(name, source)
         where = choose_device(self.device)

@@ -28,12 +28,7 @@ def is_hidden(name: str) -> bool:
 
 
 def media_suffix(name: str, known: frozenset[str] = MEDIA) -> str:
-    """Return the suffix of an image or a sound in lower case; empty for other files.
-
-    Parameters
-    ----------
-    known : frozenset of str
-        The suffixes of samples.
+    """Return the suffix, one of `known`, of a sample in lower case; empty for other files.
 
     >>> media_suffix("a/cat.JPG"), media_suffix("notes.txt")
     ('.jpg', '')

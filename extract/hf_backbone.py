@@ -178,11 +178,8 @@ class HfBackbone(Network):
 def mean_over_tokens(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """Return the mean (n, d) of states (n, T, d) over the tokens of the sample.
 
-    Parameters
-    ----------
-    mask : Tensor or None
-        (n, M) 1 where the input is of the sample; M may be a multiple of T, where a model makes one
-        token of several inputs. None: all are.
+    `mask` (n, M) is 1 where the input is of the sample; M may be a multiple of T, where a model
+    makes one token of several inputs. None: all are.
     """
     if mask is None:
         return states.mean(1)

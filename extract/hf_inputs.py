@@ -219,13 +219,7 @@ LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def read_text(content: Content) -> str:
-    """Return a text from its bytes.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not UTF-8, or too many.
-    """
+    """Return a text from its bytes; ValueError if they are not UTF-8, or too many."""
     if not isinstance(content, bytes):
         raise ValueError("an image, not a text")
     if len(content) > TEXT_BYTES:

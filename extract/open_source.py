@@ -30,22 +30,12 @@ TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
     """Return the source for a word, a path or the name of a timm data set.
 
-    Parameters
-    ----------
-    source : str
-        `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
-        see `text_tables`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
-        `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
-        folder ROOT; or a source of other people, an entry point or `package.module:function`,
-        followed by `@TEXT` for it.
-    skip_bad : bool
-        Leave out files that cannot be samples; they are in `refused`.
-
-    Raises
-    ------
-    UserError
-        There is no such source, or it holds no samples in classes, or images and sounds, or a
-        file that cannot be a sample; the first one is named.
+    It is `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
+    see `text_tables`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
+    `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
+    folder ROOT; or a source of other people, an entry point or `package.module:function`, followed
+    by `@TEXT` for it. With `skip_bad`, files that cannot be samples are left out, and are in
+    `refused`.
     """
     opened = _demo() if source == "demo" else _open(source)
     if opened.refused and not skip_bad:
@@ -255,13 +245,7 @@ def is_cub(root: Path) -> bool:
 
 
 def cub_source(root: Path) -> Source:
-    """Return CUB-200-2011 as its lists say; see the README inside its archive.
-
-    Raises
-    ------
-    UserError
-        A list is missing, cannot be read, or does not belong to the others.
-    """
+    """Return CUB-200-2011 as its lists say; see the README inside its archive."""
     paths = _table(root / "images.txt")
     numbers = _table(root / "image_class_labels.txt")
     training = _table(root / "train_test_split.txt")

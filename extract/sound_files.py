@@ -32,12 +32,7 @@ def check_readable(names: Sequence[str]) -> None:
 def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
     """Return rate and (n,) samples of the first seconds of a file, the mean of its channels.
 
-    What the file is follows from its bytes, not from its name.
-
-    Raises
-    ------
-    ValueError
-        The bytes are no sound, or are damaged.
+    What the file is follows from its bytes, not from its name; ValueError if they are no sound.
     """
     mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
     if content[:4] not in (b"fLaC", b"OggS") and not mp3:
@@ -81,17 +76,8 @@ def _checked(values: Float32s) -> Float32s:
 def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, Float32s]:
     """Return rate and (n,) samples of a WAV file, the mean of its channels, full scale at ±1.
 
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    seconds : int or None
-        How many are used, from the start; None: all.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not a WAV file of PCM or floating-point samples, or are damaged.
+    `seconds` are used from the start; None: all. Damaged bytes, or others than PCM or
+    floating-point samples, are a ValueError.
     """
     size = int.from_bytes(content[4:8], "little") + 8
     if (

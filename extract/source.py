@@ -114,15 +114,7 @@ def size_problem(size: int) -> str:
 
 
 def read_sample(path: str | Path) -> bytes:
-    """Return the bytes of a sample's file.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read, or is no regular file.
-    UserError
-        The file is too large.
-    """
+    """Return the bytes of a sample's file; an OSError if it is no regular one."""
     with open_regular(path) as file:
         problem = size_problem(os.fstat(file.fileno()).st_size)
         if problem:
@@ -152,13 +144,7 @@ class EncodedSample(io.BytesIO):
         self.header = header
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next bytes.
-
-        Raises
-        ------
-        UserError
-            There were too many calls, or too many bytes.
-        """
+        """Return the next bytes."""
         data = super().read(size)
         self.reads -= 1
         if self.header is not None and size is not None and size >= 0:
@@ -171,12 +157,7 @@ class EncodedSample(io.BytesIO):
 def open_image(content: Content) -> Image.Image:
     """Return an image from encoded bytes, before its pixels are decoded.
 
-    Raises
-    ------
-    UserError
-        The image is larger than the bounds of this module.
-    Exception
-        The bytes are no image or are damaged; Pillow's readers raise errors of many kinds.
+    One larger than the bounds of this module is a UserError; Pillow raises many kinds.
     """
     if isinstance(content, Image.Image):
         _check(content.size)

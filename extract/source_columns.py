@@ -106,12 +106,10 @@ def _numbers(source: Source, values: list[str]) -> Floats:
 def choose_split(
     source: Source, choice: str | None, group: str | None, *, stratify: bool | None = None
 ) -> tuple[Bytes, dict[str, Any]]:
-    """Return the split of a source's samples, and its rule for the provenance.
+    """Return the split of a source's samples (N,), and its rule for the provenance.
 
     Parameters
     ----------
-    source : Source
-        Its own split is used if none of `choice`, `group` and `stratify` is given.
     choice : str or None
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
@@ -119,11 +117,6 @@ def choose_split(
     stratify : bool or None
         Let every class keep its share in a hash split, see `embedbench.files.stratify`. None: where
         the data are `small`.
-
-    Returns
-    -------
-    tuple
-        (N,) TRAIN, VAL or TEST, and the rule as plain JSON.
     """
     if source.split is not None and choice is None and group is None and not stratify:
         return source.split, {"rule": "official"}
@@ -143,12 +136,7 @@ def choose_split(
 def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, str]]:
     """Return pairs of samples with the same content in different splits, the earlier split first.
 
-    Parameters
-    ----------
-    digests : array of int
-        (N, 16) content hashes.
-    ids, split : sequence of str, array of int
-        (N,) as in the file.
+    `digests` (N, 16) are hashes of the contents.
     """
     order = np.lexsort((split, *digests.T))
     same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)

@@ -24,19 +24,9 @@ _NEEDED, _READ = ("text", "label"), ("text", "label", "id", "split")
 
 
 def text_table(path: Path, splits: dict[str, int]) -> Source:
-    """Return the texts of a table as a source.
+    """Return the texts of a table as a source; `splits` says what a value of `split` means.
 
-    Parameters
-    ----------
-    path : Path
-        The file; the first line of a CSV or TSV file names its columns.
-    splits : dict
-        What a value of `split` means.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, a column is missing, or a value is.
+    The first line of a CSV or TSV file names its columns.
     """
     rows = list(_rows(path))
     if not rows:

@@ -144,16 +144,9 @@ def _pooling(model: Any) -> str:
 def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
     """Fold every BatchNorm that directly follows a convolution, and return the model.
 
-    One forward pass shows which norm follows which convolution, so this works for any model. The
-    output of that pass is compared with that of the folded model; if it changes, the original model
-    is returned.
-
-    Parameters
-    ----------
-    model : Module
-        A model in eval mode, on the CPU, in float32.
-    example : Tensor
-        (n, 3, H, W) input for the two passes.
+    The model is in eval mode, on the CPU, in float32. One forward pass of `example` (n, 3, H, W)
+    shows which norm follows which convolution, so this works for any model. Its output is compared
+    with that of the folded model; if it changes, the original model is returned.
     """
     if not any(isinstance(module, nn.BatchNorm2d) for module in model.modules()):
         return model

@@ -10,21 +10,9 @@ def deviations(x: Tensor, y: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tens
     """x - μ_y, where μ_y is the mean of the class's earlier samples, those of the batch included.
 
     With n_c earlier samples, Σ n_c/(n_c + 1) (x - μ_y)(x - μ_y)ᵀ is the scatter within the classes,
-    in whatever order the samples come.
-
-    Parameters
-    ----------
-    x : Tensor
-        (b, D) samples in order, float64.
-    y : Tensor
-        (b,) their classes.
-    sums, counts : Tensor
-        (C, D) and (C,) of the samples before the batch.
-
-    Returns
-    -------
-    tuple
-        The deviations (b, D), where a class's first sample has x itself; and n_c (b,).
+    in whatever order the samples come. x (b, D) float64 and y (b,) are in order; `sums` (C, D) and
+    `counts` (C,) are of the samples before the batch. Returns the deviations (b, D), where a
+    class's first sample has x itself; and n_c (b,).
     """
     earlier = (y[:, None] == y).tril(-1).double()  # (b, b): earlier samples of the class
     before = counts[y] + earlier.sum(1)  # n_c
@@ -35,10 +23,7 @@ def deviations(x: Tensor, y: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tens
 def oas(sigma: Tensor, n: int) -> tuple[float, float]:
     """Oracle approximating shrinkage of a covariance (D, D) of n samples, Chen et al. (2010).
 
-    Returns
-    -------
-    tuple
-        ρ and m, the mean variance: the shrunk covariance is (1 - ρ) Σ + ρ m I.
+    Returns ρ and m, the mean variance: the shrunk covariance is (1 - ρ) Σ + ρ m I.
     """
     width = len(sigma)
     mean = float(sigma.trace()) / width

@@ -5,17 +5,9 @@ from torch import Tensor
 
 
 def ridge(gram: Tensor, targets: Tensor, lam: float, least: float) -> tuple[Tensor, float]:
-    """W = (G + λI)⁻¹ Q (M, C), for G = Σ hhᵀ (M, M) and Q = Σ hyᵀ (M, C), float64.
+    """W = (G + λI)⁻¹ Q (M, C), for G = Σ hhᵀ (M, M) and Q = Σ hyᵀ (M, C), float64; and the λ used.
 
-    Parameters
-    ----------
-    least : float
-        While G + λI is not positive definite, λ becomes ten times as large, and at least this.
-
-    Returns
-    -------
-    tuple
-        W, and the λ that was used.
+    While G + λI is not positive definite, λ becomes ten times as large, and at least `least`.
     """
     while True:
         whole = gram.clone()

@@ -120,16 +120,8 @@ class MapNetwork:
     ) -> dict[str, Any]:
         """Learn the base session from draws of n samples; log the novelty in the joint steps.
 
-        Parameters
-        ----------
-        take : Take
-            Returns copies of samples by index, (m, D).
-        y : Labels
-            (n,).
-        seed : int
-            Seed for the samples at which the units start.
-        rng : np.random.Generator
-            Draws the samples to learn.
+        `take` returns copies of samples by index, (m, D); `seed` is for the samples at which the
+        units start.
         """
         som, n, begin = self.som, len(y), np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
@@ -323,13 +315,7 @@ class Rehearsal:
         check_settings(self, "rehearsal")
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
-        """Indices of the drawn samples, (iterations,); the last `new` of n stored samples are new.
-
-        Parameters
-        ----------
-        y : array of int
-            (n,) labels of all stored samples.
-        """
+        """(iterations,) indices of drawn samples, of n stored ones; the last `new` are new."""
         n, replayed = len(y), round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)
         if self.draws == "iid":

@@ -235,14 +235,8 @@ def _first_of(y: Tensor, classes: list[int]) -> Tensor:
 def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
     """The (α, β) of the classes `new` that minimise the cross-entropy, with equal weight per class.
 
-    For label sets it is the binary cross-entropy, with equal weight per sample.
-
-    Parameters
-    ----------
-    logits : Tensor
-        (n, k); logits of old classes are corrected already.
-    y : Tensor
-        (n,) labels in [0, k), or (n, k) bool.
+    The logits (n, k) of old classes are corrected already. y are labels (n,) in [0, k), or label
+    sets (n, k): for these it is the binary cross-entropy, with equal weight per sample.
     """
     logits = logits.double()
     weight = torch.full((len(y),), 1 / len(y), dtype=torch.float64, device=logits.device)

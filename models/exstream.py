@@ -175,10 +175,7 @@ class Clusters:
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """Add samples x (b, D) of the classes y (b,), in order.
 
-        Returns
-        -------
-        Tensor
-            (b,) int64, the row of `rows` that each sample went to; -1 if it was not kept.
+        Returns the row of `rows` that each sample went to, (b,) int64; -1 if it was not kept.
         """
         drawn = self.draw.random(len(y)) if self.kind == RESERVOIR else np.zeros(len(y))
         samples = np.ascontiguousarray(x.detach().cpu().numpy())
@@ -234,14 +231,9 @@ def _add(
 ) -> None:
     """Add samples x (b, D) of classes y (b,); `places` (b,) gets where each one went.
 
-    Parameters
-    ----------
-    drawn : Array
-        (b,) uniform in [0, 1), for a reservoir.
-    P, counts, held, seen : Array
-        (C, B, D), (C, B), (C,), (C,), as in `Clusters`; changed.
-    nearest, apart : Array
-        (C, B), the nearest other prototype of the class and its squared distance; changed.
+    `drawn` (b,) is uniform in [0, 1), for a reservoir. Changed are P (C, B, D), counts (C, B), held
+    (C,) and seen (C,), as in `Clusters`, and nearest and apart (C, B), the nearest other prototype
+    of the class and its squared distance.
     """
     size = P.shape[1]
     for i in range(len(y)):

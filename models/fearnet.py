@@ -288,12 +288,8 @@ class MPFC(nn.Module):
     def loss(self, x: Tensor, y: Tensor, mask: Tensor, weights: Sequence[float]) -> Tensor:
         """Cross-entropy plus Σ_j λ_j times the mean squared error at level j, mean of a batch.
 
-        Parameters
-        ----------
-        mask : Tensor
-            (C,) 0 for the classes of the softmax, -inf for the others.
-        weights : sequence of float
-            λ_j of the levels below the code, the input first.
+        `mask` (C,) is 0 for the classes of the softmax, -inf for the others; `weights` are the λ_j
+        of the levels below the code, the input first.
         """
         levels = self.levels(x)
         back = self.decoded(levels[-1])
@@ -387,23 +383,9 @@ class Codes:
 def recall(x: Tensor, held: Tensor, y: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """The class probabilities of a short-term store: P(c | x) = β_c / Σ β.
 
-    β_c = 1 / (ε + the distance of x to the nearest stored sample of class c).
-
-    Parameters
-    ----------
-    x : Tensor
-        (n, D) samples to answer.
-    held : Tensor
-        (m, D) stored samples.
-    y : Tensor
-        (m,) their classes.
-
-    Returns
-    -------
-    Tensor
-        (n, K) log probabilities, in the order of the classes.
-    Tensor
-        (K,) the classes in store, ascending.
+    β_c = 1 / (ε + the distance of x (n, D) to the nearest stored sample of class c); `held` (m, D)
+    are stored samples of classes y (m,). Returns the log probabilities, (n, K), and the classes in
+    store, (K,), ascending.
     """
     classes, counts = torch.unique(y, return_counts=True)
     held = held[y.argsort(stable=True)].double()

@@ -348,16 +348,9 @@ def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
 
 
 def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
-    """Cross-entropy of the novel samples, a mean over them, (L,); 0 where there are none.
+    """Cross-entropy of the `novel` samples, a mean over them, (L,); 0 where there are none.
 
-    Parameters
-    ----------
-    logits : Tensor
-        (L, n, C) over all classes seen.
-    y : Tensor
-        (n,) indices of the labels among the classes seen.
-    novel : Tensor
-        (n,) bool, whether a sample is of a novel class.
+    Logits (L, n, C) are over all classes seen, y (n,) are indices among these.
     """
     if not novel.any():
         return logits.new_zeros(len(logits))
@@ -376,17 +369,10 @@ def class_relation(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Smooth L1 between the pairwise distances of X_FR and those of X_l.
+    """Smooth L1 between the pairwise distances of X_FR and those of X_l, both (L, n, d).
 
     Returns two means (L,): over pairs (i, j) of the same class (with i = j), and over pairs of
-    different classes. A mean over no pairs is 0.
-
-    Parameters
-    ----------
-    rectified, layers : Tensor
-        (L, n, d); `layers` gets no gradient.
-    y : Tensor
-        (n,) labels.
+    different classes. A mean over no pairs is 0. `layers` gets no gradient.
     """
     with torch.no_grad():
         targets = _distances(layers)
@@ -425,11 +411,6 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
     """Lower triangular F with F Fᵀ = Σ + εI, (T, d, d) float32, for T tables x (T, n, d).
 
     Σ is the sample covariance of a table; for a single sample it is 0.
-
-    Raises
-    ------
-    UserError
-        ε is so small, or x so large, that Σ + εI is not positive definite in float64.
     """
     away = x.double() - x.double().mean(1, keepdim=True)
     sigma = away.mT @ away / max(x.shape[1] - 1, 1)
@@ -444,14 +425,9 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
 
 
 def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
-    """The `k` base classes whose means have the largest cosines, for each table, (m, k, T).
+    """The `k` base classes whose means (B, T, d) have the largest cosines with means (m, T, d).
 
-    Parameters
-    ----------
-    means : Tensor
-        (m, T, d) means of the classes that need a covariance.
-    base : Tensor
-        (B, T, d) means of the base classes.
+    They are chosen for each table: (m, k, T).
     """
     likeness = torch.einsum("mtd,btd->mbt", normalize(means, dim=-1), normalize(base, dim=-1))
     return likeness.topk(min(k, len(base)), dim=1).indices
@@ -462,17 +438,9 @@ def draw(
 ) -> Tensor:
     """Draw `n` features for each of P classes, for T tables independently: (T, P·n, d), by class.
 
-    A class's covariance is the mean covariance of its K donors. Σ_k F_k z_k / √K has exactly this
-    covariance, so the mean needs no factor of its own.
-
-    Parameters
-    ----------
-    means : Tensor
-        (P, T, d) means of the classes.
-    factors : Tensor
-        (B, T, d, d) lower triangular factors of the base classes.
-    donors : Tensor
-        (P, K, T) indices of the donors in `factors`.
+    A class's covariance is the mean covariance of its K donors, (P, K, T) indices of lower
+    triangular factors (B, T, d, d). Σ_k F_k z_k / √K has exactly this covariance, so the mean needs
+    no factor of its own.
     """
     tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
     z = torch.randn(

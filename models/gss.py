@@ -122,23 +122,8 @@ def select(
 ) -> tuple[dict[int, int], Float32s]:
     """Choose the rows where new samples are stored, by Algorithm 2.
 
-    Parameters
-    ----------
-    scores : array
-        c (b,) of the new samples, in the order in which they are offered.
-    stored : array
-        C (m,) of the stored samples, m ≤ `total`.
-    total : int
-        M, the size of the memory.
-    draw : numpy.random.Generator
-        Draws which stored sample may be replaced, and whether it is.
-
-    Returns
-    -------
-    dict
-        Place in the memory → new sample that is there in the end.
-    array
-        C after all new samples.
+    With c (b,) of the new samples in their order, and C (m,) of the stored ones, m ≤ M = `total`.
+    Returns place in the memory → new sample that is there in the end, and C after all new samples.
     """
     kept = list(stored)
     places: dict[int, int] = {}
@@ -173,18 +158,9 @@ def most_alike(
     The gradients are those of the cross-entropy over `classes` (k,), or all if None, by every
     trained parameter. In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer
     product of δ and (a, 1). So the dot product of two gradients is (δ·δ')(a·a' + 1), and they are
-    never formed. For other networks they are formed, block by block. Sums are taken in place of
-    means: their cosines are the same. The cosine with a gradient of
-    length 0 is 0.
-
-    Parameters
-    ----------
-    net : nn.Module
-        The network, in evaluation mode.
-    new, old : Samples
-        b and m samples, and their classes.
-    averaged : int
-        Old samples of each mean, in their order; the last mean may be of fewer.
+    never formed. For other networks they are formed, block by block. A mean is of `averaged` old
+    samples, in their order; sums are taken in its place: their cosines are the same. The cosine
+    with a gradient of length 0 is 0.
     """
     group = torch.arange(len(old[1]), device=old[1].device) // averaged
     share = (group == torch.unique(group)[:, None]).float()  # (means, m)

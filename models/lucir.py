@@ -140,12 +140,7 @@ def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
 def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -> Tensor:
     """Mean of max(0, margin - cos_y + cos_c) over samples and their `k` nearest classes c of `new`.
 
-    Parameters
-    ----------
-    cosines : Tensor
-        (n, C).
-    y : Tensor
-        (n,) labels, all of old classes.
+    Cosines are (n, C), labels y (n,), all of old classes.
     """
     hardest = cosines[:, new].topk(min(k, len(new)), dim=1).values  # (n, k)
     return torch.relu(margin - cosines.gather(1, y[:, None]) + hardest).mean()

@@ -69,16 +69,9 @@ class MIR(OnlineLearner, ReplayLearner):
 def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
     """s_MI-1: how much a plain step along the gradients of `net` would raise each loss, (m,).
 
-    Parameters
-    ----------
-    net : nn.Module
-        Its parameters hold the gradients of the new samples; it is in training mode.
-    lr : float
-        α, the length of the step.
-    x, y : Tensor
-        (m, D) or (m, C, H, W), and (m,): the candidates.
-    classes : Tensor or None
-        (k,) the classes that the losses include; None: all.
+    The net's parameters hold the gradients of the new samples; it is in training mode. α, `lr`, is
+    the length of the step. The losses of the candidates x (m, …), y (m,) include `classes` (k,),
+    all if None.
     """
     ahead = {name: p - lr * p.grad for name, p in net.named_parameters() if p.grad is not None}
     net.eval()

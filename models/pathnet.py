@@ -313,14 +313,7 @@ class Contest:
     def gradients(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Set the gradient of Σ_paths (mean cross-entropy); return the logits (P, b, C).
 
-        Parameters
-        ----------
-        x : Tensor
-            (b, D + 1); the last column is 1.
-        y : Tensor
-            (b,).
-        mask : Tensor or None
-            (C,) added to the logits, or None.
+        The last column of x (b, D + 1) is 1; `mask`, (C,), is added to the logits.
         """
         inputs, active = [x[None]], []
         for block in self.blocks:

@@ -85,24 +85,14 @@ class WA(ReplayLearner):
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:
-    """Multiply the rows `new` by γ, in place, so that they are as long as `old` in the mean.
+    """Multiply rows `new` of weights (C, d) by γ, so that they are as long as `old` in the mean.
+
+    Returns γ: 1 if one list of classes is empty, or all rows of `new` are 0.
 
     >>> import torch
     >>> w = torch.tensor([[3.0, 4.0], [0.0, 1.0], [0.0, 6.0]])
     >>> align(w, [0, 1], [2]), w[2].tolist()
     (0.5, [0.0, 3.0])
-
-    Parameters
-    ----------
-    weights : Tensor
-        (C, d).
-    old, new : list of int
-        Classes. If one list is empty, or all rows of `new` are 0, γ is 1.
-
-    Returns
-    -------
-    float
-        γ.
     """
     length = weights.norm(dim=1)
     if not old or not new or not length[new].any():

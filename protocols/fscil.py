@@ -42,17 +42,8 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     """The rows that the list of each session names, in its order.
 
     The lists of CIFAR-100 hold numbers: those of sample ids `train/NUMBER`, or else positions in
-    `pool`. The other lists hold paths, which are matched by their last part, the image's name.
-
-    Parameters
-    ----------
-    pool : array of int
-        Rows of the file's training samples, (n,), ascending.
-
-    Raises
-    ------
-    UserError
-        A listed sample is missing, or a session's samples are of unexpected classes.
+    `pool`, the file's training rows (n,), ascending. The other lists hold paths, which are matched
+    by their last part, the image's name.
     """
     sessions = read_list(name)
     numbered = name == "cifar100"
@@ -284,10 +275,7 @@ class FSCIL(Protocol):
     def _cuts(self, n: int, early: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.
 
-        Parameters
-        ----------
-        n, early, untested : int
-            Classes, those that belong to session 0, and those without test samples.
+        Of n classes, `early` belong to session 0, and `untested` have no test samples.
         """
         base = self.base or round(0.6 * n)
         needed = max(early, untested + 1)

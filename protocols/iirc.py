@@ -298,20 +298,12 @@ def draw_sessions(
 ) -> tuple[Ints, ...]:
     """The nodes of each session, every node once and strictly after the one above it.
 
-    Session 0 has only superclasses of the top level; if they do not suffice, also leaves of the top
-    level. Later sessions draw from the nodes whose parent has been taught. If a branch has as many
-    levels left as there are sessions, its next node is taken without a draw.
-
-    Parameters
-    ----------
-    base : int
-        Nodes of session 0; 0: two thirds of the superclasses at the top level, or half of the
-        classes of a flat hierarchy.
-    step : int
-        New classes per session (0 means 5). The last session takes the rest; a session is smaller
-        when too few classes are eligible.
-    sessions : int
-        Number of sessions; they share the classes after `base` evenly. 0: it follows from `step`.
+    Session 0 has `base` superclasses of the top level (0: two thirds of them, or half of the
+    classes of a flat hierarchy); if they do not suffice, also leaves of the top level. Later
+    sessions draw `step` (0: 5) from the nodes whose parent has been taught; the last one takes the
+    rest, and one is smaller when too few classes are eligible. With `sessions` they share the
+    classes after `base` evenly. If a branch has as many levels left as there are sessions, its next
+    node is taken without a draw.
     """
     parents, heights = hierarchy.parents, _heights(hierarchy)
     n, tops = len(parents), int((parents < 0).sum())
@@ -461,15 +453,10 @@ def share_out(
 ) -> list[Ints]:
     """The samples that each node is taught with: (K,) lists, each ascending.
 
-    Each leaf's list of samples goes down the tree. A node takes the first `upper` of the list and
-    passes the last `lower` of it to the node below; the leaf takes all that it gets. A node over
-    more than `cap` leaves takes the share cap / leaves · upper. Shares are rounded down, but are at
-    least one sample.
-
-    Parameters
-    ----------
-    by_leaf : iterable of tuple
-        Each leaf with its samples, ascending.
+    Each leaf's list of samples, ascending, goes down the tree. A node takes the first `upper` of
+    the list and passes the last `lower` of it to the node below; the leaf takes all that it gets. A
+    node over more than `cap` leaves takes the share cap / leaves · upper. Shares are rounded down,
+    but are at least one sample.
     """
     given: list[list[Ints]] = [[] for _ in hierarchy.parents]
     for leaf, rows in by_leaf:

@@ -46,21 +46,9 @@ class Engine:
     def parse(
         cls, text: str, resources: Resources | None = None, settings: Sequence[str] = ()
     ) -> Self:
-        """Read `--engine`, and check that the engine can be used here.
+        """Read `--engine` and `--engine-set`, and check that the engine can be used here.
 
-        Parameters
-        ----------
-        text : str
-            One of `NAMES`.
-        resources : Resources or None
-            What one task takes; None: one core.
-        settings : sequence of str
-            Such as "partition=gpu,time=4h".
-
-        Raises
-        ------
-        UserError
-            The engine is unknown, is not installed, or does not take a setting.
+        `resources` is what one task takes; None: one core.
         """
         made = cls(text, resources or Resources(), pairs("--engine-set", settings))
         kind = made.kind
@@ -144,14 +132,8 @@ class Engine:
 
         Functions, arguments and results are pickled. A task that raises gives its error through
         `Future.result`; one whose process ended is tried again, and then gives a `LostTaskError`.
-        KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on.
-
-        Parameters
-        ----------
-        tasks : int
-            How many there are; no more processes are started.
-        notify : callable
-            Takes a sentence, such as the line that cancels SLURM's jobs.
+        KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on, and
+        `notify` takes the line that cancels them.
         """
         kind = self.kind
         if not tasks:

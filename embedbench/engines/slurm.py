@@ -36,20 +36,7 @@ TRIES = 2  # of a task whose jobs ended without an answer and without progress
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
-    """submitit's parameters of a job.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        Those of `--engine-set`; see `SETTINGS`.
-
-    Raises
-    ------
-    UserError
-        A setting is unknown, or a value is wrong.
-    """
+    """submitit's parameters of a job, from what a task takes and the settings; see `SETTINGS`."""
     made: dict[str, Any] = {"cpus_per_task": resources.cpus, "name": "embedbench"}
     made["timeout_min"] = TIME
     if resources.gpus not in (0, 1):
@@ -273,17 +260,7 @@ def _lease_of(folder: Path) -> Path:
 def slurm_executor(
     resources: Resources, settings: Mapping[str, str], notify: Notify
 ) -> Iterator[Executor]:
-    """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        See `SETTINGS`.
-    notify : callable
-        Takes a sentence.
-    """
+    """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them."""
     executor = SlurmExecutor(resources, settings)
     try:
         yield executor

@@ -37,20 +37,10 @@ class DamagedStateError(Exception):
 
 
 def pack_state(state: dict[str, Any], mark: bytes = b"") -> bytes:
-    """A state as bytes.
+    """A state as bytes; `mark` enters the checksum, and `unpack_state` must be given the same.
 
     Types, dtypes and memory layouts are kept. A tensor in two places is written once, and is one
     object again. Tensors that share memory otherwise, as views do, become copies.
-
-    Parameters
-    ----------
-    mark : bytes
-        The checksum covers it, too; `unpack_state` must be given the same.
-
-    Raises
-    ------
-    UserError
-        The state holds what a checkpoint cannot hold.
     """
     writer = _Writer()
     text = json.dumps(writer.node(state, "", 0)).encode()
@@ -222,10 +212,7 @@ def take_state(part: Any) -> Any:
 def put_state(part: Any, state: Any) -> Any:
     """Give a part the state that `take_state` returned; return the part, or the value in its place.
 
-    Raises
-    ------
-    Exception
-        The state does not fit, of whatever kind the part raises.
+    A state that does not fit raises whatever the part raises.
     """
     if isinstance(part, torch.Generator):
         part.set_state(state)

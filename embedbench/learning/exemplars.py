@@ -100,12 +100,8 @@ class Exemplars:
     def choose(self, session: Session, features: Features) -> None:
         """Choose exemplars of a session's classes; shorten the lists of the other classes.
 
-        Parameters
-        ----------
-        session : Session
-            The session from the runner, without exemplars.
-        features : Features
-            Maps x (n, D) to φ (n, d), for herding.
+        The session is the runner's, without exemplars; `features` maps x (n, D) to φ (n, d), for
+        herding.
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)

@@ -37,17 +37,11 @@ def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
     """Binary cross-entropy of label sets, mean over samples and classes, nats.
 
+    Logits and targets are (b, C), and targets bool or probabilities; the mean includes `classes`
+    (k,), all if None.
+
     **Source**: Abdelsalam et al. (2021, IIRC), Section 5: the mean over the classes seen, so that
     the loss does not grow with their number.
-
-    Parameters
-    ----------
-    logits : Tensor
-        (b, C).
-    targets : Tensor
-        (b, C) bool, or probabilities.
-    classes : Tensor or None
-        (k,) the classes that the mean includes; None: all.
     """
     if classes is not None:
         logits, targets = logits[:, classes], targets[:, classes]
@@ -122,16 +116,9 @@ def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> 
 def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
     """Mean precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}.
 
-    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
+    Logits and y are (n, C), `classes` (k,), or None for all.
 
-    Parameters
-    ----------
-    logits : Tensor
-        (n, C).
-    y : Tensor
-        (n, C) bool.
-    classes : Tensor or None
-        (k,) the classes that count; None: all.
+    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
     """
     answer, true = logits > 0, y
     if classes is not None:
@@ -147,14 +134,9 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Cross-entropy of softmax(logits/T) under softmax(targets/T), mean over samples, nats.
 
-    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
+    Both are (n, k), of the new and the old network for the old classes.
 
-    Parameters
-    ----------
-    logits, targets : Tensor
-        (n, k) logits of the new and the old network for the old classes.
-    temperature : float
-        T.
+    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
     """
     return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
 

@@ -86,15 +86,9 @@ class NetLearner(Learner):
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.
 
-        Parameters
-        ----------
-        session : Session
-            The data to train on; it may hold more than the runner's session, such as exemplars.
-        ctx : Context
-            The context that `learn` got.
-        **hooks : object
-            The method's additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`,
-            `validate` and `draws`.
+        The session may hold more than the runner's, such as exemplars. `hooks` are the method's
+        additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`, `validate`,
+        `draws`.
         """
         return train(self, session, ctx, **hooks)
 

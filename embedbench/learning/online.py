@@ -96,16 +96,9 @@ class OnlineLearner(_StepAttributes):
         self.exemplars.add(x, y)
 
     def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
-        """Add the gradients of a step to the parameters, which hold none.
+        """Add the gradients of a step on x (b, D), y (b,) to the parameters, which hold none.
 
-        Parameters
-        ----------
-        x, y : Tensor
-            (b, D) and (b,): the batch.
-        draw : numpy.random.Generator
-            Draws the samples from memory.
-        view : Views
-            Augments images.
+        `draw` draws the samples from memory, `view` augments images.
         """
         seen = self.exemplars.seen_with(y)
         self.loss(view(x), y, seen).backward()  # type: ignore[no-untyped-call]  # torch's

@@ -26,17 +26,7 @@ SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
 
 
 def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: int) -> AnyNet:
-    """A net to pretrain, with random initial weights.
-
-    Parameters
-    ----------
-    trunk : str
-        Name of a network for images.
-    head : str
-        "linear" or "cosine".
-    shape : sequence of int
-        (C, H, W).
-    """
+    """A net for images of `shape` (C, H, W) to pretrain; `head` is "linear" or "cosine"."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         body, width = image_trunk(trunk, shape, ImageTraining())
@@ -65,17 +55,8 @@ def head_logits(net: AnyNet, phi: Tensor) -> Tensor:
 def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
     """The cross-entropy of the embedding, plus that of the class token of each of some blocks.
 
-    All go through the trunk's final norm and the one head. None if `blocks` is "".
-
-    Parameters
-    ----------
-    blocks : str
-        Blocks as `extract --layers` names them, with commas between.
-
-    Raises
-    ------
-    UserError
-        The trunk has no such blocks.
+    All go through the trunk's final norm and the one head. `blocks` are named as in `extract
+    --layers`, with commas between; None if they are "".
     """
     if not blocks:
         return None
@@ -111,10 +92,7 @@ def kept_head(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The cosine classifier of a net as a tensor and metadata; both empty for a linear one.
 
-    Parameters
-    ----------
-    session : Session
-        The base session, its classes as in `samples`; the rows of the head are in their order.
+    Its rows are in the order of the base session's classes, which are as in `samples`.
     """
     if not isinstance(net, CosineNet):
         return {}, {}

@@ -111,19 +111,8 @@ def pretrain(
 
     A checkpoint is written after an epoch, at most once a minute. The same pretraining, started
     again, continues from it and ends with the same weights. The checkpoint of another pretraining
-    is refused; `overwrite` deletes it. One call of the training loop trains one epoch.
-
-    Parameters
-    ----------
-    samples : Samples or None
-        The samples of the stream's one file. With them a cosine head is returned beside the trunk's
-        weights.
-
-    Raises
-    ------
-    UserError
-        The stream has no images or has label sets, training diverged, or the checkpoint belongs to
-        another pretraining.
+    is refused; `overwrite` deletes it. One call of the training loop trains one epoch. With the
+    `samples` of the stream's one file a cosine head is returned beside the trunk's weights.
     """
     session, seeds = base_session(stream), Seeds.of(settings.seed)
     shape, n_classes = stream.spec.input_shape, len(session.classes)

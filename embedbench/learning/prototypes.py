@@ -142,12 +142,8 @@ class Prototypes(nn.Module):
     ) -> None:
         """Add a session: prototypes for its classes; `settings` says how for the first session.
 
-        Parameters
-        ----------
-        seed : int
-            Seed of the batches, if there is a training.
-        ctx : Context or None
-            Saves this training, and has the weights of a pretrained classifier.
+        `seed` is that of the batches, if there is a training; `ctx` saves this training, and has
+        the weights of a pretrained classifier.
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)

@@ -158,10 +158,7 @@ class Best:
     def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
         """Lower the learning rate if the rule says so; call it after `see` with the same value.
 
-        Returns
-        -------
-        bool
-            Whether training ends, because the learning rate has fallen below `lr_min`.
+        Returns whether training ends, because the rate has fallen below `lr_min`.
         """
         group = decay.optimizer.param_groups[0]
         before = group["lr"]

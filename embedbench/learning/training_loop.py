@@ -151,28 +151,9 @@ def fit(
 ) -> Log:
     """Train `net` on a session until the stopping rule ends it.
 
-    A training that was interrupted continues after the last epoch that `checkpoint` holds. If it
-    had already ended, `fit` returns at once.
-
-    Parameters
-    ----------
-    net : nn.Module
-        From x (b, D) to logits (b, C), unless the objective says otherwise.
-    optimiser : torch.optim.Optimizer
-        The optimiser of the net's parameters.
-    session : Session
-        The data to train on.
-    how : Loop
-        Batches, stopping rule, device.
-    hooks : Hooks
-        The method's additions.
-    checkpoint : Checkpoint
-        The session's `ctx.checkpoint`.
-
-    Returns
-    -------
-    Log
-        The result of the training.
+    A training that was interrupted continues after the last epoch that `checkpoint`, the session's
+    `ctx.checkpoint`, holds. If it had already ended, `fit` returns at once. The net maps x (b, D)
+    to logits (b, C), unless the objective says otherwise.
     """
     training = Training(net, optimiser, session, how, hooks)
     done, ended = checkpoint.resume(training.unfinished)
@@ -355,19 +336,10 @@ def train(
     ----------
     learner : Learner
         Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of earlier sessions.
-    session : Session
-        The data to train on.
-    ctx : Context
-        The context of the session.
     objective, regularise, stepped, validate, draws
         The same as in `Hooks`; None: the default there.
     lr : float or None
         The learning rate of this session; None: the optimiser's.
-
-    Returns
-    -------
-    dict
-        The log, as `Log.to_json` writes it.
     """
     if learner.optimiser_state == "fresh":
         learner.optimiser_ = fresh_optimiser(learner, learner.net)

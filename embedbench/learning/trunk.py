@@ -47,18 +47,10 @@ def weights_file(name: str, weights: str) -> Path:
 def image_trunk(
     name: str, shape: Sequence[int], images: ImageTraining, *, relu: bool = True
 ) -> tuple[nn.Module, int]:
-    """A trunk for images and the width of its features; random weights use the global random state.
+    """A trunk for images (C, H, W) and its feature width; random weights use the global random state.
 
-    Parameters
-    ----------
-    name : str
-        One of `RESNETS`, or a model of timm, with or without "timm:" before its name.
-    shape : sequence of int
-        (C, H, W).
-    images : ImageTraining
-        How the trunk is trained.
-    relu : bool
-        False removes the last ReLU of a trunk in `RESNETS`.
+    `name` is one of `RESNETS`, of which `relu=False` removes the last ReLU; or a model of timm,
+    with or without "timm:" before it.
     """
     if len(shape) != 3:
         raise UserError(

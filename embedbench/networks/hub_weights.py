@@ -14,11 +14,6 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     """Return the file of the weights that timm publishes for a model, and their id.
 
     The file is fetched into the hub's own cache unless it is there already.
-
-    Raises
-    ------
-    UserError
-        There are none, or neither the cache nor the network provides them.
     """
     hub, url = cfg.get("hf_hub_id"), cfg.get("url")
     if not hub and not url:
@@ -40,11 +35,6 @@ def model_folder(name: str) -> tuple[Path, str]:
     `name` is a folder, or a name on the hub, with `@REVISION` where one is asked for. Of the hub's
     files only configurations, vocabularies and safetensors are fetched, into its own cache: no
     code, and no pickle.
-
-    Raises
-    ------
-    UserError
-        There is no such folder, and neither the cache nor the network provides such a model.
     """
     from huggingface_hub import snapshot_download
 

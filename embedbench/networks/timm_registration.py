@@ -55,13 +55,7 @@ def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any])
 
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of published or shipped weights, as `weights` of a provenance.
-
-    Parameters
-    ----------
-    backbone : mapping
-        Part of a provenance.
-    """
+    """Return what is known of a provenance's backbone, published or shipped, as its `weights`."""
     if backbone.get("weights_sha256") == shipped_weights.SHA256:
         return {"weights": {"licence": shipped_weights.LICENCE}}
     name = str(backbone.get("weights_id", ""))

@@ -29,31 +29,12 @@ _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretraine
 
 
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
-    """Load a file of weights into a model without its classifier, in float32.
+    """Load a file of weights into a model without its classifier, in float32; return its SHA-256.
 
     First timm renames parameters, resamples position embeddings, and adapts the first convolution
     to the number of channels. Then every parameter and buffer of the model must be in the file with
-    the same shape. The file may also hold a classifier.
-
-    Parameters
-    ----------
-    model : Module
-        A model of timm, or another module.
-    cfg : dict
-        timm's configuration of the model: `architecture`, and if they exist, the module names
-        `classifier` and `first_conv`.
-    channels : int
-        Channels of the images that the model takes.
-
-    Returns
-    -------
-    str
-        The SHA-256 of the file.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or does not fit the model.
+    the same shape. The file may also hold a classifier. `cfg` is timm's configuration of the model:
+    `architecture`, and if they exist, the module names `classifier` and `first_conv`.
     """
     if not path.is_file():
         raise _missing(path)
@@ -157,13 +138,7 @@ def _check(
 
 
 def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
-    """The classifier (n, d) that lies with a pretrained trunk, and what is known of it.
-
-    Raises
-    ------
-    UserError
-        The file holds none, or it is damaged.
-    """
+    """The classifier (n, d) that lies with a pretrained trunk, and what is known of it."""
     from safetensors import safe_open
 
     file_sha256(path)  # refuses a file that is missing
@@ -190,11 +165,8 @@ def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
 def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str, Any]) -> None:
     """Write weights as safetensors, atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    metadata : dict
-        What made the weights, as plain data. Its key `shown`, if there is one, holds the
-        preprocessing of images, with the keys of timm's configurations.
+    `metadata` is what made them, as plain data. Its key `shown`, if there is one, holds the
+    preprocessing of images, with the keys of timm's configurations.
     """
     from safetensors.torch import save
 
@@ -206,13 +178,7 @@ def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str,
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, hex. The file is read again only if it has changed.
-
-    Raises
-    ------
-    UserError
-        There is no such file.
-    """
+    """Return the SHA-256 of a file, hex. The file is read again only if it has changed."""
     if not path.is_file():
         raise _missing(path)
     return cache.sha256(path)

@@ -32,14 +32,8 @@ class Moment:
 def lesson_ends(stream: Stream, number: int, before: int, *, online: bool) -> list[int]:
     """The samples of a session at each evaluation moment in it; the last is its end.
 
-    Parameters
-    ----------
-    stream : Stream
-        The stream as the learner sees it.
-    number, before : int
-        The session, and the training samples of the earlier ones.
-    online : bool
-        Whether the learner learns batches as they come, where the stream has them.
+    `before` are the training samples of the earlier sessions; `online` says whether the learner
+    learns batches as they come, where the stream has them.
     """
     n, size, every = len(stream.sessions[number].x), stream.observe_batch, stream.evaluate_every
     batches = range(size, n, size) if online and size and every else ()
@@ -239,13 +233,8 @@ class ClassEvaluator(_Evaluator):
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
     """(E, C) The classes that answers on each eval set are chosen among.
 
-    Parameters
-    ----------
-    seen : array of bool
-        (C,) classes seen so far.
-    limits : sequence
-        The candidates of each eval set, (C,) bool, or None where there is no limit. Where none of
-        them was seen yet, all classes seen are candidates.
+    They are the classes seen so far, (C,), within the set's `limits`, (C,) bool or None. Where none
+    of the limits was seen yet, all classes seen are candidates.
     """
     allowed = np.stack([seen if limit is None else seen & limit for limit in limits])
     allowed[~allowed.any(axis=1)] = seen
@@ -253,14 +242,9 @@ def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
 
 
 def best_classes(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
-    """(b,) For each mask the class of the highest score outside it; -1 where a score is NaN.
+    """For each mask (b, C) the class of the highest score (b, C) outside it, (b,).
 
-    Parameters
-    ----------
-    scores : Tensor
-        (b, C) floating-point.
-    *blocked : Tensor
-        (b, C) bool. Among equal scores the class with the lowest number wins.
+    It is -1 where a score is NaN. Among equal scores the class with the lowest number wins.
     """
     undecided = scores.amax(dim=1).isnan()
     # keeps a candidate with score -inf above masked classes
@@ -304,14 +288,9 @@ class Candidates:
     ) -> dict[str, Tensor]:
         """(b,) The tables of version 1.1 for a batch; docs/predictions.md defines each.
 
-        Parameters
-        ----------
-        scores : Tensor
-            (b, C) floating-point.
-        logits : Tensor or None
-            (b, C) what the softmax is taken of; None: there are no probabilities.
-        answer, y, sets : Tensor
-            (b,) the answer, -1 where a score is NaN; true class; number of the eval set.
+        `logits` (b, C) are what the softmax of the scores (b, C) is taken of; None: there are no
+        probabilities. `answer`, `y` and `sets`, (b,): the answer, -1 where a score is NaN; the true
+        class; the number of the eval set.
         """
         undecided = answer < 0
         chosen = answer.clamp(min=0).long()[:, None]

@@ -23,11 +23,6 @@ def pretrained_head(learner: Learner, stream: Stream) -> Float32s | None:
     """The rows of a learner's `classifier.base`, in the order of the base session's classes.
 
     None if the learner has no such setting, or it names no file.
-
-    Raises
-    ------
-    UserError
-        The classifier belongs to other classes, to other samples, or to another embedding.
     """
     classifier = getattr(learner, "classifier", None)
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):

@@ -69,13 +69,7 @@ class RemoteCall:
     mark: str
 
     def __call__(self) -> Reply:
-        """Make the run; see `run_one`.
-
-        Raises
-        ------
-        UserError
-            An embedding file cannot be read here, or is another one here.
-        """
+        """Make the run; see `run_one`."""
         task, said = self.task, list[str]()
         _check_files(task)
         if _read_mark(task.root) == self.mark:
@@ -105,13 +99,7 @@ def send(task: Task, threads: int, mark: str) -> RemoteCall:
 
 
 def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
-    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does.
-
-    Raises
-    ------
-    UserError
-        The run is finished in the shared directory, and it cannot be seen here.
-    """
+    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does."""
     for sentence in reply.said:
         notify(sentence)
     if reply.files is not None:

@@ -191,12 +191,8 @@ def objective(kind: str, sizes: Sequence[int]) -> Floats:
     """W, (n, n): the cost of confusion between positions i and j.
 
     With increasing task confusion, confusion costs least within late sessions, so the first session
-    is the least confused. With decreasing task confusion it is the other way round.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of classes in each session; max and min confusion do not depend on sessions.
+    is the least confused. With decreasing task confusion it is the other way round. `sizes` are the
+    numbers of classes in the sessions; max and min confusion do not depend on them.
     """
     n = sum(sizes)
     i = np.arange(n)

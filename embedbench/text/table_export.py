@@ -24,22 +24,10 @@ TITLE = "bold"  # the style of a line that is the title of the table below it
 
 
 def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list[str]]:
-    """The tables among lines and tables, and the lines that are not among the text.
+    """Render the tables as "markdown" or "latex"; return the other lines as notes.
 
-    Parameters
-    ----------
-    parts : sequence of rich.text.Text or rich.table.Table
-        As `terminal.render_text` takes them. Of several tables each has its title, the bold line
-        above it.
-    form : str
-        "markdown" or "latex".
-
-    Returns
-    -------
-    text : str
-        The tables; LaTeX ones begin with the packages that they need, as comments.
-    notes : list of str
-        The other lines.
+    The parts are as `terminal.render_text` takes them. Of several tables each has its title, the
+    bold line above it; LaTeX ones begin with the packages that they need, as comments.
     """
     from rich.table import Table
 
@@ -195,18 +183,8 @@ def tabular(
 ) -> str:
     """A table as a tabular without float, caption and label: those are the paper's.
 
-    Columns without an entry are left out.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        Headings as in a terminal.
-    rows : sequence of sequence of str
-        Cells.
-    right : sequence of bool
-        Which columns hold numbers.
-    title : str
-        Written above as a comment.
+    Columns without an entry are left out; those that hold numbers are to the `right`. The title is
+    written above as a comment.
     """
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in heads]
     kept = [i for i, column in enumerate(columns) if any(column) or not rows]
