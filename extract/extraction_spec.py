@@ -77,7 +77,7 @@ class Job:
         return open_source(self.source, skip_bad=self.skip_bad)
 
     def work(self, source: Source) -> ExtractionWork:
-        """Return the work on an opened source: the model is loaded, on the device of this process."""
+        """Return the work on an opened source: the model is loaded on this process's device."""
         name, file = choose_backbone(self.source, self.backbone, self.weights)
         check_kind(name, source)
         where = choose_device(self.device)

@@ -47,7 +47,7 @@ def weights_file(name: str, weights: str) -> Path:
 def image_trunk(
     name: str, shape: Sequence[int], images: ImageTraining, *, relu: bool = True
 ) -> tuple[nn.Module, int]:
-    """A trunk for images (C, H, W) and its feature width; random weights use the global random state.
+    """A trunk for images (C, H, W) and its feature width; random weights use the global state.
 
     `name` is one of `RESNETS`, of which `relu=False` removes the last ReLU; or a model of timm,
     with or without "timm:" before it.

@@ -17,7 +17,7 @@ TENTH = 0.1  # of each class's training samples, in a file without validation sa
 
 
 def file_alignment(file: EmbeddingFile) -> Alignment:
-    """The alignment of all layers of a file, over all its classes; no test sample is read from it."""
+    """The alignment of all layers of a file, over all its classes; reads no test sample."""
     layers = layer_names(file, "all")
     if not layers:
         raise UserError(
