@@ -12,10 +12,16 @@ from embedbench.files.resumable_file import Partial
 from embedbench.system.cpu import cores, limit_threads
 
 from .backbone import DTYPES, OURS, arithmetic_of
-from .bundled_backbone import absolute_backbone, absolute_weights, choose_backbone
 from .decode_batches import first_image, quiet_readers
 from .extraction_worker import ExtractionWork
-from .open_backbone import check_kind, choose_device, open_backbone
+from .open_backbone import (
+    absolute_backbone,
+    absolute_weights,
+    check_kind,
+    choose_backbone,
+    choose_device,
+    open_backbone,
+)
 from .open_source import absolute, open_source
 from .source import Source
 from .torchvision_decoder import DECODERS

@@ -12,8 +12,7 @@ from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, 
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import Memory, session_classes
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_settings import augmented_views
-from embedbench.learning.optimisers import OptimiserName, trainable_parameters
+from embedbench.learning.net_settings import OptimiserName, augmented_views, trainable_parameters
 
 
 @dataclass

@@ -10,8 +10,7 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, normali
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
-from embedbench.learning.net_settings import generator, mlp_net
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, generator, mlp_net
 from embedbench.learning.prototypes import Prototypes, cosines
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit

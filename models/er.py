@@ -11,7 +11,7 @@ from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, 
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import OptimiserName
 
 
 @dataclass

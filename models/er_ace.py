@@ -9,7 +9,7 @@ from torch import Tensor
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import OptimiserName
 
 
 @dataclass

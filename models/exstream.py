@@ -17,8 +17,7 @@ from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplar_budget import Capacity
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import mlp_net, predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
 
 
 @dataclass

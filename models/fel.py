@@ -10,8 +10,7 @@ from embedbench.config.declared_settings import above, at_least, check_size, lat
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint
-from embedbench.learning.net_settings import predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, predict
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import train
 

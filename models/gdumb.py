@@ -11,8 +11,12 @@ from torch.nn.utils import clip_grad_norm_
 from embedbench.config.declared_settings import above, require, within
 from embedbench.learning import ReplayLearner, Session, Tags
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
-from embedbench.learning.net_settings import augmented_views, generator
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.net_settings import (
+    OptimiserName,
+    augmented_views,
+    fresh_optimiser,
+    generator,
+)
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.view import View

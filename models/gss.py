@@ -14,9 +14,8 @@ from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Se
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_LEARNER, Memory
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import generator
+from embedbench.learning.net_settings import OptimiserName, generator
 from embedbench.learning.online import UPDATES
-from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with

@@ -12,8 +12,7 @@ from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSp
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_settings import Net, predict, trunk_and_head
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import Net, OptimiserName, predict, trunk_and_head
 from embedbench.learning.stopping import Stop
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine

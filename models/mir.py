@@ -13,8 +13,7 @@ from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import in_parts
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import OptimiserName, in_parts
 
 
 @dataclass

@@ -11,8 +11,13 @@ from torch.nn.functional import normalize
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
-from embedbench.learning.net_settings import generator, mlp_net, predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.net_settings import (
+    OptimiserName,
+    fresh_optimiser,
+    generator,
+    mlp_net,
+    predict,
+)
 from embedbench.learning.prototypes import Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
 from embedbench.learning.stopping import Stop

@@ -14,8 +14,7 @@ from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import predict
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import OptimiserName, predict
 from embedbench.learning.sample_views import Packing
 
 

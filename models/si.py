@@ -8,7 +8,7 @@ import torch
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.loss import pull
-from embedbench.learning.optimisers import trainable_parameters
+from embedbench.learning.net_settings import trainable_parameters
 
 
 @dataclass

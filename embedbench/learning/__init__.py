@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # the one list of names, which `__getattr__` reads, too
     from .net_learner import ReplayLearner as ReplayLearner
     from .net_settings import augmented_views as augmented_views
     from .net_settings import eval_features as eval_features
+    from .net_settings import trainable_parameters as trainable_parameters
     from .online import OnlineLearner as OnlineLearner
-    from .optimisers import trainable_parameters as trainable_parameters
     from .prototypes import UNSEEN as UNSEEN
     from .sample_views import Store as Store
     from .training_loop import train as train

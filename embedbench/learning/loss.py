@@ -10,8 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .net_settings import PART, in_parts
-from .optimisers import trainable_parameters
+from .net_settings import PART, in_parts, trainable_parameters
 from .sample_views import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]

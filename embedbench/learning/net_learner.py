@@ -11,12 +11,18 @@ from embedbench.streams.stream import Session, StreamSpec
 
 from .exemplar_budget import BY_SESSION, Memory, check_memory
 from .exemplars import Exemplars
-from .image_settings import ImageTraining
 from .learner import Context, Learner, Tags
-from .net_settings import eval_features, predict, settle_trunk, trunk_and_head
-from .optimisers import OptimiserName, fresh_optimiser
+from .net_settings import (
+    OptimiserName,
+    eval_features,
+    fresh_optimiser,
+    predict,
+    settle_trunk,
+    trunk_and_head,
+)
 from .stopping import Stop
 from .training_loop import train
+from .trunk import ImageTraining
 
 
 @dataclass

@@ -16,8 +16,7 @@ from embedbench.streams.stream import Session
 from .cosine_network import CosineNet
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import only
-from .net_settings import generator
-from .optimisers import make_optimiser
+from .net_settings import generator, make_optimiser
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 

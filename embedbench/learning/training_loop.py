@@ -14,8 +14,7 @@ from embedbench.streams.stream import Session
 from .augmentation import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import Objective, plain_loss, validation_value
-from .net_settings import PLAIN, augmented_views, generator
-from .optimisers import fresh_optimiser
+from .net_settings import PLAIN, augmented_views, fresh_optimiser, generator
 from .stopping import Best, Stop
 
 AS_LONG = Stop(rule="epochs", epochs=100_000)  # until as many samples were presented

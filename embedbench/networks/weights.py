@@ -233,7 +233,7 @@ class HeadMetadata(JsonRecord):
     classes : tuple of str
         Name of each row's class.
     samples : str
-        Digest of the training samples, see `embedbench.learning.pretrained_net.taught_digest`.
+        Digest of the training samples, see `embedbench.learning.pretraining.taught_digest`.
     """
 
     kind: str

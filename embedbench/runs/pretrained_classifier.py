@@ -11,7 +11,7 @@ from embedbench.arrays import Float32s
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning.learner import Learner
-from embedbench.learning.pretrained_net import taught_digest
+from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.prototypes import Classifier, KnownFile
 from embedbench.networks.weights import load_head
 from embedbench.streams.stream import Stream
