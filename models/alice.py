@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.cosine_network import CosineNet
 from embedbench.learning.loss import Objective, only
 from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, generator
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
-from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
 
 

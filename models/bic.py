@@ -14,9 +14,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
 from embedbench.errors import UserError
-from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.loss import Objective, distillation, only, set_loss
 from embedbench.learning.net_settings import generator, predict
 from embedbench.streams.view import View

@@ -8,13 +8,11 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from embedbench.config.declared_settings import at_least
-from embedbench.learning import OnlineLearner, ReplayLearner, Seeds, StreamSpec
+from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
-from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName
-from embedbench.learning.stopping import Stop
 
 
 @dataclass

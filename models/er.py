@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
+from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName
 

@@ -8,11 +8,8 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least, check_size, later
 from embedbench.errors import UserError
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec
-from embedbench.learning.footprint import Footprint
+from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
 from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, predict
-from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import train
 
 
 @dataclass

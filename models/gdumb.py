@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from embedbench.config.declared_settings import above, require, within
-from embedbench.learning import ReplayLearner, Session, Tags
+from embedbench.learning import ReplayLearner, Session, Stop, Tags
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
 from embedbench.learning.net_settings import (
     OptimiserName,
@@ -17,7 +17,6 @@ from embedbench.learning.net_settings import (
     fresh_optimiser,
     generator,
 )
-from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.view import View
 

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.sample_views import Store
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 
 from ._som import MapNetwork, Rehearsal, Som
 

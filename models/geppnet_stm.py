@@ -8,8 +8,7 @@ import torch
 
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.sample_views import Store
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 
 from ._som import MapNetwork, Rehearsal, Som
 

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_settings import Net, OptimiserName, predict, trunk_and_head
-from embedbench.learning.stopping import Stop
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # initial η of a cosine head in every session

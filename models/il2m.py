@@ -7,9 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.net_settings import predict
+from embedbench.learning import Context, Memory, ReplayLearner, Seeds, Session, StreamSpec, predict
 from embedbench.learning.sample_views import blocks
 
 

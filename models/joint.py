@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from embedbench.arrays import Array, Bools, Labels
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.net_settings import new_net
-from embedbench.learning.sample_views import Store
 from embedbench.streams.view import View
 
 

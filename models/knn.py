@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import at_least
-from embedbench.learning import Learner, Seeds, StreamSpec, Tags
+from embedbench.learning import Exemplars, Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
 
 DISTANCES = 2**23  # distances held at once, 32 MiB
 

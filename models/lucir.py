@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags
+from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
 from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplar_budget import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
-from embedbench.learning.net_settings import predict
 
 
 @dataclass

@@ -8,10 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning import Context, ReplayLearner, Session
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning import Context, Memory, ReplayLearner, Session, predict
 from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.net_settings import predict
 
 
 @dataclass

@@ -10,8 +10,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
 from embedbench.learning.net_settings import OptimiserName, in_parts
 

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, train
 from embedbench.learning.net_settings import (
     OptimiserName,
     fresh_optimiser,
@@ -20,8 +20,6 @@ from embedbench.learning.net_settings import (
 )
 from embedbench.learning.prototypes import Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
-from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import train
 from embedbench.streams.view import View
 
 

@@ -7,9 +7,8 @@ import torch
 
 from embedbench.config.declared_settings import later
 from embedbench.errors import UserError
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.learner import learn_session
-from embedbench.learning.stopping import Stop
 
 from .mlp import MLP
 from .slda import SLDA

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least, check_size
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags, generator
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask
-from embedbench.learning.net_settings import generator
 
 
 @dataclass

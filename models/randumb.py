@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
-from embedbench.learning import Learner, Seeds, StreamSpec, Tags
-from embedbench.learning.net_settings import generator
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
 from ._blocks import Blocks
 from ._gaussians import deviations, discriminants, oas

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedbench.config.declared_settings import at_least, check_size, later
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec
-from embedbench.learning.net_settings import generator
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
 
 from ._ridge import add_moments, ridge
 

@@ -11,21 +11,27 @@ if TYPE_CHECKING:  # the one list of names, which `__getattr__` reads, too
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import StreamSpec as StreamSpec
 
+    from .exemplar_budget import Memory as Memory
     from .exemplars import Exemplars as Exemplars
     from .footprint import Footprint as Footprint
     from .footprint import tensor_bytes as tensor_bytes
     from .learner import Context as Context
     from .learner import Learner as Learner
     from .learner import Tags as Tags
+    from .loss import Objective as Objective
     from .loss import pull as pull
     from .net_learner import NetLearner as NetLearner
     from .net_learner import ReplayLearner as ReplayLearner
+    from .net_settings import OptimiserName as OptimiserName
     from .net_settings import augmented_views as augmented_views
     from .net_settings import eval_features as eval_features
+    from .net_settings import generator as generator
+    from .net_settings import predict as predict
     from .net_settings import trainable_parameters as trainable_parameters
     from .online import OnlineLearner as OnlineLearner
     from .prototypes import UNSEEN as UNSEEN
     from .sample_views import Store as Store
+    from .stopping import Stop as Stop
     from .training_loop import train as train
 
 _HOMES = {
