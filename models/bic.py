@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch import Tensor, nn
 
 from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
@@ -176,7 +175,7 @@ class BiC(ReplayLearner):
                 if before is not None:
                     targets[:, old] = torch.sigmoid(before)
                 return set_loss(logits, targets, classes)
-            entropy = cross_entropy(logits + mask, y)
+            entropy = nn.functional.cross_entropy(logits + mask, y)
             if before is None:
                 return entropy
             distilled = distillation(logits[:, old], before, self.temperature)
@@ -251,9 +250,11 @@ def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
         optimiser.zero_grad()
         moved = logits * (1 + is_new * (bias[0] - 1)) + is_new * bias[1]
         if y.ndim == 2:
-            losses = binary_cross_entropy_with_logits(moved, y.double(), reduction="none").mean(1)
+            losses = nn.functional.binary_cross_entropy_with_logits(
+                moved, y.double(), reduction="none"
+            ).mean(1)
         else:
-            losses = cross_entropy(moved, y, reduction="none")
+            losses = nn.functional.cross_entropy(moved, y, reduction="none")
         loss = (weight * losses).sum()
         loss = loss + PENALTY / 2 * ((bias[0] - 1) ** 2 + bias[1] ** 2)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
-from torch.nn.functional import mse_loss
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
@@ -69,7 +68,7 @@ class DERpp(OnlineLearner, ReplayLearner):
         if len(self.exemplars):
             old_x, _, old_z = self.exemplars.sample(self.batch_size, draw)
             mine, old_z = (_of(seen, logits) for logits in (self.net(view(old_x)), old_z))
-            loss = loss + self.alpha * mse_loss(mine, old_z)
+            loss = loss + self.alpha * nn.functional.mse_loss(mine, old_z)
             if self.beta:
                 old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
                 loss = loss + self.beta * batch_loss(self.net(view(old_x)), old_y, seen)

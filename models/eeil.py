@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
@@ -105,7 +104,7 @@ class EEIL(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            total = cross_entropy(logits + mask, y)
+            total = nn.functional.cross_entropy(logits + mask, y)
             if not heads:
                 return total
             before = predict(teacher, x)

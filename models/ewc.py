@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least, within
 from embedbench.errors import UserError
@@ -207,7 +206,7 @@ def _value(net: nn.Module, monitor: str, x: Tensor, y: Tensor, mask: Tensor | No
     logits = predict(net, x)
     logits = logits if mask is None else logits + mask
     if monitor == "loss":
-        return float(cross_entropy(logits, y))
+        return float(nn.functional.cross_entropy(logits, y))
     return -float((logits.argmax(1) == y).float().mean())
 
 

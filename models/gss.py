@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
@@ -204,7 +203,7 @@ def _dots_of_any(
     """The same from the gradients themselves."""
 
     def loss(logits: Tensor, label: Tensor) -> Tensor:
-        return cross_entropy(among(logits[None], classes), label[None])
+        return nn.functional.cross_entropy(among(logits[None], classes), label[None])
 
     def of(x: Tensor, y: Tensor) -> Tensor:
         return torch.cat([g.flatten(1) for g in gradients(net, loss, x, y)], 1)

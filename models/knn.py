@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, Learner, Seeds, StreamSpec, Tags
@@ -67,7 +66,7 @@ class KNN(Learner):
         return torch.cat(parts) if parts else x.new_zeros(0, self.n_classes)
 
     def _input(self, x: Tensor) -> Tensor:
-        return normalize(x) if self.metric == "cosine" else x
+        return nn.functional.normalize(x) if self.metric == "cosine" else x
 
     def _votes(self, x: Tensor, stored: Tensor, labels: Tensor) -> Tensor:
         """Votes, and what orders classes with equally many: (n, C), labels (m,) sorted."""

@@ -4,8 +4,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import Context, Memory, ReplayLearner, Session, predict
@@ -59,7 +58,7 @@ class LwF(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            total = cross_entropy(logits + mask, y)
+            total = nn.functional.cross_entropy(logits + mask, y)
             if not old:
                 return total
             targets = predict(teacher, x)[:, old]

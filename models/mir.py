@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
@@ -76,5 +75,7 @@ def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | No
     now = in_parts(net, x)
     then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
     net.train()
-    before, after = (cross_entropy(among(z, classes), y, reduction="none") for z in (now, then))
+    before, after = (
+        nn.functional.cross_entropy(among(z, classes), y, reduction="none") for z in (now, then)
+    )
     return after - before

@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
@@ -102,11 +101,11 @@ class NCFSCIL(Learner):
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The dot-regression loss, mean over samples."""
-        aligned = (normalize(self.net(x)) * self.frame.T[y]).sum(1)
+        aligned = (nn.functional.normalize(self.net(x)) * self.frame.T[y]).sum(1)
         return (aligned - 1).square().mean() / 2
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        out = normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
+        out = nn.functional.normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
         return out.masked_fill(~self.prototypes.seen, UNSEEN)
 
 

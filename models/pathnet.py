@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags, generator
@@ -206,7 +205,9 @@ class _Search:
         self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
         right = (out.argmax(2) == y).float().mean(1)
-        loss = cross_entropy(out.transpose(1, 2), y.expand(len(out), -1), reduction="none")
+        loss = nn.functional.cross_entropy(
+            out.transpose(1, 2), y.expand(len(out), -1), reduction="none"
+        )
         return right, loss.mean(1)
 
     def _validate(self, path: Tensor, instead: float) -> float:

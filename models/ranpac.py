@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least, check_size, later
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
@@ -151,14 +150,17 @@ class RanPAC(Learner):
             blocks = list(self._blocks(session, fitted))
             h = torch.cat([b[0] for b in blocks])
             values, vectors = torch.linalg.eigh(h @ h.T)
-            right = vectors.T @ one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
+            right = (
+                vectors.T
+                @ nn.functional.one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
+            )
             vectors = h.T @ vectors
         else:
             values, vectors = torch.linalg.eigh(gram)
             right = vectors.T @ targets
         total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
         for h, y in self._blocks(session, held_out):
-            left, true = h @ vectors, one_hot(y, n_classes).double()
+            left, true = h @ vectors, nn.functional.one_hot(y, n_classes).double()
             for k, lam in enumerate(LAMBDAS):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
         return total / (len(held_out) * n_classes)

@@ -4,8 +4,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above
 from embedbench.learning import Context, ReplayLearner, Session
@@ -74,7 +73,7 @@ class WA(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            entropy = cross_entropy(logits + mask, y)
+            entropy = nn.functional.cross_entropy(logits + mask, y)
             if not old:
                 return entropy
             before = predict(teacher, x)[:, old]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from torch import Tensor, nn
 
 PAD = 4  # pixels added around an image, in "crop-flip"
 FLIPPED = 0.5  # probability that an image is flipped
@@ -63,7 +62,7 @@ def crop_and_flip(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
     high, wide = x.shape[2:]
     rows = corners[:, :1] + torch.arange(high)  # (b, H)
     columns = _turned(corners[:, 1:] + torch.arange(wide), flips)
-    padded = pad(x, (PAD,) * 4)
+    padded = nn.functional.pad(x, (PAD,) * 4)
     return _picked(_picked(padded, 2, rows), 3, columns)
 
 

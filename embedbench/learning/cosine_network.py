@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from embedbench.streams.stream import StreamSpec
 
@@ -59,7 +58,9 @@ class CosineNet(nn.Module):
 
     def cosines(self, phi: Tensor) -> Tensor:
         """cos(φ, θ_c), (n, C)."""
-        return normalize(phi) @ normalize(self.theta).T  # (n, d) @ (d, C)
+        return (
+            nn.functional.normalize(phi) @ nn.functional.normalize(self.theta).T
+        )  # (n, d) @ (d, C)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of x (n, D), (n, C)."""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least, check_settings
 from embedbench.errors import UserError, unknown
@@ -108,7 +107,7 @@ def herding(features: Tensor, k: int) -> Tensor:
 
     φ have length 1 and μ is their mean. Each choice brings the mean of the chosen φ nearest to μ.
     """
-    phi = normalize(features)
+    phi = nn.functional.normalize(features)
     mean = phi.mean(0)
     size = phi.square().sum(1)
     total = torch.zeros_like(mean)

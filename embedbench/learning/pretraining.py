@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.arrays import digest
 from embedbench.config import declared_settings
@@ -326,7 +325,7 @@ def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
     def objective(x: Tensor, y: Tensor) -> Tensor:
         tables = layers.tables(body, x)
         return torch.stack(
-            [cross_entropy(head_logits(net, phi), y) for phi in tables.values()]
+            [nn.functional.cross_entropy(head_logits(net, phi), y) for phi in tables.values()]
         ).sum()
 
     return objective

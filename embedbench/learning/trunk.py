@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from embedbench.config.declared_settings import check_settings
 from embedbench.errors import UserError, unknown
@@ -343,7 +342,9 @@ class _Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(self.norm1(self.conv1(x)))
         h = self.norm2(self.conv2(h))
-        short = pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.more))
+        short = nn.functional.pad(
+            x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.more)
+        )
         return torch.relu(h + short) if self.relu else h + short
 
 
