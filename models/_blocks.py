@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 
 BLOCK = 256  # samples at once
 
@@ -18,9 +17,9 @@ class Blocks:
     """
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Tensor, Tensor]] = []
+        self.waiting: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def add(self, x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def add(self, x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Add a batch; the blocks that are now complete."""
         self.waiting.append((x, y))
         if sum(len(part) for _, part in self.waiting) < BLOCK:
@@ -30,7 +29,7 @@ class Blocks:
         self.waiting = [(x[whole:].clone(), y[whole:].clone())] if whole < len(y) else []
         yield from zip(torch.split(x[:whole], BLOCK), torch.split(y[:whole], BLOCK), strict=True)
 
-    def rest(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def rest(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The samples that wait, as one block."""
         if self.waiting:
             x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from embedbench.arrays import Bools, Float32s, Ints
 from embedbench.config import declared_settings
@@ -21,7 +20,7 @@ BLOCK = 256  # samples per block, with their inner products; larger blocks leave
 LONGEST = 4096  # draws per block, for data with few samples
 LEAST_ERROR = 0.2  # share of the base session's spread; for maps with more units than samples
 FIRST_LOOK = 1000  # samples for the first value of the mean distance
-Take = Callable[[Ints], Tensor]
+Take = Callable[[Ints], torch.Tensor]
 Labels = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
@@ -172,7 +171,7 @@ class MapNetwork:
 
     def _learn_block(
         self,
-        x: Tensor,
+        x: torch.Tensor,
         y: Labels,
         local: Ints,
         over: Ints,
@@ -216,7 +215,7 @@ class MapNetwork:
             self.W *= left[:, None]
         return int(done)
 
-    def distances(self, x: Tensor) -> Tensor:
+    def distances(self, x: torch.Tensor) -> torch.Tensor:
         """Squared distances of x (n, D) to all units, (n, U) float64.
 
         In float32 the difference of large squares would depend on how a batch is cut, visibly so
@@ -226,7 +225,7 @@ class MapNetwork:
         d2 = x.square().sum(1, keepdim=True) + W.square().sum(1) - 2 * x @ W.T
         return d2.clamp(min=0)
 
-    def outputs(self, x: Tensor) -> Tensor:
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """Outputs for x (n, D), (n, C)."""
         d2 = self.distances(x)
         least = d2.min(1, keepdim=True).values
@@ -250,7 +249,7 @@ class MapNetwork:
         self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
 
 
-def squares(x: Tensor) -> Float32s:
+def squares(x: torch.Tensor) -> Float32s:
     """Squared lengths of the rows, (n,)."""
     squares: Float32s = torch.linalg.vector_norm(x, dim=1).square().numpy()
     return squares

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
-from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.errors import UserError
@@ -95,7 +94,7 @@ class ExStream(Learner):
         self.net = net.to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         places = self.clusters.add(x, y)
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         seen = self.clusters.classes.to(self.device) if self.loss_over_seen else None
@@ -108,7 +107,7 @@ class ExStream(Learner):
             self.optimiser_.step()
         self.steps += 1
 
-    def _replayed(self, places: Tensor, draw: np.random.Generator) -> Tensor:
+    def _replayed(self, places: torch.Tensor, draw: np.random.Generator) -> torch.Tensor:
         """The rows to replay after samples went to `places` (b,), shuffled, (n,)."""
         rows = self.clusters.full_rows()
         rows = rows[torch.from_numpy(draw.permutation(len(rows)))]
@@ -119,11 +118,11 @@ class ExStream(Learner):
         chosen = torch.cat([rows[changed], rows[~changed]])[:most]
         return chosen[torch.from_numpy(draw.permutation(most))]
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
 
 
-def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:
+def pass_batches(rows: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
     """The batches of one pass over rows (n,); the last has `size` of them, too, if n has."""
     size = min(size, len(rows))
     for start in range(0, len(rows), size):
@@ -171,7 +170,7 @@ class Clusters:
         self.apart = torch.zeros(n_classes, pairs)  # squared distance to it
         self.draw = np.random.default_rng(seed)
 
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
+    def add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Add samples x (b, D) of the classes y (b,), in order.
 
         Returns the row of `rows` that each sample went to, (b,) int64; -1 if it was not kept.
@@ -186,21 +185,21 @@ class Clusters:
         )  # fmt: skip
         return torch.from_numpy(places)
 
-    def full_rows(self) -> Tensor:
+    def full_rows(self) -> torch.Tensor:
         """(n,) the rows of `rows` that hold a prototype; row // B is its class."""
         return (torch.arange(self.size) < self.held[:, None]).flatten().nonzero().flatten()
 
     @property
-    def rows(self) -> Tensor:
+    def rows(self) -> torch.Tensor:
         """The prototypes, (C·B, D)."""
         return self.x.flatten(0, 1)
 
     @property
-    def classes(self) -> Tensor:
+    def classes(self) -> torch.Tensor:
         """(k,) the classes that have come."""
         return self.held.nonzero().flatten()
 
-    def tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[torch.Tensor]:
         """All that is kept."""
         return [self.x, self.counts, self.held, self.seen, self.nearest, self.apart]
 

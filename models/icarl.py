@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, Tags
@@ -101,7 +100,7 @@ class ICaRL(ReplayLearner):
         seen = torch.tensor([*new, *old], device=self.device)
         teacher = copy.deepcopy(self.net).eval()
 
-        def loss(x: Tensor, y: Tensor) -> Tensor:
+        def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             logits = self.net(x)
             labels = y if y.ndim == 2 else one_hot(y, logits.shape[1])
             targets = labels.to(logits.dtype)
@@ -118,7 +117,7 @@ class ICaRL(ReplayLearner):
         return loss
 
     @torch.no_grad()
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: torch.Tensor) -> torch.Tensor:
         """φ(x), the last hidden activation scaled to length 1, (n, d)."""
         return normalize(super().features(x))
 
@@ -127,7 +126,7 @@ class ICaRL(ReplayLearner):
         for c in sorted(self.exemplars.classes):
             self.means[c] = normalize(phi[self.exemplars.y == c].mean(0), dim=0)
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         if self.by_means:
             # ‖φ - μ‖² = 2 - 2 φ·μ where both have length 1
             near = self.features(x) @ self.means.T  # (n, d) @ (d, C) -> (n, C)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from embedbench.errors import UserError
 
@@ -80,7 +79,7 @@ class _Writer:
     """Turns values into JSON that names tensors; `tensors` has them by name."""
 
     def __init__(self) -> None:
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
         self._names: dict[int, str] = {}  # by the id of a tensor or array
         self._storages: set[int] = set()  # addresses; safetensors takes each storage once
 
@@ -105,14 +104,14 @@ class _Writer:
                     raise _refused(key, f"a key of {path}")
             at = f"{path}." if path else ""
             return {"dict": [[k, self.node(v, f"{at}{k}", depth + 1)] for k, v in value.items()]}
-        if kind in (Tensor, np.ndarray) or isinstance(value, np.generic):
+        if kind in (torch.Tensor, np.ndarray) or isinstance(value, np.generic):
             return self._named(value, path)
         raise _refused(value, path)
 
     def _named(self, value: Any, path: str) -> dict[str, Any]:
         """The name of a tensor, an array or a NumPy scalar, and what safetensors does not hold."""
         kind, tensor = "tensor", value
-        if not isinstance(value, Tensor):
+        if not isinstance(value, torch.Tensor):
             kind = "array" if isinstance(value, np.ndarray) else "scalar"
             try:
                 tensor = torch.from_numpy(np.array(value))  # a copy that torch may write to
@@ -126,7 +125,7 @@ class _Writer:
         layout = tensor.stride() if _is_dense(tensor.shape, tensor.stride()) else None
         return {kind: {"name": name, "stride": layout, "moved": tensor.device.type != "cpu"}}
 
-    def _alone(self, tensor: Tensor) -> Tensor:
+    def _alone(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor as safetensors takes it: in memory, contiguous, in a storage of its own."""
         tensor = tensor.cpu().contiguous()
         if tensor.untyped_storage().data_ptr() in self._storages:
@@ -150,7 +149,7 @@ def _refused(value: Any, path: str) -> UserError:
 class _Reader:
     """Turns JSON that names tensors into values; unexpected JSON raises errors of many kinds."""
 
-    def __init__(self, tensors: dict[str, Tensor], device: str) -> None:
+    def __init__(self, tensors: dict[str, torch.Tensor], device: str) -> None:
         self.tensors, self.device = tensors, device
         self._made: dict[tuple[str, str], Any] = {}
 
@@ -234,7 +233,7 @@ def _check_moments(optimiser: torch.optim.Optimizer) -> None:
             continue
         for p in group["params"]:
             for name, value in optimiser.state.get(p, {}).items():
-                if isinstance(value, Tensor) and name != "step" and value.shape != p.shape:
+                if isinstance(value, torch.Tensor) and name != "step" and value.shape != p.shape:
                     raise ValueError(f"{name} is of shape {tuple(value.shape)}")
 
 
@@ -260,10 +259,10 @@ def _size(state: Any) -> int:
         return sum(map(_size, state.values()))
     if isinstance(state, list | tuple):
         return sum(map(_size, state))
-    return int(state.nbytes) if isinstance(state, Tensor | np.ndarray) else 0
+    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0
 
 
-def random_states(device: str) -> list[Tensor]:
+def random_states(device: str) -> list[torch.Tensor]:
     """The global random states of torch, which layers such as dropout draw from."""
     states = [torch.get_rng_state()]
     if device.startswith("cuda"):
@@ -271,7 +270,7 @@ def random_states(device: str) -> list[Tensor]:
     return states
 
 
-def set_random_states(states: list[Tensor], device: str) -> None:
+def set_random_states(states: list[torch.Tensor], device: str) -> None:
     """Set the global random states of torch to those that `random_states` returned."""
     torch.set_rng_state(states[0])
     if device.startswith("cuda"):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from embedbench.arrays import Array, Ints, Labels
 from embedbench.streams.stream import StreamSpec
@@ -39,20 +38,20 @@ class Packing:
         if not torch.equal(self.pack(self.unpack(levels)), levels):
             self.dtype = torch.float32
 
-    def pack(self, x: Tensor) -> Tensor:
+    def pack(self, x: torch.Tensor) -> torch.Tensor:
         """The stored values of x (b, *shape) float32; the number of values is the same."""
         if self.dtype == torch.float32:
             return x
         return ((x - self._offset) / self._factor).round_().to(torch.uint8)
 
-    def unpack(self, held: Tensor) -> Tensor:
+    def unpack(self, held: torch.Tensor) -> torch.Tensor:
         """The samples behind stored values, (b, *shape) float32, as from `PixelTable.take`."""
         if self.dtype == torch.float32:
             return held
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)
 
 
-def blocks(x: Any, device: str) -> Iterator[Tensor]:
+def blocks(x: Any, device: str) -> Iterator[torch.Tensor]:
     """The samples of a `View`, or of what is read like one, in order; together they are all of x.
 
     There is one block unless x has more than VALUES values, whatever the machine. The others have a
@@ -71,13 +70,13 @@ def blocks(x: Any, device: str) -> Iterator[Tensor]:
 class Rows:
     """Samples that a learner stores, (n, *shape): x, as float32 or as packed by `packing`."""
 
-    x: Tensor
+    x: torch.Tensor
     packing: Packing | None = None
 
     def __len__(self) -> int:
         return len(self.x)
 
-    def batch(self, index: Tensor, device: str) -> Tensor:
+    def batch(self, index: torch.Tensor, device: str) -> torch.Tensor:
         """The samples `index`, (b, *shape) float32."""
         held = self.x[index]
         return (held if self.packing is None else self.packing.unpack(held)).to(device)
@@ -102,11 +101,11 @@ class JoinedView:
         """A copy of the view and the extra samples, (n + m, *shape) float32."""
         return self.batch(None).numpy()
 
-    def tensor(self, device: str = "cpu") -> Tensor:
+    def tensor(self, device: str = "cpu") -> torch.Tensor:
         """A copy of the view and the extra samples on `device`, (n + m, *shape) float32."""
         return self.batch(None, device)
 
-    def batch(self, index: Tensor | None, device: str = "cpu") -> Tensor:
+    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
         """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
         n = len(self.view)
         if index is None:
