@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
-from . import exemplar_budget
+from .exemplar_budget import BY_SAMPLE, Memory, exemplar_bytes, herding, label_classes, session_classes
 from .footprint import Footprint
 from .sample_views import JoinedView, Packing, Rows
 
@@ -33,7 +33,7 @@ class Exemplars:
 
     def __init__(
         self,
-        memory: exemplar_budget.Memory,
+        memory: Memory,
         spec: StreamSpec,
         seed: int,
         device: str,
@@ -105,7 +105,7 @@ class Exemplars:
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)
-        self.classes |= (new := exemplar_budget.session_classes(session))
+        self.classes |= (new := session_classes(session))
         self.seen += len(session.y)
         quota = self.memory.quota(len(self.classes))
         parts: list[tuple[Tensor, Tensor]] = []
@@ -134,7 +134,7 @@ class Exemplars:
         """Up to `quota` rows of x, the stored samples of one class, best first."""
         if self.memory.select == "herding":
             x = self.packing.unpack(x)
-            return exemplar_budget.herding(
+            return herding(
                 features(x), min(len(x), len(x) if quota is None else quota)
             )
         order = draw.permutation(len(x)) if self.memory.select == "random" else np.arange(len(x))
@@ -173,7 +173,7 @@ class Exemplars:
         if not self.loss_over_seen:
             return None
         return torch.tensor(
-            sorted(self.classes | exemplar_budget.label_classes(y)), device=self.device
+            sorted(self.classes | label_classes(y)), device=self.device
         )
 
     def add(
@@ -198,17 +198,17 @@ class Exemplars:
         places: dict[int, int] | None = None,
     ) -> None:
         """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
-        if places is None and self.memory.select not in exemplar_budget.BY_SAMPLE:
+        if places is None and self.memory.select not in BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
             )
         if self.multilabel:
-            self.classes |= exemplar_budget.label_classes(y)
+            self.classes |= label_classes(y)
         labels = y.int().argmax(1) if self.multilabel else y
         places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
-            self.classes |= exemplar_budget.label_classes(y)
+            self.classes |= label_classes(y)
         if not places:
             return
         self._reserve(max(self.n, max(places) + 1))
@@ -284,7 +284,7 @@ class Exemplars:
         """Bytes of samples, labels and stored logits."""
         widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
         each = self._x.element_size()
-        return Footprint(samples=self.n * exemplar_budget.exemplar_bytes(*widths, each=each))
+        return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
 
     def state_dict(self) -> dict[str, Any]:
         """The exemplars, and everything that later choices depend on."""
