@@ -9,8 +9,7 @@ import torch
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
-from ._blocks import Blocks
-from ._ridge import add_moments, ridge
+from ._linear_models import Blocks, add_moments, ridge
 
 
 @dataclass

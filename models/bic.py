@@ -14,7 +14,7 @@ from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distillation, only, set_loss
 from embedbench.learning.net_settings import generator, predict
 from embedbench.streams.view import View

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
+from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from embedbench.config.declared_settings import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.net_settings import augmented_views, generator, make_optimiser, predict
 from embedbench.learning.training_loop import Hooks, Loop, fit

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName
 

@@ -14,7 +14,7 @@ from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
-from embedbench.learning.exemplar_budget import Capacity
+from embedbench.learning.exemplars import Capacity
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
 

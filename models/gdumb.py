@@ -10,7 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from embedbench.config.declared_settings import above, require, within
 from embedbench.learning import ReplayLearner, Session, Stop, Tags
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
+from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.net_settings import (
     OptimiserName,
     augmented_views,

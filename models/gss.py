@@ -11,7 +11,7 @@ from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_LEARNER, Memory
+from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.loss import among
 from embedbench.learning.net_settings import OptimiserName, generator
 from embedbench.learning.online import UPDATES

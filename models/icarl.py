@@ -8,10 +8,17 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, Tags
-from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_settings import Net, OptimiserName, predict, trunk_and_head
+from embedbench.learning.net_settings import (
+    CosineNet,
+    Net,
+    OptimiserName,
+    cosine_net,
+    predict,
+    predict_cosines,
+    trunk_and_head,
+)
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # initial η of a cosine head in every session

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, Learner, Seeds, StreamSpec, Tags
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.exemplars import BY_SAMPLE, Memory, check_memory
 
 DISTANCES = 2**23  # distances held at once, 32 MiB
 

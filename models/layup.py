@@ -13,7 +13,7 @@ from embedbench.config.declared_settings import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 
 from ._layer_slices import layer_slices
-from ._ridge import add_moments, ridge
+from ._linear_models import add_moments, ridge
 
 LAMBDAS = [*(10.0 ** (k / 2) for k in range(-8, 7)), 1e-8]  # of equally good ones the first
 FOLDS = 4

@@ -11,9 +11,9 @@ from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
-from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.exemplar_budget import Memory, session_classes
+from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
+from embedbench.learning.net_settings import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass

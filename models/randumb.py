@@ -9,8 +9,7 @@ import torch
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
-from ._blocks import Blocks
-from ._gaussians import deviations, discriminants, oas
+from ._linear_models import Blocks, deviations, discriminants, oas
 
 
 @dataclass

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from embedbench.config.declared_settings import at_least, check_size, later
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
 
-from ._ridge import add_moments, ridge
+from ._linear_models import add_moments, ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once

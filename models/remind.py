@@ -11,7 +11,7 @@ from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
+from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName, predict
 from embedbench.learning.sample_views import Packing

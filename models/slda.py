@@ -9,7 +9,7 @@ from embedbench.config.declared_settings import at_least, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
-from ._gaussians import deviations, discriminants, oas
+from ._linear_models import deviations, discriminants, oas
 
 EPSILON = 1e-4  # the authors'
 BLOCK = 256  # samples at once; for more, comparing them costs more than it saves

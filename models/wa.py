@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above
 from embedbench.learning import Context, ReplayLearner, Session
-from embedbench.learning.exemplar_budget import Memory, session_classes
+from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.net_settings import Net, predict
 

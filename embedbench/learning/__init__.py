@@ -11,8 +11,8 @@ if TYPE_CHECKING:  # the one list of names, which `__getattr__` reads, too
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import StreamSpec as StreamSpec
 
-    from .exemplar_budget import Memory as Memory
     from .exemplars import Exemplars as Exemplars
+    from .exemplars import Memory as Memory
     from .footprint import Footprint as Footprint
     from .footprint import tensor_bytes as tensor_bytes
     from .learner import Context as Context

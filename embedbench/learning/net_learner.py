@@ -9,8 +9,7 @@ from embedbench.config.declared_settings import above, at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-from .exemplar_budget import BY_SESSION, Memory, check_memory
-from .exemplars import Exemplars
+from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
 from .learner import Context, Learner, Tags
 from .net_settings import (
     OptimiserName,

@@ -12,8 +12,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session
 
 from .augmentation import Views
-from .exemplar_budget import BY_SAMPLE
-from .exemplars import Exemplars
+from .exemplars import BY_SAMPLE, Exemplars
 from .learner import Context, Learner, Tags
 from .loss import batch_loss
 from .net_settings import augmented_views

@@ -25,9 +25,8 @@ from embedbench.system.determinism import repeatable
 
 from .augmentation import AugmentName, Views
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
-from .cosine_network import CosineNet
 from .loss import Objective, validation_value
-from .net_settings import VIEWS, Net, generator
+from .net_settings import VIEWS, CosineNet, Net, generator
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 from .trunk import FLAT, ImageTraining, Trunk, check_trunk, image_trunk

@@ -13,10 +13,9 @@ from embedbench.errors import UserError, unknown
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
 
-from .cosine_network import CosineNet
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import only
-from .net_settings import generator, make_optimiser
+from .net_settings import CosineNet, generator, make_optimiser
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 

@@ -15,9 +15,8 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache
 
 from .layer_columns import layer_columns
-from .resident_table import MappedPart, MappedTable, PixelTable, Table, standardise_images
-from .scaling import Scale
-from .scaling import fit_scaling as fit
+from .resident_table import MappedPart, MappedTable, PixelTable, Scale, Table, standardise_images
+from .resident_table import fit_scaling as fit
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
 

@@ -18,11 +18,12 @@ from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.cosine_network import CosineNet, cosine_net
 from embedbench.learning.learner import Tags
 from embedbench.learning.net_settings import (
     PART,
+    CosineNet,
     Net,
+    cosine_net,
     eval_features,
     generator,
     mlp_net,
