@@ -81,19 +81,14 @@ class DomainIncremental(Protocol):
             )
             for k, part in enumerate(self._tested(parts, split))
         ]
-        return Stream(
-            spec=tools.flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             samples=(file.digests["samples"], file.digests["columns"]),
-            normalise_new=self.normalise_new,
             can_reveal=self.test == "domain",
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=(f"domains that are not taught: {left_out}",) if left_out else (),
         )
 

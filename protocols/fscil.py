@@ -210,18 +210,12 @@ class FSCIL(Protocol):
         pairs = tools.loss_limited(
             [tools.view_session(table, file, split, classes=c) for c, _ in drawn], self.loss
         )
-        return Stream(
-            spec=tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=notes,
             origin=Origin(file, self.embedding),
         )

@@ -84,18 +84,12 @@ class IncrementalClass(Protocol):
         pairs = tools.loss_limited(pairs, self.loss)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
-        return Stream(
-            spec=tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
 

@@ -87,17 +87,13 @@ class Instance(Protocol):
         pairs = self._sessions(table, file, split, parts)
         columns = (file.digests["columns"],) if self._by_group else ()
         untimed = self._by_group and "time" not in file.columns
-        return Stream(
-            spec=tools.flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             samples=(file.digests["samples"], *columns),
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=("no column time: a group comes in the order of the file",) if untimed else (),
             ordered=True,
             so_far=True,

@@ -122,17 +122,12 @@ class Mixture(Protocol):
         few = self._first(sizes) < self.scale_least
         table, features, fitted = tools.load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
-        return Stream(
-            spec=tools.flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=self._notes(file, split.train),
             task_free=self.task_free,
         )

@@ -65,18 +65,12 @@ class MultiModal(Protocol):
             self._joined(stream, spec, int(classes[t]), int(ids[t]))
             for t, stream in enumerate(alone)
         ]
-        return Stream(
-            spec=spec,
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=digest("features", *(s.features for s in alone)),
-            samples=tuple(file.digests["samples"] for file in files),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            spec,
+            pairs,
+            files,
+            digest("features", *(s.features for s in alone)),
             fitted="".join(s.fitted for s in alone),
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             can_reveal=True,
             notes=self._notes(files, width),
             alone=alone,

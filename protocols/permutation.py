@@ -55,17 +55,11 @@ class Permutation(Protocol):
             )
             for t in range(self.sessions)
         ]
-        return Stream(
-            spec=tools.flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             can_reveal=True,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
         )
