@@ -75,19 +75,9 @@ class Checkpoint(typing.Protocol):
     """Saves a training, so that it can continue after an interruption."""
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Restore the parts of a training to the state of the last save.
+        """Restore the parts of a training, by name, to the state of the last save.
 
-        Parameters
-        ----------
-        parts : dict
-            Modules, optimisers, random generators and the like, by name.
-
-        Returns
-        -------
-        int
-            Epochs that are already done.
-        dict or None
-            The log, if the training had ended.
+        Returns the epochs that are already done; and the log, if the training had ended.
         """
 
     def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
@@ -106,21 +96,14 @@ class NoCheckpoint:
         """Return no logs: no session was learned before."""
         return []
 
-    def begin(self, number: int) -> None:
-        """Do nothing."""
-
-    def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
-        """Save nothing."""
-
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         """No epochs are done."""
         return 0, None
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Save nothing."""
+    def begin(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
 
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Save nothing."""
+    end = save_epoch = save_end = begin
 
 
 NO_CHECKPOINT = NoCheckpoint()
