@@ -25,7 +25,6 @@ from .extraction_worker import (
     Facts,
     Job,
     arithmetic_settings,
-    samples_digest,
 )
 from .source import Source
 
@@ -149,7 +148,7 @@ class Shards:
         """Return what a worker knows of the work: the model is loaded there, not here."""
         if self._facts is None:
             facts: Facts = self._asked(shard_facts, self.job, self._host)
-            if facts.job["samples"] != samples_digest(self.source):
+            if facts.job["samples"] != self.source.digest:
                 raise UserError(
                     f"the workers read other samples from {self.job.source} than this process; "
                     "give all machines the same data."

@@ -1,6 +1,5 @@
 """The work of an extraction: what is asked for, and its rows, block by block."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,16 +15,9 @@ from embedbench.storage import leases
 from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu import cores, limit_threads
 
+from . import open_backbone as backbones
 from .backbone import DTYPES, OURS, Backbone, arithmetic_of
 from .decode_batches import Batch, compute_batches, decode, first_image, quiet_readers
-from .open_backbone import (
-    absolute_backbone,
-    absolute_weights,
-    check_kind,
-    choose_backbone,
-    choose_device,
-    open_backbone,
-)
 from .open_source import absolute, open_source
 from .source import Source, unusable
 from .torchvision_decoder import DECODERS
@@ -136,7 +128,7 @@ class ExtractionWork:
         """Return what the file says of this work."""
         backbone, kind = self.backbone, self.backbone.device.type
         job = {
-            "samples": samples_digest(self.source),
+            "samples": self.source.digest,
             "source": self.source.name,
             "backbone": backbone.backbone,
             "preprocessing": backbone.preprocessing,
@@ -235,11 +227,6 @@ class ExtractionWork:
         return first // Partial.BLOCK
 
 
-def samples_digest(source: Source) -> str:
-    """Return the SHA-256 of a source's list of samples."""
-    return hashlib.sha256("\0".join(source.ids).encode()).hexdigest()
-
-
 def _device(device: torch.device) -> str:
     """Return what decides the bits of a device: the model of a card, a CPU's vector unit."""
     if device.type == "cuda":
@@ -296,8 +283,8 @@ class Job:
         return replace(
             self,
             source=absolute(self.source),
-            backbone=self.backbone and absolute_backbone(self.backbone),
-            weights=self.weights and absolute_weights(self.weights),
+            backbone=self.backbone and backbones.absolute_backbone(self.backbone),
+            weights=self.weights and backbones.absolute_weights(self.weights),
             threads=self.threads or 1,
             cpus=cpus,
         )
@@ -308,13 +295,13 @@ class Job:
 
     def work(self, source: Source) -> ExtractionWork:
         """Return the work on an opened source: the model is loaded on this process's device."""
-        name, file = choose_backbone(self.source, self.backbone, self.weights)
-        check_kind(name, source)
-        where = choose_device(self.device)
+        name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
+        backbones.check_kind(name, source)
+        where = backbones.choose_device(self.device)
         dtype, remark = self.dtype.removesuffix("!"), ""
         if name not in OURS:
             dtype, remark = arithmetic_of(self.dtype, where)
-        model = open_backbone(
+        model = backbones.open_backbone(
             name,
             lambda: first_image(source),
             weights=file,

@@ -4,6 +4,7 @@ Files come from other people. Whatever one of them holds, opening it runs no oth
 takes less than a gigabyte and a few seconds.
 """
 
+import hashlib
 import io
 import os
 from collections.abc import Callable
@@ -75,6 +76,11 @@ class Source:
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""
     package: tuple[str, str] | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the list of samples."""
+        return hashlib.sha256("\0".join(self.ids).encode()).hexdigest()
 
 
 def unusable(name: str, source: str, problem: str) -> UserError:

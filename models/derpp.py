@@ -7,11 +7,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
-from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
+from embedbench.learning import OnlineLearner, OptimiserName, ReplayLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplars import BY_SAMPLE, Memory
+from embedbench.learning.exemplars import BY_SAMPLE, Exemplars, Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import OptimiserName
 
 
 @dataclass

@@ -8,13 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    elu,
-    logsigmoid,
-    mse_loss,
-)
+from torch.nn import functional
 
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
@@ -192,7 +186,9 @@ class FearNet(Learner):
         self._new_chooser()
         return self._fit(
             self.chooser, [{"params": [*self.chooser.parameters()]}], session, self.bla, ctx,
-            lambda x, y: binary_cross_entropy_with_logits(self.chooser(x)[:, 0], y.float()),
+            lambda x, y: functional.binary_cross_entropy_with_logits(
+                self.chooser(x)[:, 0], y.float()
+            ),
         )  # fmt: skip
 
     def _fit(
@@ -218,8 +214,8 @@ class FearNet(Learner):
         if len(self.hc_y):
             near, recent = recall(x, self.hc_x, self.hc_y, self.epsilon)
             logit = predict(self.chooser, x)  # (n, 1), of A
-            out[:, remote] += logsigmoid(-logit)
-            out[:, recent] = torch.maximum(out[:, recent], near + logsigmoid(logit))
+            out[:, remote] += functional.logsigmoid(-logit)
+            out[:, recent] = torch.maximum(out[:, recent], near + functional.logsigmoid(logit))
         return out
 
 
@@ -291,9 +287,9 @@ class MPFC(nn.Module):
         """
         levels = self.levels(x)
         back = self.decoded(levels[-1])
-        total = cross_entropy(self.head(levels[-1]) + mask, y)
+        total = functional.cross_entropy(self.head(levels[-1]) + mask, y)
         for weight, decoded, encoded in zip(weights, back, levels, strict=False):
-            total = total + weight * mse_loss(decoded, encoded)
+            total = total + weight * functional.mse_loss(decoded, encoded)
         return total
 
 
@@ -303,7 +299,7 @@ def _through(layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
     for layer in layers:
         out.append(layer(out[-1]))
         if layer is not layers[-1]:
-            out[-1] = elu(out[-1])
+            out[-1] = functional.elu(out[-1])
     return out
 
 

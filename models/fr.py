@@ -6,15 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    cosine_similarity,
-    cross_entropy,
-    gelu,
-    kl_div,
-    layer_norm,
-    normalize,
-    smooth_l1_loss,
-)
+from torch.nn import functional
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.errors import UserError
@@ -306,7 +298,7 @@ class _Perceptron(nn.Module):
         self.leave = _Linear(layers, hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = layer_norm(gelu(self.enter(x)), self.gain.shape[-1:], eps=1e-6)
+        h = functional.layer_norm(functional.gelu(self.enter(x)), self.gain.shape[-1:], eps=1e-6)
         out: Tensor = self.leave(h * self.gain + self.shift)
         return out
 
@@ -343,7 +335,7 @@ class Rectifier(nn.Module):
 
 def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
     """Mean of 1 - cos(X_FR, X), (L,); rectified (L, n, d), final (n, d)."""
-    return (1 - cosine_similarity(rectified, final, dim=-1)).mean(-1)
+    return (1 - functional.cosine_similarity(rectified, final, dim=-1)).mean(-1)
 
 
 def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
@@ -354,7 +346,9 @@ def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
     if not novel.any():
         return logits.new_zeros(len(logits))
     chosen = logits[:, novel]
-    each = cross_entropy(chosen.transpose(1, 2), y[novel].expand(len(chosen), -1), reduction="none")
+    each = functional.cross_entropy(
+        chosen.transpose(1, 2), y[novel].expand(len(chosen), -1), reduction="none"
+    )
     return each.mean(-1)
 
 
@@ -364,7 +358,7 @@ def class_relation(logits: Tensor, targets: Tensor) -> Tensor:
     The targets get no gradient.
     """
     mine, aim = logits.log_softmax(-1), targets.detach().log_softmax(-1)
-    return kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
+    return functional.kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -375,7 +369,7 @@ def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Ten
     """
     with torch.no_grad():
         targets = _distances(layers)
-    each = smooth_l1_loss(_distances(rectified), targets, reduction="none")  # (L, n, n)
+    each = functional.smooth_l1_loss(_distances(rectified), targets, reduction="none")  # (L, n, n)
     alike = (y[:, None] == y).to(each.dtype)
     total, same = each.sum((1, 2)), (each * alike).sum((1, 2))
     pairs = alike.sum()
@@ -428,7 +422,9 @@ def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
 
     They are chosen for each table: (m, k, T).
     """
-    likeness = torch.einsum("mtd,btd->mbt", normalize(means, dim=-1), normalize(base, dim=-1))
+    likeness = torch.einsum(
+        "mtd,btd->mbt", functional.normalize(means, dim=-1), functional.normalize(base, dim=-1)
+    )
     return likeness.topk(min(k, len(base)), dim=1).indices
 
 

@@ -7,18 +7,19 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, Tags
+from embedbench.learning import (
+    Context,
+    OptimiserName,
+    ReplayLearner,
+    Seeds,
+    Session,
+    StreamSpec,
+    Tags,
+)
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_settings import (
-    CosineNet,
-    Net,
-    OptimiserName,
-    cosine_net,
-    predict,
-    predict_cosines,
-    trunk_and_head,
-)
+from embedbench.learning.net_settings import CosineNet, Net, cosine_net, predict_cosines
+from embedbench.learning.stopping import Stop
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # initial η of a cosine head in every session
@@ -85,10 +86,10 @@ class ICaRL(ReplayLearner):
         width = head.shape[1]
         self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)
 
-    def make_net(self, spec: StreamSpec, seed: int) -> Net | CosineNet:
+    def make_net(self, spec: StreamSpec, seed: int) -> torch.nn.Module:
         if self.head == "cosine":
             return cosine_net(self, spec, seed, eta=ETA)
-        return trunk_and_head(self, spec, seed)
+        return super().make_net(spec, seed)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new = session_classes(session)
@@ -140,4 +141,4 @@ class ICaRL(ReplayLearner):
             return near.masked_fill((self.means == 0).all(1), NO_EXEMPLARS)
         if isinstance(self.net, CosineNet):
             return predict_cosines(self.net, x)
-        return predict(self.net, x)
+        return super().scores(x)

@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
-from embedbench.learning.loss import pull
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
 from embedbench.learning.net_settings import trainable_parameters
 
 
