@@ -95,16 +95,10 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive samples, and the backbone's output for them.
+    """Consecutive samples, `rows` of the source, and the backbone's output for them.
 
-    Parameters
-    ----------
-    rows : range
-        Their numbers in the source.
-    decoded : tuple of DecodedSample
-        Hash or problem of each sample, without the arrays.
-    tables : dict
-        The backbone's output for the samples that could be decoded; empty if none could.
+    `decoded` has the hash or problem of each sample, without the arrays; the tables are of the
+    samples that could be decoded, and empty if none could.
     """
 
     rows: range

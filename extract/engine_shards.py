@@ -41,18 +41,8 @@ _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model s
 class Shard:
     """The needs of a task beside the numbers of its blocks.
 
-    Parameters
-    ----------
-    job : Job
-        What is extracted.
-    host : str
-        The computer that asks for it.
-    target : Target
-        The file.
-    facts : Facts
-        Of the process that was asked first: all others must agree.
-    origin : str
-        `Partial.origin` of the directory of blocks.
+    `host` is the computer that asks for it; all processes must agree with the facts of the first
+    that was asked; `origin` is `Partial.origin` of the directory of blocks.
     """
 
     job: Job
@@ -127,17 +117,7 @@ def _here(host: str, compute: Callable[[], _T]) -> _T:
 
 
 class Shards:
-    """The work of an engine's workers, in the place of `ExtractionWork`.
-
-    Parameters
-    ----------
-    job : Job
-        What is extracted.
-    source : Source
-        The source as this process opened it.
-    executor : Executor
-        Hands the tasks to processes.
-    """
+    """The work of an engine's workers, in the place of `ExtractionWork`."""
 
     def __init__(self, job: Job, source: Source, executor: Executor) -> None:
         self.job, self.source, self._executor = job, source, executor
@@ -205,8 +185,6 @@ class Shards:
 def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
     """Cut blocks into tasks.
 
-    Examples
-    --------
     >>> ranges([0, 1, 5])
     [(0,), (1,), (5,)]
     >>> len(ranges(range(100))), len(ranges(range(2000)))

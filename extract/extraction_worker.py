@@ -27,14 +27,8 @@ from .torchvision_decoder import DECODERS
 class Facts:
     """The facts of an extraction that one process finds: a file is made from them and the blocks.
 
-    Parameters
-    ----------
-    job : dict
-        What must agree for two pieces of work to belong to one file.
-    backbone, preprocessing, arithmetic : dict
-        Parts of the provenance.
-    remark : str
-        What the user is told; usually empty.
+    `job` is what must agree for two pieces of work to belong to one file; `backbone`,
+    `preprocessing` and `arithmetic` are parts of the provenance; the user is told the remark.
     """
 
     job: dict[str, Any]
@@ -47,14 +41,7 @@ class Facts:
 class Blocks:
     """The blocks that are not there yet, as this process sees them; others may be at some of them.
 
-    Parameters
-    ----------
-    partial : Partial
-        The unfinished work.
-    n : int
-        Number of samples.
-    progress : callable or None
-        Called with (samples done, total).
+    `progress` is called with (samples done, n).
     """
 
     def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:

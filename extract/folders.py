@@ -155,26 +155,9 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cann
 
 
 class Archive:
-    """The samples in a zip archive.
+    """The samples, of `known` suffixes, in a zip archive: members by POSIX path.
 
-    Parameters
-    ----------
-    path : Path
-        The archive.
-    known : frozenset of str
-        The suffixes of samples.
-
-    Attributes
-    ----------
-    members : dict of str to ZipInfo
-        Members by POSIX path.
-    refused : list of (str, str)
-        Names of members that cannot be read, and why.
-
-    Raises
-    ------
-    UserError
-        It is no zip archive that can be read, or its members share their bytes.
+    `refused` has the names of members that cannot be read, and why.
     """
 
     def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:

@@ -40,18 +40,9 @@ def _warn(message: str) -> None:
 
 @dataclass(frozen=True)
 class SampleMetadata:
-    """The columns of a file beside the rows of its backbone.
+    """The columns of a file beside the rows of its backbone, (N,) of all samples of the source.
 
-    Parameters
-    ----------
-    split : array of int
-        (N,) TRAIN, VAL or TEST, of all samples of the source.
-    rule : dict
-        How the split was made.
-    columns : dict
-        (N,) values by name.
-    stated : UserMetadata
-        What the user says of the file.
+    `rule` says how the split into TRAIN, VAL and TEST was made, `stated` what the user says.
     """
 
     split: Bytes

@@ -213,19 +213,15 @@ def i_blurry(
 ) -> list[Ints]:
     """The first N of the classes are disjoint; of the others, M of the samples go anywhere.
 
-    Disjoint and blurry classes are shared out to the sessions evenly, in their order. Each session
-    gives ⌊M n⌋ of the n samples of its blurry classes to a pool, drawn at random. The pool is
-    shuffled and dealt to all sessions in equal parts, so that a sample may come back.
+    N and M are the `shares`, each 0 to 1. Disjoint and blurry classes are shared out to the
+    sessions evenly, in their order. Each session gives ⌊M n⌋ of the n samples of its blurry classes
+    to a pool, drawn at random. The pool is shuffled and dealt to all sessions in equal parts, so
+    that a sample may come back.
 
     **Source**: Koh et al. (2022), CLIB, i-Blurry-N-M: their published splits, whose rule Moon et
     al. (2023) give as code. **Departs**: where the sessions do not divide a number, that code
     leaves classes or samples out. Here they are shared out as evenly as possible; the first
     sessions get one more disjoint class, the last ones one more blurry class.
-
-    Parameters
-    ----------
-    shares : tuple of float
-        N and M, each 0 to 1.
     """
     disjoint, blurry = _shared(classes, shares[0])
     apart = np.array_split(disjoint, sessions)
@@ -288,7 +284,7 @@ def repetition(
     slots: int,
     rng: np.random.Generator,
 ) -> list[Ints]:
-    """Every session has K slots, and every class fills several of them with its samples.
+    """Every session has K `slots`, K ≤ C, and every class fills several of them with its samples.
 
     With T sessions and C classes, a class has ⌊TK/C⌋ slots, one more if it is among the first TK
     mod C of a random order. Its samples are shuffled and cut into as many parts. The sessions are
@@ -298,11 +294,6 @@ def repetition(
     **Source**: Hemati et al. (2023), class-incremental learning with repetition, the slot-based
     generator (their code). **Departs**: all samples of a class are used, where parts of one size
     leave a rest out.
-
-    Parameters
-    ----------
-    slots : int
-        K, at most C.
     """
     n = len(classes)
     every, more = divmod(sessions * slots, n)
@@ -333,17 +324,13 @@ def long_tailed(
 ) -> list[Ints]:
     """Disjoint classes whose sizes fall exponentially: n_i = n_max ρ^(i / (C - 1)), i = 0 … C - 1.
 
-    n_max is the size of the largest class; a class keeps at least one sample, and no more than it
-    has. Which samples are kept is drawn. Sizes follow the order of the classes, so that the first
-    session has the largest ones, or are shuffled.
+    ρ, the `ratio`, is the size of the smallest class by that of the largest, n_max, in (0, 1]; a
+    class keeps at least one sample, and no more than it has. Which samples are kept is drawn. Sizes
+    follow the order of the classes, so that the first session has the largest ones, or are
+    shuffled.
 
     **Source**: Liu et al. (2022), long-tailed class-incremental learning: ordered and shuffled
     LT-CIL; n_i as in their code, cut to an integer.
-
-    Parameters
-    ----------
-    ratio : float
-        ρ, the size of the smallest class by that of the largest, in (0, 1].
     """
     own = {c: rng.permutation(rows[labels[rows] == c]) for c in classes.tolist()}
     largest, last = max(map(len, own.values())), max(len(classes) - 1, 1)

@@ -159,8 +159,6 @@ class Engine:
 def at_once(share: float, number: int) -> int:
     """Count the tasks that fit on a number of cards, each with a share of a card.
 
-    Examples
-    --------
     >>> at_once(0.25, 2), at_once(0.3, 2), at_once(1.0, 4)
     (8, 6, 4)
     """

@@ -28,11 +28,6 @@ class LocalExecutor(Executor):
 
     Each belongs to a thread, which replaces it if it ends. So a task that kills its process costs
     no other task anything.
-
-    Parameters
-    ----------
-    processes : int
-        How many.
     """
 
     def __init__(self, processes: int) -> None:

@@ -41,14 +41,9 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
 
 
 class RayExecutor(Executor):
-    """Tasks of Ray, which must be connected.
+    """Tasks of Ray, which must be connected; `head` is HOST:PORT.
 
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    head : str
-        HOST:PORT of the head. After a minute without it Ray ends this process by itself.
+    After a minute without the head Ray ends this process by itself.
     """
 
     def __init__(self, resources: Resources, head: str) -> None:

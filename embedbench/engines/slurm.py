@@ -78,18 +78,11 @@ class _Call:
 
 
 class SlurmExecutor(Executor):
-    """Jobs of SLURM, one a task.
+    """Jobs of SLURM, one a task; see `SETTINGS`.
 
     A thread submits what was asked for as arrays of jobs, and looks for what has finished. A
     function may have a method `progress`, a number that grows with what it has saved: a job that
     ends without an answer after it grew is no failed try.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        See `SETTINGS`.
     """
 
     def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:

@@ -52,17 +52,8 @@ class Resources:
 
     @classmethod
     def parse(cls, text: str, *, cpus: int = 1) -> Self:
-        """Read "cpus=2,gpus=0.25,memory=4GB".
+        """Read "cpus=2,gpus=0.25,memory=4GB"; `cpus` are the cores where the text names none.
 
-        Parameters
-        ----------
-        text : str
-            What the user gives; may be empty.
-        cpus : int
-            Cores where the text names none.
-
-        Examples
-        --------
         >>> Resources.parse("gpus=0.25,memory=4GB", cpus=2)
         Resources(cpus=2, gpus=0.25, memory=4000000000)
         """

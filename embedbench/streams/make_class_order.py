@@ -278,12 +278,8 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> Ints:
     Only the file's training split is read; the diagonal is 0. The probe is ridge regression on the
     one-hot classes, with features standardised and clipped to ±5. Its penalty is chosen from
     `ALPHAS`: fitted to four fifths of every class, the probe must be best on the first fifth.
-
-    Parameters
-    ----------
-    how : str
-        "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four
-        fifths. "train": all samples are classified by one probe fitted to all of them.
+    "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four;
+    "train": all samples by one probe fitted to all of them.
     """
     if how not in HOW:
         raise unknown("confusion", how, HOW)

@@ -50,16 +50,9 @@ class Scale:
 
 
 def fit_scaling(name: str, rows: Rows, base_rows: Ints) -> Scale:
-    """The scaling `name` of an embedding; "standard" takes statistics of the base rows.
+    """The scaling `name` of an embedding; "standard" takes statistics of the base rows (n,).
 
-    Parameters
-    ----------
-    name : str
-        See `Scale`.
-    rows : callable
-        Returns some rows of the embedding, (n, D) float32.
-    base_rows : array of int
-        (n,) row numbers.
+    `rows` returns some rows of the embedding, (n, D) float32.
     """
     if name != "standard":
         return Scale(name)
