@@ -143,6 +143,7 @@ class EWC(NetLearner):
         before = (copy.deepcopy(self.net.state_dict()), copy.deepcopy(self.optimiser_.state_dict()))
 
         def attempt(lam: float) -> tuple[dict[str, Any], float]:
+            ctx.progress(f"tries lam {lam:g}")  # `runs status` shows it: a search is long
             self.net.load_state_dict(before[0])
             self.optimiser_.load_state_dict(copy.deepcopy(before[1]))
             log = self._train(session, ctx, lam)
