@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from numba import njit
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags
@@ -131,9 +131,6 @@ def pass_batches(rows: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
 
 
 # --- buffers of classes, compiled ---
-
-
-Array = NDArray[Any]
 
 EXSTREAM, KMEANS, RESERVOIR, QUEUE = range(4)
 KINDS = ("exstream", "kmeans", "reservoir", "queue")

@@ -1,12 +1,9 @@
 """Simulated annealing of a class order, compiled."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from embedbench.arrays import Array
 
 WINDOW = 100  # positions that one move of a block may touch, so that it costs O(100 n) at most
 LEAST = 1e-6  # a move that changes S by less is not made
