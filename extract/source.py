@@ -132,16 +132,8 @@ class EncodedSample(io.BytesIO):
     """Encoded bytes for a reader that goes through them in Python, chunk by chunk.
 
     A few megabytes of empty chunks or of one long comment keep such a reader busy for minutes, and
-    its lists take much more memory than the chunks.
-
-    Parameters
-    ----------
-    content : bytes
-        The bytes.
-    reads : int
-        How often `read` may be called.
-    header : int or None
-        How many bytes may be asked for; None: any number.
+    its lists take much more memory than the chunks. So `reads` bounds the calls of `read`, and
+    `header` the bytes that may be asked for; None: any number.
     """
 
     def __init__(self, content: bytes, reads: int, header: int | None = None) -> None:

@@ -142,17 +142,9 @@ _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 class Clusters:
     """At most B prototypes for each class: means of samples with their counts, or single samples.
 
+    `kind` is one of `KINDS`; `size` is B, `width` D; `seed` decides what a reservoir keeps.
     Everything is in main memory and is allocated at the start. Batches are cut from the stream
     without effect: samples enter in their order, one by one.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    n_classes, size, width : int
-        C, B and D.
-    seed : list of int
-        Decides what a reservoir keeps.
     """
 
     def __init__(self, kind: str, n_classes: int, size: int, width: int, seed: list[int]) -> None:

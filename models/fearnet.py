@@ -240,16 +240,8 @@ NUMBERS = 2**24  # the most distances at once
 class MPFC(nn.Module):
     """A symmetric autoencoder with a linear classifier of its code.
 
-    The hidden layers are ELUs; code, output and logits are linear.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        Of the encoder's levels: input, hidden layers, code.
-    n_classes : int
-        C.
-    seed : int
-        Seed of the initial weights.
+    The hidden layers are ELUs; code, output and logits are linear. `widths` are those of the
+    encoder's levels: input, hidden layers, code.
     """
 
     def __init__(self, widths: Sequence[int], n_classes: int, seed: int) -> None:
@@ -306,15 +298,9 @@ def _through(layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
 class Codes:
     """A Gaussian for the codes of each class: its mean and a root of its covariance.
 
-    Attributes
-    ----------
-    known : Tensor
-        (C,) bool, the classes that have one.
-    means : Tensor
-        (K, k) float32, in the order of the classes.
-    roots : Tensor
-        (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if `covariance` is
-        "diagonal".
+    `known` (C,) bool are the classes that have one, `means` (K, k) float32 in the order of the
+    classes; `roots` are (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if
+    `covariance` is "diagonal".
     """
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:

@@ -304,18 +304,9 @@ class _Perceptron(nn.Module):
 
 
 class Rectifier(nn.Module):
-    """X_FR = M_mix(cat(M_I(X_l), M_F(X))), one module for each of L layers.
+    """X_FR = M_mix(cat(M_I(X_l), M_F(X))), one module for each of L layers of width d.
 
     M_F and M_I are d → hidden → d, M_mix is 2d → 2d → d.
-
-    Parameters
-    ----------
-    layers : int
-        L.
-    width : int
-        d.
-    seed : int
-        Seed of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:

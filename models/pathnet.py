@@ -285,18 +285,9 @@ class Contest:
 
     All modules on any of the paths lie in one block of memory, so that a layer is one matrix
     product for all paths. The first layer has the same input for all paths and is computed once. A
-    module on several paths gets the sum of their gradients, and so does the head.
-
-    Parameters
-    ----------
-    modules : sequence of Modules
-        Parameters, M for each of L layers; those on a path are moved to the block.
-    frozen : Tensor
-        (L, M) bool; True: the module gets no gradient.
-    head : nn.Parameter
-        (C, U + 1).
-    paths : Tensor
-        (P, L, M) bool.
+    module on several paths gets the sum of their gradients, and so does the head (C, U + 1).
+    `modules` are M parameters for each of L layers; those that are not `frozen`, (L, M) bool, get
+    gradients. `paths` are (P, L, M) bool.
     """
 
     def __init__(

@@ -126,21 +126,9 @@ class ProductQuantiser(Packing):
     **Departs**: the last part may be shorter: it is filled up with zeros. If a part has at most 256
     different values, these are its centroids.
 
-    Parameters
-    ----------
-    width : int
-        D, the length of a vector.
-    parts : int
-        The largest number of parts; all but the last are equally long.
-    device : str
-        The device of the centroids.
-
-    Attributes
-    ----------
-    books : Tensor
-        (parts, 256, length) float32, the centroids.
-    trained : bool
-        Whether `fit` was called.
+    A vector of length `width` has at most so many `parts`; all but the last are equally long.
+    `books` are the centroids, (parts, 256, length) float32; `trained` says whether `fit` was
+    called.
     """
 
     def __init__(self, width: int, parts: int, device: str) -> None:

@@ -160,19 +160,11 @@ class NAdam(torch.optim.Optimizer):
     A step is θ ← θ - lr (c_g g + c_m m) / (√v̂ + ε) with m = β₁ m' + (1 - β₁) g, where m' is the m
     of the previous step. Both m and the numerator are mixtures of m' and g. So PyTorch's fused Adam
     gets b, the share of m' in the numerator, in place of β₁, and a rate that cancels its bias
-    correction. It leaves n = b m' + (1 - b) g, and m follows as g + β₁/b (n - g).
+    correction. It leaves n = b m' + (1 - b) g, and m follows as g + β₁/b (n - g). Weight decay is
+    the factor of θ in the gradient.
 
-    **Source**: Dozat (2016), "Incorporating Nesterov momentum into Adam", with its schedule
-    μ_t = β₁ (1 - 0.96^(0.004 t) / 2).
-
-    Parameters
-    ----------
-    params : iterable of Parameter
-        The parameters of a network.
-    lr : float
-        Learning rate.
-    weight_decay : float
-        Weight decay: the factor of θ in the gradient.
+    **Source**: Dozat (2016), "Incorporating Nesterov momentum into Adam", with its schedule μ_t =
+    β₁ (1 - 0.96^(0.004 t) / 2).
     """
 
     def __init__(
@@ -253,19 +245,11 @@ def fresh_optimiser(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
 class CosineNet(nn.Module):
     """Logits η cos(φ(x), θ_c): a trunk whose last layer is linear, and one η for all classes.
 
+    The trunk has `units` and `layers` as in `mlp`, and with 0 layers φ is x; or it is one for
+    images, with features (n, n_inputs). η begins at `eta`.
+
     **Source**: Hou et al. (2019, LUCIR), Eq. 4. As in their code, θ_c is uniform in ±1/√d, and φ
     has no ReLU after its last layer. Abdelsalam et al. (2021, IIRC), Eq. 3.
-
-    Parameters
-    ----------
-    units, layers : int
-        Size of the trunk, as in `mlp`; with 0 layers φ is x.
-    eta : float
-        Initial value of η.
-    seed : int
-        Seed of the initial weights.
-    trunk : nn.Module or None
-        A trunk for images instead, with features (n, n_inputs); `layers` is 0.
     """
 
     def __init__(

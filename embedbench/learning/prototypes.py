@@ -100,12 +100,8 @@ def _base(value: str) -> str:
 class Prototypes(nn.Module):
     """P (C, d), rows of length 1, and the running means (C, D) from which they are computed.
 
-    Parameters
-    ----------
-    width : int
-        D, columns of a sample.
-    head : int
-        d: P is made from the columns [0, d); the other columns have only means.
+    `width` is D, the columns of a sample; P is made from the columns [0, d), d = `head`, and the
+    others have only means.
     """
 
     sums: Tensor  # (C, D) float64

@@ -121,15 +121,9 @@ class Store:
     """All samples of the sessions so far with their labels, numbered in the order they came.
 
     If a sample comes again with its columns permuted differently, it counts as one more sample; its
-    values are kept once. With label sets, a sample that comes again is the same sample, with the
-    labels of both times.
-
-    Parameters
-    ----------
-    width : int
-        Number of columns of a sample; for images the number of positions, H·W.
-    n_labels : int
-        C if labels are sets (n, C) bool; 0 if they are classes (n,).
+    values are kept once. Samples have `width` columns, or positions H·W of images. With label sets
+    of `n_labels` classes, a sample that comes again is the same sample, with the labels of both
+    times.
     """
 
     def __init__(self, width: int, n_labels: int = 0) -> None:

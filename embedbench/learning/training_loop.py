@@ -173,12 +173,8 @@ def fit(
 class Training:
     """One training in progress; the parameters are those of `fit`.
 
-    Attributes
-    ----------
-    parts : dict
-        What a checkpoint of an ended training holds, by name.
-    unfinished : dict
-        What a checkpoint within a training holds: the parts, the best epoch and the decay.
+    `parts` is what a checkpoint of an ended training holds, by name; `unfinished` has the best
+    epoch and the decay, too.
     """
 
     def __init__(

@@ -209,16 +209,10 @@ class Trunk(nn.Module):
     """An image network without its classifier: x (n, C, H, W) to features (n, width).
 
     A batch of one sample has no statistics for BatchNorm; it uses the running ones and does not
-    change them. Modules without any trained parameter are always in evaluation mode.
-
-    Parameters
-    ----------
-    body : nn.Module
-        The network; if compiled, the compiled version is used only in training.
-    bf16 : bool
-        Whether the arithmetic in training is bfloat16; features are float32.
-    channels_last : bool
-        Whether the weights, and in training the images, lie in memory pixel by pixel.
+    change them. Modules without any trained parameter are always in evaluation mode. If the body is
+    compiled, the compiled version is used only in training. With `bf16` the arithmetic in training
+    is bfloat16, and features are float32; with `channels_last` the weights, and in training the
+    images, lie in memory pixel by pixel.
     """
 
     def __init__(self, body: nn.Module, *, bf16: bool = False, channels_last: bool = False) -> None:

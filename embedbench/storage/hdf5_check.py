@@ -281,10 +281,7 @@ def check_tensors(loaded: Any) -> None:
 class Examiner:
     """A process that lives as long as this one, and is started again if a file ends it.
 
-    Parameters
-    ----------
-    kind : str
-        What it examines: `hdf5` or `torch`.
+    It examines files of a kind, `hdf5` or `torch`.
     """
 
     def __init__(self, kind: str) -> None:

@@ -82,13 +82,7 @@ MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
 
 
 class Table:
-    """One embedding table, read once, moved to a device once, and indexed there.
-
-    Parameters
-    ----------
-    values : array
-        (N, D) float32.
-    """
+    """One embedding table, (N, D) float32, read once, moved to a device once, and indexed there."""
 
     scale = ""  # the name of the scaling, where the table was read from a file
 
@@ -192,14 +186,9 @@ class Table:
 
 
 class PixelTable(Table):
-    """Images stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
+    """Images (N, H, W, C) stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
 
-    Parameters
-    ----------
-    values : array of int
-        (N, H, W, C) uint8.
-    factor, offset : tuple of float
-        One number per channel; the defaults give values between 0 and 1.
+    `factor` and `offset` have one number per channel; the defaults give values between 0 and 1.
     """
 
     def __init__(
@@ -340,10 +329,7 @@ class MappedPart:
 class MappedTable(Table):
     """A table whose rows stay on disk; they come to memory, or to a GPU, when they are read.
 
-    Parameters
-    ----------
-    parts : sequence of MappedPart
-        The embedding, and the layers behind it.
+    Its parts are the embedding, and the layers behind it.
     """
 
     def __init__(self, parts: Sequence[MappedPart]) -> None:
