@@ -7,16 +7,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.learning import (
-    Context,
-    OptimiserName,
-    ReplayLearner,
-    Seeds,
-    Session,
-    StreamSpec,
-    Tags,
-)
+from embedbench.learning import Context, OptimiserName, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
+from embedbench.learning.learner import Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.net_settings import CosineNet, Net, cosine_net, predict_cosines
 from embedbench.learning.stopping import Stop
