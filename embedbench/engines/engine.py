@@ -8,10 +8,9 @@ import importlib.util
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -19,6 +18,9 @@ from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import cores
 
 from .task import Resources, pairs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
@@ -127,7 +129,7 @@ class Engine:
 
     def executor(
         self, tasks: int, notify: Notify = lambda _: None
-    ) -> AbstractContextManager[Executor | None]:
+    ) -> "AbstractContextManager[Executor | None]":
         """An executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
@@ -181,8 +183,10 @@ HERE = Engine("local:1")  # this process
 @contextmanager
 def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
-) -> Iterator[Executor]:
+) -> "Iterator[Executor]":
     """The executor that a function of other people makes; it is shut down at the end."""
+    from concurrent.futures import Executor
+
     try:
         executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:
