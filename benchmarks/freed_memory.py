@@ -24,8 +24,7 @@ def measure(kept: bool) -> list[dict[str, float]]:
     """Measure one side: for each shape, seconds per step, those in the kernel, and peak MB."""
     import torch
 
-    from embedbench.learning.image_settings import ImageTraining
-    from embedbench.learning.trunk import image_trunk
+    from embedbench.learning.trunk import ImageTraining, image_trunk
     from embedbench.system.cpu import keep_freed_memory
 
     torch.set_num_threads(1)

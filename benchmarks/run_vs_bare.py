@@ -33,8 +33,7 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.seeds import Seeds
-from embedbench.learning.net_settings import generator, mlp_net
-from embedbench.learning.optimisers import NAdam
+from embedbench.learning.net_settings import NAdam, generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.run_one import execute
 from embedbench.runs.run_task import StreamCache

@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import nn
+
+from embedbench.arrays import Array
 
 from .source import Content
 from .torchvision_decoder import PILLOW
@@ -79,17 +80,17 @@ class Backbone(ABC):
     decoder = PILLOW
 
     @abstractmethod
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return one sample as `forward` takes it, such as an image as (H, W, C) bytes.
 
         The shape is the same for every sample. Damaged content raises an error of its reader.
         """
 
     @abstractmethod
-    def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return `features` and `layers/NAME`, each (n, D), of n prepared samples."""
 
-    def precision(self, batch: NDArray[Any]) -> float | None:
+    def precision(self, batch: Array) -> float | None:
         """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
         return None
 
@@ -98,15 +99,15 @@ class Network(Backbone):
     """A backbone that is a network of torch; half precision is by autocast."""
 
     @abstractmethod
-    def tables(self, batch: NDArray[Any], dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Array, dtype: str) -> dict[str, torch.Tensor]:
         """Return the tables of a batch, computed in `arithmetic(dtype)`."""
 
-    def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Array) -> dict[str, torch.Tensor]:
         """Return the embeddings of a batch, on the device, in their stored type."""
         stored = torch.float32 if self.dtype == "float32" else torch.float16
         return {name: rows.to(stored) for name, rows in self.tables(batch, self.dtype).items()}
 
-    def precision(self, batch: NDArray[Any]) -> float | None:
+    def precision(self, batch: Array) -> float | None:
         """Return the smallest cosine of half precision to float32 over rows and tables."""
         if self.dtype == "float32":
             return None

@@ -24,17 +24,9 @@ _STREAMED = ("hfids/", "tfds/", "wds/")
 def timm_source(name: str) -> Source:
     """Return a data set that `timm.data.create_dataset` reads, train and test parts joined.
 
-    Parameters
-    ----------
-    name : str
-        As timm spells it (`torch/cifar100`, `hfds/cifar100`, `wds/name`), optionally with
-        `@ROOT`. Without a root, `torch/` data sets are in `~/.cache/embedbench`; missing ones
-        are downloaded.
-
-    Raises
-    ------
-    UserError
-        The data set is not available, has no labels, or has no training part.
+    It is named as timm spells it (`torch/cifar100`, `hfds/cifar100`, `wds/name`), optionally with
+    `@ROOT`. Without a root, `torch/` data sets are in `~/.cache/embedbench`; missing ones are
+    downloaded.
     """
     name, _, root = name.partition("@")
     if not root and name.startswith("torch/"):

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from embedbench.arrays import Array
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import why
 
@@ -33,7 +32,7 @@ _one_large = threading.Lock()
 class DecodedSample:
     """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
 
-    ready: NDArray[Any] | None
+    ready: Array | None
     digest: bytes = bytes(16)
     problem: str = ""
 
@@ -72,7 +71,7 @@ def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
     return DecodedSample(ready, digest[:16])
 
 
-def _prepared(content: Content, backbone: Backbone, holds: str) -> NDArray[Any]:
+def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
     if holds != "images":
         return backbone.prepare(content)
     image = open_image(content)
@@ -96,16 +95,10 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive samples, and the backbone's output for them.
+    """Consecutive samples, `rows` of the source, and the backbone's output for them.
 
-    Parameters
-    ----------
-    rows : range
-        Their numbers in the source.
-    decoded : tuple of DecodedSample
-        Hash or problem of each sample, without the arrays.
-    tables : dict
-        The backbone's output for the samples that could be decoded; empty if none could.
+    `decoded` has the hash or problem of each sample, without the arrays; the tables are of the
+    samples that could be decoded, and empty if none could.
     """
 
     rows: range
@@ -124,13 +117,13 @@ def compute_batches(
     """
     here = backbone.device.type != "cpu"
 
-    def read(rows: range) -> tuple[tuple[DecodedSample, ...], NDArray[Any] | None]:
+    def read(rows: range) -> tuple[tuple[DecodedSample, ...], Array | None]:
         decoded = [decode(source, i, backbone) for i in rows]
         good = [sample.ready for sample in decoded if sample.ready is not None]
         infos = tuple(replace(sample, ready=None) for sample in decoded)
         return infos, np.stack(good) if good else None
 
-    def run(ready: NDArray[Any] | None) -> dict[str, torch.Tensor]:
+    def run(ready: Array | None) -> dict[str, torch.Tensor]:
         return {} if ready is None else backbone.forward(ready)
 
     def work(rows: range) -> Callable[[], Batch]:

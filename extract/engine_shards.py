@@ -5,10 +5,7 @@ all machines must see the file's directory. Leases and the blocks themselves say
 what a lost machine was at is computed again.
 """
 
-from __future__ import annotations
-
 import platform
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
@@ -20,11 +17,9 @@ from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
-from embedbench.storage import leases
 from embedbench.system.callback_types import Notify, Progress
 
-from .extraction_spec import Job, arithmetic_settings
-from .extraction_worker import ExtractionWork, Facts, samples_digest
+from .extraction_worker import Blocks, ExtractionWork, Facts, Job, arithmetic_settings
 from .source import Source
 
 BLOCKS = 16  # most blocks of a task
@@ -40,18 +35,8 @@ _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model s
 class Shard:
     """The needs of a task beside the numbers of its blocks.
 
-    Parameters
-    ----------
-    job : Job
-        What is extracted.
-    host : str
-        The computer that asks for it.
-    target : Target
-        The file.
-    facts : Facts
-        Of the process that was asked first: all others must agree.
-    origin : str
-        `Partial.origin` of the directory of blocks.
+    `host` is the computer that asks for it; all processes must agree with the facts of the first
+    that was asked; `origin` is `Partial.origin` of the directory of blocks.
     """
 
     job: Job
@@ -126,17 +111,7 @@ def _here(host: str, compute: Callable[[], _T]) -> _T:
 
 
 class Shards:
-    """The work of an engine's workers, in the place of `ExtractionWork`.
-
-    Parameters
-    ----------
-    job : Job
-        What is extracted.
-    source : Source
-        The source as this process opened it.
-    executor : Executor
-        Hands the tasks to processes.
-    """
+    """The work of an engine's workers, in the place of `ExtractionWork`."""
 
     def __init__(self, job: Job, source: Source, executor: Executor) -> None:
         self.job, self.source, self._executor = job, source, executor
@@ -147,7 +122,7 @@ class Shards:
         """Return what a worker knows of the work: the model is loaded there, not here."""
         if self._facts is None:
             facts: Facts = self._asked(shard_facts, self.job, self._host)
-            if facts.job["samples"] != samples_digest(self.source):
+            if facts.job["samples"] != self.source.digest:
                 raise UserError(
                     f"the workers read other samples from {self.job.source} than this process; "
                     "give all machines the same data."
@@ -164,25 +139,13 @@ class Shards:
         """Have the blocks computed that are not there yet."""
         target = replace(partial.target, path=partial.path.absolute())
         shard = Shard(self.job, self._host, target, self.facts(), partial.origin)
-        watched = _Watched(partial, len(self.source.ids), progress)
-        waits = False
-        while watched.left:
-            if partial.is_gone():
-                raise UserError(f"another process has dropped {partial.directory}; start again.")
-            free = [block for block in watched.left if leases.is_free(partial.lease(block))]
-            if free:
-                self._compute(shard, watched, free)
-            elif not waits:
-                lease = partial.lease(watched.left[0])
-                notify(leases.waiting(f"a part of {partial.path}", lease))
-                waits = True
-            if not watched.look():
-                time.sleep(leases.POLL)
+        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks.fill(lambda free: self._compute(shard, blocks, free), notify)
 
-    def _compute(self, shard: Shard, watched: _Watched, blocks: Sequence[int]) -> None:
-        """Have some blocks computed. A task that fails twice ends the work with its sentence."""
+    def _compute(self, shard: Shard, blocks: Blocks, free: Sequence[int]) -> None:
+        """Have free blocks computed. A task that fails twice ends the work with its sentence."""
         failed: set[tuple[int, ...]] = set()
-        waiting = {self._submit(fill, shard, part): part for part in ranges(blocks)}
+        waiting = {self._submit(fill, shard, part): part for part in ranges(free)}
         try:
             while waiting:
                 done, _ = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
@@ -194,7 +157,7 @@ class Shards:
                     if error is not None:
                         failed.add(part)
                         waiting[self._submit(fill, shard, part)] = part
-                watched.look()
+                blocks.look()
         finally:
             for future in waiting:
                 future.cancel()
@@ -213,29 +176,9 @@ class Shards:
             raise _sentence(error) from error
 
 
-class _Watched:
-    """The blocks that are not there yet, as this process sees them."""
-
-    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
-        self._partial, self._n, self._progress = partial, n, progress
-        self.left = list(range(-(-n // partial.BLOCK)))
-        self.look()
-
-    def look(self) -> bool:
-        """Drop the blocks that are there by now, and return whether there were any."""
-        before, size = len(self.left), self._partial.BLOCK
-        self.left = [block for block in self.left if not self._partial.is_whole(block)]
-        if self._progress is not None:
-            missing = sum(min(size, self._n - block * size) for block in self.left)
-            self._progress(self._n - missing, self._n)
-        return len(self.left) < before
-
-
 def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
     """Cut blocks into tasks.
 
-    Examples
-    --------
     >>> ranges([0, 1, 5])
     [(0,), (1,), (5,)]
     >>> len(ranges(range(100))), len(ranges(range(2000)))

@@ -39,21 +39,9 @@ def outside_backbone(
 ) -> Backbone:
     """Make a backbone from outside; its library in the provenance is the package of its code.
 
-    Code in no package is named as it was typed, and its version is the SHA-256 of its file.
-
-    Parameters
-    ----------
-    name : str
-        As written on the command line.
-    device : device
-        Passed on where `__init__` takes it; else the backbone stays on the CPU.
-    **given : object
-        `weights`, `layers`, `dtype` and `size`; those that are empty are not passed on.
-
-    Raises
-    ------
-    UserError
-        It takes no such option, it cannot be made, or it does not say what it is.
+    Code in no package is named as it was typed, and its version is the SHA-256 of its file. The
+    device is passed on where `__init__` takes it; else the backbone stays on the CPU. Of `given`,
+    which are `weights`, `layers`, `dtype` and `size`, those that are empty are not passed on.
     """
     options = {option: value for option, value in given.items() if value}
     taken = inspect.signature(cls).parameters
@@ -97,13 +85,7 @@ def is_outside(source: str) -> bool:
 
 
 def outside_source(source: str) -> Source:
-    """Open a source from outside: the function is called with the text after `@`.
-
-    Raises
-    ------
-    UserError
-        It cannot be opened, or it is no `Source` whose parts belong together.
-    """
+    """Open a source from outside: the function is called with the text after `@`."""
     name, _, argument = source.partition("@")
     function = plugins.load("sources", name)
     try:

@@ -1,12 +1,9 @@
-"""The work of an extraction: its rows, block by block."""
+"""The work of an extraction: what is asked for, and its rows, block by block."""
 
-from __future__ import annotations
-
-import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,24 +13,22 @@ from embedbench.errors import UserError
 from embedbench.files.resumable_file import Partial
 from embedbench.storage import leases
 from embedbench.system.callback_types import Notify, Progress
+from embedbench.system.cpu import cores, limit_threads
 
-from .backbone import Backbone
-from .decode_batches import Batch, compute_batches, decode
+from . import open_backbone as backbones
+from .backbone import DTYPES, OURS, Backbone, arithmetic_of
+from .decode_batches import Batch, compute_batches, decode, first_image, quiet_readers
+from .open_source import absolute, open_source
 from .source import Source, unusable
+from .torchvision_decoder import DECODERS
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts of an extraction that one process finds: a file is made from them and the blocks.
 
-    Parameters
-    ----------
-    job : dict
-        What must agree for two pieces of work to belong to one file.
-    backbone, preprocessing, arithmetic : dict
-        Parts of the provenance.
-    remark : str
-        What the user is told; usually empty.
+    `job` is what must agree for two pieces of work to belong to one file; `backbone`,
+    `preprocessing` and `arithmetic` are parts of the provenance; the user is told the remark.
     """
 
     job: dict[str, Any]
@@ -41,6 +36,54 @@ class Facts:
     preprocessing: dict[str, Any]
     arithmetic: dict[str, Any]
     remark: str = ""
+
+
+class Blocks:
+    """The blocks that are not there yet, as this process sees them; others may be at some of them.
+
+    `progress` is called with (samples done, n).
+    """
+
+    def __init__(self, partial: Partial, n: int, progress: Progress | None) -> None:
+        self.partial, self.n, self._progress = partial, n, progress
+        self.left = list(range(-(-n // partial.BLOCK)))
+        self.look()
+
+    def look(self) -> bool:
+        """Drop the blocks that are there by now, and return whether there were any."""
+        before = len(self.left)
+        self.left = [block for block in self.left if not self.partial.is_whole(block)]
+        self.report(0)
+        return len(self.left) < before
+
+    def report(self, fresh: int) -> None:
+        """Show the progress; `fresh` samples are done of the blocks that are left."""
+        if self._progress is not None:
+            missing = sum(len(block_rows(block, self.n)) for block in self.left)
+            self._progress(self.n - missing + fresh, self.n)
+
+    def fill(self, compute: Callable[[list[int]], None], notify: Notify) -> None:
+        """Let `compute` make the blocks that no other process is at, until all are there."""
+        waits = False
+        while self.left:
+            if self.partial.is_gone():
+                raise UserError(
+                    f"another process has dropped {self.partial.directory}; start again."
+                )
+            free = [block for block in self.left if leases.is_free(self.partial.lease(block))]
+            if free:
+                compute(free)
+            elif not waits:
+                lease = self.partial.lease(self.left[0])
+                notify(leases.waiting(f"a part of {self.partial.path}", lease))
+                waits = True
+            if not self.look():
+                time.sleep(leases.POLL)
+
+
+def block_rows(block: int, n: int) -> range:
+    """The rows of a block, of n in all."""
+    return range(block * Partial.BLOCK, min((block + 1) * Partial.BLOCK, n))
 
 
 @dataclass(frozen=True)
@@ -72,7 +115,7 @@ class ExtractionWork:
         """Return what the file says of this work."""
         backbone, kind = self.backbone, self.backbone.device.type
         job = {
-            "samples": samples_digest(self.source),
+            "samples": self.source.digest,
             "source": self.source.name,
             "backbone": backbone.backbone,
             "preprocessing": backbone.preprocessing,
@@ -90,37 +133,54 @@ class ExtractionWork:
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
         """Compute the blocks that are not there yet; wait for those that other processes are at."""
-        n = len(self.source.ids)
-        with Share(partial, n, range(-(-n // partial.BLOCK))) as share:
-            while share.left:
-                self._compute(share, partial, progress)
-                share.wait(notify)
-        if progress is not None:
-            progress(n, n)
+        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks.fill(lambda free: self.fill_some(partial, free, blocks.report), notify)
 
-    def fill_some(self, partial: Partial, blocks: Sequence[int]) -> None:
-        """Compute those blocks that are not there yet and that no other process is at."""
-        with Share(partial, len(self.source.ids), blocks) as share:
-            self._compute(share, partial, None)
+    def fill_some(
+        self,
+        partial: Partial,
+        blocks: Sequence[int],
+        report: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Compute those blocks that are not there yet and that no other process is at.
+
+        A block is claimed when its first batch is scheduled, so that reading and computing overlap
+        across blocks. `report` gets the number of samples done before every batch.
+        """
+        n, claimed = len(self.source.ids), dict[int, leases.Lease]()
+
+        def batches() -> Iterator[range]:
+            for block in blocks:
+                lease = leases.take(partial.lease(block))
+                if lease is None:
+                    continue
+                claimed[block] = lease
+                if partial.is_whole(block):
+                    claimed.pop(block).release()
+                    continue
+                rows = block_rows(block, n)
+                yield from (
+                    range(at, min(at + self.batch, rows.stop)) for at in rows[:: self.batch]
+                )
+
+        part, done = list[Batch](), 0
+        try:
+            for batch in compute_batches(self.source, batches(), self.backbone, self.workers):
+                report(done)
+                self._refuse(batch)
+                part.append(batch)
+                done += len(batch.rows)
+                if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
+                    claimed.pop(self._store(partial, part)).release()
+                    part = []
+        finally:
+            for lease in claimed.values():
+                lease.release()
 
     def precision(self, rows: Sequence[int]) -> float | None:
         """Return the smallest cosine of half precision to float32 over some samples."""
         ready = [decode(self.source, i, self.backbone).ready for i in rows]
         return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
-
-    def _compute(self, share: Share, partial: Partial, progress: Progress | None) -> None:
-        """Go once through the blocks that are left."""
-        block: list[Batch] = []
-        batches = share.batches(self.batch)
-        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
-            if progress is not None:
-                progress(share.finished, share.n)
-            self._refuse(batch)
-            block.append(batch)
-            share.finished += len(batch.rows)
-            if share.ends(batch.rows):
-                share.keep(self._store(partial, block))
-                block = []
 
     def _refuse(self, batch: Batch) -> None:
         """Raise UserError for a sample that cannot be decoded, unless these are skipped."""
@@ -154,11 +214,6 @@ class ExtractionWork:
         return first // Partial.BLOCK
 
 
-def samples_digest(source: Source) -> str:
-    """Return the SHA-256 of a source's list of samples."""
-    return hashlib.sha256("\0".join(source.ids).encode()).hexdigest()
-
-
 def _device(device: torch.device) -> str:
     """Return what decides the bits of a device: the model of a card, a CPU's vector unit."""
     if device.type == "cuda":
@@ -166,90 +221,102 @@ def _device(device: torch.device) -> str:
     return f"cpu {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
 
 
-# --- blocks, shared with other processes that extract the same ---
+# --- the specification of an extraction, as a value that any process can open ---
 
 
-class Share:
-    """The blocks that this process computes: each that no other living process is at.
+CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
+CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
 
-    A block is claimed when its first batch is scheduled, so that reading and computing overlap
-    across blocks. As a context manager it gives back what it has claimed.
+
+@dataclass(frozen=True)
+class Job:
+    """The request to `pipeline.extract`, but for the split; see there.
 
     Parameters
     ----------
-    partial : Partial
-        The unfinished work.
-    n : int
-        Number of samples.
-    blocks : iterable of int
-        Numbers of the blocks that are shared.
+    cpus : int or None
+        Cores of a process at work; None: all that it may use.
     """
 
-    def __init__(self, partial: Partial, n: int, blocks: Iterable[int]) -> None:
-        self.partial, self.n = partial, n
-        self.left = [block for block in blocks if not partial.is_whole(block)]
-        self.finished = n - sum(len(self._rows(block)) for block in self.left)  # samples
-        self._claimed: dict[int, leases.Lease] = {}
-        self._waits = False
+    source: str
+    backbone: str | None
+    weights: str | None
+    layers: tuple[str, ...]
+    dtype: str
+    size: int | None
+    device: str
+    decoder: str
+    skip_bad: bool
+    workers: int | None
+    threads: int | None
+    batch_size: int | None
+    any_device: bool
+    cpus: int | None = None
 
-    def batches(self, size: int) -> Iterator[range]:
-        """Claim the blocks that are left one after another; yield the batches of each."""
-        for block in list(self.left):
-            lease = leases.take(self.partial.lease(block))
-            if lease is None:
-                continue
-            self._claimed[block] = lease
-            if self.partial.is_whole(block):
-                self._is_finished(block)
-                continue
-            rows = self._rows(block)
-            yield from (range(at, min(at + size, rows.stop)) for at in rows[::size])
+    def __post_init__(self) -> None:
+        for option, value, known in (
+            ("--dtype", self.dtype.removesuffix("!"), DTYPES),
+            ("--decoder", self.decoder, DECODERS),
+        ):
+            if value not in known:
+                raise UserError(f"{option} must be one of {', '.join(known)}, not {value!r}.")
 
-    def ends(self, rows: range) -> bool:
-        """Whether a batch is the last of its block."""
-        return rows.stop == self.n or rows.stop % self.partial.BLOCK == 0
+    def elsewhere(self, cpus: int) -> Self:
+        """Return the job as other processes can open it, each with so many cores.
 
-    def keep(self, block: int) -> None:
-        """Give back the lease on a block that was written."""
-        self.left.remove(block)
-        self._claimed.pop(block).release()
-
-    def wait(self, notify: Notify) -> None:
-        """Wait for a block that another process is at: until it is there, or left to others.
-
-        `notify` is called once with a message.
+        Paths become absolute. By default an operation has one thread, so that the rows do not
+        depend on the cores.
         """
-        while self.left:
-            for block in list(self.left):
-                if self.partial.is_whole(block):
-                    self._is_finished(block)
-                elif leases.is_free(self.partial.lease(block)):
-                    return
-                elif not self._waits:
-                    what = f"a part of {self.partial.path}"
-                    notify(leases.waiting(what, self.partial.lease(block)))
-                    self._waits = True
-            time.sleep(leases.POLL if self.left else 0)
+        return replace(
+            self,
+            source=absolute(self.source),
+            backbone=self.backbone and backbones.absolute_backbone(self.backbone),
+            weights=self.weights and backbones.absolute_weights(self.weights),
+            threads=self.threads or 1,
+            cpus=cpus,
+        )
 
-    def _is_finished(self, block: int) -> None:
-        """Count a block that another process has computed."""
-        self.left.remove(block)
-        self.finished += len(self._rows(block))
-        if lease := self._claimed.pop(block, None):
-            lease.release()
+    def open_source(self) -> Source:
+        """Return the opened source."""
+        return open_source(self.source, skip_bad=self.skip_bad)
 
-    def _rows(self, block: int) -> range:
-        first = block * self.partial.BLOCK
-        return range(first, min(first + self.partial.BLOCK, self.n))
+    def work(self, source: Source) -> ExtractionWork:
+        """Return the work on an opened source: the model is loaded on this process's device."""
+        name, file = backbones.choose_backbone(self.source, self.backbone, self.weights)
+        backbones.check_kind(name, source)
+        where = backbones.choose_device(self.device)
+        dtype, remark = self.dtype.removesuffix("!"), ""
+        if name not in OURS:
+            dtype, remark = arithmetic_of(self.dtype, where)
+        model = backbones.open_backbone(
+            name,
+            lambda: first_image(source),
+            weights=file,
+            layers=self.layers,
+            dtype=dtype,
+            size=self.size,
+            device=where,
+            decoder=self.decoder,
+            holds=source.holds,
+        )
+        cuda = where.type == "cuda"
+        batch = self.batch_size or (CUDA_BATCH if cuda else CPU_BATCH)
+        if batch < 1 or Partial.BLOCK % batch:
+            raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
+        mine = self.cpus or cores()
+        each = 1 if cuda else self.threads or 1  # cores of a lane
+        most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
+        lanes = 1 if source.in_order else self.workers or most
+        threads = self.threads or max(1, mine // lanes)
+        return ExtractionWork(
+            source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark
+        )
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for lease in self._claimed.values():
-            lease.release()
+@contextmanager
+def arithmetic_settings(threads: int) -> Iterator[None]:
+    """Make the bits repeatable: no TF32, and no algorithm chosen by timing."""
+    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    flags = torch.backends.cudnn.flags(**exact)
+    with limit_threads(threads), flags, quiet_readers():  # threads of an operation, in each thread
+        yield

@@ -1,12 +1,18 @@
-"""Folders of samples: every directory is visited once, and only regular files are samples."""
+"""Folders and zip archives of samples.
+
+Every directory is visited once, and only regular files are samples.
+"""
 
 import heapq
 import os
 import stat
+import zipfile
+from pathlib import Path, PurePosixPath
 
 from embedbench.storage.atomic_write import check_regular, unreadable, why
+from embedbench.storage.safe_zips import member_problem, open_archive
 
-from .source import escape_name, id_problem
+from .source import escape_name, id_problem, size_problem
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -22,12 +28,7 @@ def is_hidden(name: str) -> bool:
 
 
 def media_suffix(name: str, known: frozenset[str] = MEDIA) -> str:
-    """Return the suffix of an image or a sound in lower case; empty for other files.
-
-    Parameters
-    ----------
-    known : frozenset of str
-        The suffixes of samples.
+    """Return the suffix, one of `known`, of a sample in lower case; empty for other files.
 
     >>> media_suffix("a/cat.JPG"), media_suffix("notes.txt")
     ('.jpg', '')
@@ -145,3 +146,57 @@ def _kind_problem(mode: int) -> str:
     except OSError as error:
         return why(error)
     return ""
+
+
+# --- zip archives: members are read one by one, never more than a bound ---
+
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cannot bound the output
+
+
+class Archive:
+    """The samples, of `known` suffixes, in a zip archive: members by POSIX path.
+
+    `refused` has the names of members that cannot be read, and why.
+    """
+
+    def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:
+        self._archive = open_archive(path)
+        by_path: dict[str, list[zipfile.ZipInfo]] = {}
+        for member in self._archive.infolist():
+            if _is_sample(member, known):
+                by_path.setdefault(_path(member), []).append(member)
+        self.members: dict[str, zipfile.ZipInfo] = {}
+        self.refused: list[tuple[str, str]] = []
+        for name, (member, *others) in by_path.items():
+            problem = "it is there more than once" if others else _problem(name, member)
+            if problem:
+                self.refused.append((escape_name(name), problem))
+            else:
+                self.members[name] = member
+
+    def read(self, member: zipfile.ZipInfo) -> bytes:
+        """Return the bytes of a member; its checksum is compared."""
+        with self._archive.open(member) as file:
+            return file.read(member.file_size + 1)  # the bound of its size was checked
+
+
+def _path(member: zipfile.ZipInfo) -> str:
+    """Return a member's name without parts that say nothing, such as `./`."""
+    return PurePosixPath(member.filename).as_posix()
+
+
+def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
+    """Whether a member's name is that of a sample, and nothing in it is hidden."""
+    parts = PurePosixPath(member.filename).parts
+    return bool(media_suffix(member.filename, known)) and not any(
+        is_hidden(part) for part in parts if part != ".."
+    )
+
+
+def _problem(name: str, member: zipfile.ZipInfo) -> str:
+    """Return why a member cannot be read; empty if it can."""
+    problem = member_problem(name, member, _METHODS)
+    if problem.startswith("compression"):
+        return f"{problem}; pack it anew with method 8, deflate"
+    return problem or id_problem(name) or size_problem(member.file_size)

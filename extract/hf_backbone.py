@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import model_folder
 from embedbench.networks.weights import file_sha256
@@ -125,11 +125,11 @@ class HfBackbone(Network):
                 f"opened ({_reason(error)})."
             ) from error
 
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return one sample as its processor makes it."""
         return self.inputs.prepare(content)
 
-    def tables(self, batch: NDArray[Any], dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Array, dtype: str) -> dict[str, torch.Tensor]:
         """Return the embedding and the layers of a batch."""
         parts = []
         with torch.inference_mode(), self.arithmetic(dtype):
@@ -178,11 +178,8 @@ class HfBackbone(Network):
 def mean_over_tokens(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """Return the mean (n, d) of states (n, T, d) over the tokens of the sample.
 
-    Parameters
-    ----------
-    mask : Tensor or None
-        (n, M) 1 where the input is of the sample; M may be a multiple of T, where a model makes one
-        token of several inputs. None: all are.
+    `mask` (n, M) is 1 where the input is of the sample; M may be a multiple of T, where a model
+    makes one token of several inputs. None: all are.
     """
     if mask is None:
         return states.mean(1)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.arrays import Array
 from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 
@@ -41,15 +41,15 @@ class Inputs(ABC):
     recipe: dict[str, Any]
 
     @abstractmethod
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return one sample; the shape is the same for every sample."""
 
     @abstractmethod
-    def example(self) -> NDArray[Any]:
+    def example(self) -> Array:
         """Return a small sample, prepared."""
 
     @abstractmethod
-    def groups(self, batch: NDArray[Any]) -> list[tuple[Tensors, torch.Tensor | None]]:
+    def groups(self, batch: Array) -> list[tuple[Tensors, torch.Tensor | None]]:
         """Return arguments and mask of each group of samples that go through the model at once.
 
         The mask (n, T) is 1 where tokens or frames are of the sample; None: all are.
@@ -75,16 +75,16 @@ class ImageInputs(Inputs):
                 "model of a fixed size."
             )
 
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return (C, H, W) values, resized, cropped and normalised."""
         image = open_image(content).convert("RGB")
         return np.asarray(self.processor(image, return_tensors="np")["pixel_values"][0], np.float32)
 
-    def example(self) -> NDArray[Any]:
+    def example(self) -> Array:
         """Return a black image."""
         return self.prepare(Image.new("RGB", (64, 64)))
 
-    def groups(self, batch: NDArray[Any]) -> list[tuple[Tensors, torch.Tensor | None]]:
+    def groups(self, batch: Array) -> list[tuple[Tensors, torch.Tensor | None]]:
         """Return the images (n, C, H, W) as one group."""
         return [({"pixel_values": torch.from_numpy(batch)}, None)]
 
@@ -125,7 +125,7 @@ class TextInputs(Inputs):
             "sha256": {name: file_sha256(path) for name, path in files.items()},
         }
 
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return (tokens,) numbers of tokens, -1 behind the end."""
         text = read_text(content)
         with self.turn:
@@ -136,13 +136,13 @@ class TextInputs(Inputs):
         row[: len(taken)] = taken
         return row
 
-    def example(self) -> NDArray[Any]:
+    def example(self) -> Array:
         """Return a text of one token."""
         row = np.full(self.tokens, -1, np.int64)
         row[0] = 0
         return row
 
-    def groups(self, batch: NDArray[Any]) -> list[tuple[Tensors, torch.Tensor | None]]:
+    def groups(self, batch: Array) -> list[tuple[Tensors, torch.Tensor | None]]:
         """Return the texts as one group of equal lengths."""
         longest = self.tokens if self.whole else (batch >= 0).sum(axis=1).max()
         ids = torch.from_numpy(batch[:, :longest])
@@ -179,7 +179,7 @@ class SoundInputs(Inputs):
             "longer": "cut at the end",
         }
 
-    def prepare(self, content: Content) -> NDArray[Any]:
+    def prepare(self, content: Content) -> Array:
         """Return (seconds · rate,) samples, NaN behind the end."""
         if not isinstance(content, bytes):
             raise ValueError("an image, not a sound")
@@ -189,11 +189,11 @@ class SoundInputs(Inputs):
         row[: len(sound)] = sound
         return row
 
-    def example(self) -> NDArray[Any]:
+    def example(self) -> Array:
         """Return a second of silence."""
         return np.zeros(self.rate, np.float32)
 
-    def groups(self, batch: NDArray[Any]) -> list[tuple[Tensors, torch.Tensor | None]]:
+    def groups(self, batch: Array) -> list[tuple[Tensors, torch.Tensor | None]]:
         """Return the sounds as one group, if all have one length, or each by itself."""
         made = [
             self.extractor(
@@ -219,13 +219,7 @@ LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def read_text(content: Content) -> str:
-    """Return a text from its bytes.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not UTF-8, or too many.
-    """
+    """Return a text from its bytes; ValueError if they are not UTF-8, or too many."""
     if not isinstance(content, bytes):
         raise ValueError("an image, not a text")
     if len(content) > TEXT_BYTES:

@@ -11,19 +11,13 @@ from embedbench.errors import UserError
 
 
 class Layers:
-    """The intermediate embeddings of one model.
+    """The intermediate embeddings of a model of timm.
 
     The last layer may equal the final embedding: it does if the embedding is the class token of a
     ViT's last block, or the mean over positions of a ResNet's last stage. It does not if patches
     are averaged, or if a convolution or a norm follows the pooling. Therefore `lastN` always
-    includes the last layer.
-
-    Parameters
-    ----------
-    model : object
-        A timm model.
-    wanted : sequence of str
-        Names such as `block-8` or `stage-3`, numbers from 0, `lastN`, or `all`.
+    includes the last layer. `wanted` are names such as `block-8` or `stage-3`, numbers from 0,
+    `lastN`, or `all`.
     """
 
     def __init__(self, model: Any, wanted: Sequence[str]) -> None:

@@ -13,14 +13,14 @@ entirely within its second.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.fft import rfft
 from scipy.signal import get_window, resample_poly
 from scipy.sparse import csr_array
+
+from embedbench.arrays import Array, Float32s, Floats
 
 from .backbone import Backbone
 from .sound_files import read_sound
@@ -74,13 +74,13 @@ class LogMel(Backbone):
             "layout": "second by second",
         }
 
-    def prepare(self, content: Content) -> NDArray[np.float32]:
+    def prepare(self, content: Content) -> Float32s:
         """Return the (seconds · 128,) frames of a file of sound."""
         if not isinstance(content, bytes):
             raise ValueError("an image, not a sound")
         return self.frames(*read_sound(content, self.seconds + 1))
 
-    def frames(self, rate: int, sound: NDArray[np.float32]) -> NDArray[np.float32]:
+    def frames(self, rate: int, sound: Float32s) -> Float32s:
         """Return the (seconds · 128,) frames of a sound (n,) with values between -1 and 1."""
         # one second more, so that resampling does not change the end
         sound = resample(rate, sound[: (self.seconds + 1) * rate], RATE)
@@ -94,21 +94,21 @@ class LogMel(Backbone):
         logs = np.log(bands + np.float32(FLOOR)).reshape(self.seconds, -1, BANDS)
         return np.asarray(logs.mean(axis=1).ravel())
 
-    def forward(self, batch: NDArray[np.float32]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Float32s) -> dict[str, torch.Tensor]:
         """Return the frames, which `prepare` has computed."""
         return {"features": torch.from_numpy(batch)}
 
 
-def resample(rate: int, sound: NDArray[np.float32], to: int) -> NDArray[np.float32]:
+def resample(rate: int, sound: Float32s, to: int) -> Float32s:
     """Return a sound (n,) of one rate at another one."""
     if rate == to:
         return sound
     common = math.gcd(rate, to)
-    out: NDArray[np.float32] = resample_poly(sound, to // common, rate // common)
+    out: Float32s = resample_poly(sound, to // common, rate // common)
     return out
 
 
-def mel(hertz: NDArray[Any]) -> NDArray[np.float64]:
+def mel(hertz: Array) -> Floats:
     """Return frequencies on HTK's mel scale, on which 1,000 Hz are 1,000.
 
     >>> mel(np.array([0.0, 1000.0])).round(1)
@@ -117,7 +117,7 @@ def mel(hertz: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(1127 * np.log1p(hertz / 700))
 
 
-def mel_filters() -> NDArray[np.float32]:
+def mel_filters() -> Float32s:
     """Return the (1025, 128) weights of Fourier bins in mel bands.
 
     The corners of the bands are evenly spaced on the mel scale. A triangle begins and ends at the
@@ -128,5 +128,5 @@ def mel_filters() -> NDArray[np.float32]:
     corners = np.linspace(lowest, highest, BANDS + 2)
     below, top, above = corners[:-2], corners[1:-1], corners[2:]  # (128,)
     rising, falling = (bins - below) / (top - below), (above - bins) / (above - top)
-    weights: NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    weights: Float32s = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
     return weights

@@ -1,24 +1,27 @@
 """Open backbones by name, choose the device; `pixels` and `none`, which are images themselves."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import pixels, pixels_recipe
+from embedbench.networks.hub_weights import SHIPPED, shipped_weights
 
 from .backbone import OURS, Backbone
-from .bundled_backbone import HF
 from .extract_plugins import backbone_class, outside_backbone
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
 from .torchvision_decoder import PILLOW, decoder_recipe
 
+HF = "hf:"  # begins the names of models of transformers
+IN_PACKAGE = "shipped"  # the word for weights that lie in the package
 LARGEST = 10_000  # pixels, seconds or tokens
 ROW_BYTES = 4 * 2**20  # most of a row of an image; the rows of a block are held in memory
 
@@ -167,7 +170,7 @@ class Images(Backbone):
             },
         }
 
-    def prepare(self, content: Content) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> Bytes:
         """Return the image as (H, W, C) bytes."""
         image = open_image(content).convert(self.mode)
         if self.resize:
@@ -179,7 +182,7 @@ class Images(Backbone):
             )
         return np.asarray(image).reshape(self.size[1], self.size[0], -1)
 
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return the images, (n, H, W, C) uint8."""
         return {"features": torch.from_numpy(batch)}
 
@@ -193,7 +196,7 @@ class Pixels(Images):
         """Return `backbone` and `preprocessing` of images that are not resized."""
         return pixels_recipe()
 
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: Bytes) -> dict[str, torch.Tensor]:
         """Return (n, H·W·C) values between 0 and 1, row by row."""
         return {"features": torch.from_numpy(pixels(batch))}
 
@@ -211,3 +214,37 @@ def centre(image: Image.Image, size: int) -> Image.Image:
         image = image.resize(to, Image.Resampling.BICUBIC)
     left, top = (round((side - size) / 2) for side in image.size)
     return image.crop((left, top, left + size, top + size))
+
+
+# --- names on the command line ---
+
+
+def choose_backbone(
+    source: str, backbone: str | None, weights: str | os.PathLike[str] | None
+) -> tuple[str, Path | None]:
+    """Return the name of the backbone and the file of its weights; for `demo` the shipped ones."""
+    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
+        backbone, weights = SHIPPED, IN_PACKAGE
+    if backbone is None:
+        raise UserError(
+            "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
+            "'none' for a pixel file, for sounds 'log-mel', hf:NAME, or package.module:Class."
+        )
+    if str(weights) == IN_PACKAGE:
+        return backbone, shipped_weights(backbone)
+    return backbone, Path(weights) if weights else None
+
+
+def absolute_backbone(name: str) -> str:
+    """Return a backbone as a process in another directory names it.
+
+    >>> absolute_backbone("resnet50"), absolute_backbone("hf:facebook/dinov2-small")
+    ('resnet50', 'hf:facebook/dinov2-small')
+    """
+    place = name.removeprefix(HF)
+    return HF + os.path.abspath(place) if place != name and os.path.isdir(place) else name
+
+
+def absolute_weights(weights: str) -> str:
+    """Return a file of weights as a process in another directory names it."""
+    return weights if weights == IN_PACKAGE else os.path.abspath(weights)

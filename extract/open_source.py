@@ -1,28 +1,30 @@
 """Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
+import csv
+import io
+import json
 import os
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedbench import plugins
-from embedbench.errors import UserError
+from embedbench.arrays import Bytes, Ints
+from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.idx import is_idx
-from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.files.sample_list import SPLITS, TEST, TRAIN, VAL
 from embedbench.storage.atomic_write import check_regular, read_text, unreadable
 
 from .extract_plugins import absolute_outside, is_outside, outside_source
-from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, media_suffix
+from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Archive, Folder, media_suffix
 from .source import Source, escape_name, id_problem, read_sample, unusable
-from .text_tables import TEXT_TABLES, text_table
-from .zip_source import Archive
 
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
@@ -31,22 +33,12 @@ TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
 def open_source(source: str, *, skip_bad: bool = False) -> Source:
     """Return the source for a word, a path or the name of a timm data set.
 
-    Parameters
-    ----------
-    source : str
-        `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
-        see `text_tables`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
-        `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
-        folder ROOT; or a source of other people, an entry point or `package.module:function`,
-        followed by `@TEXT` for it.
-    skip_bad : bool
-        Leave out files that cannot be samples; they are in `refused`.
-
-    Raises
-    ------
-    UserError
-        There is no such source, or it holds no samples in classes, or images and sounds, or a
-        file that cannot be a sample; the first one is named.
+    It is `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
+    see `text_table`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
+    `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
+    folder ROOT; or a source of other people, an entry point or `package.module:function`, followed
+    by `@TEXT` for it. With `skip_bad`, files that cannot be samples are left out, and are in
+    `refused`.
     """
     opened = _demo() if source == "demo" else _open(source)
     if opened.refused and not skip_bad:
@@ -209,9 +201,7 @@ def _common_folder(members: Sequence[str]) -> str:
     return f"{tops.pop()}/" if wrapped else ""
 
 
-def hierarchy(
-    ids: Sequence[str], where: str
-) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
+def hierarchy(ids: Sequence[str], where: str) -> tuple[Ints, tuple[str, ...], Ints, Bytes | None]:
     """Return labels (N,), classes (C,), parents (C,) and the official split of paths.
 
     The folder of a file is its class; the folders above are the ancestors of the class. If every
@@ -258,13 +248,7 @@ def is_cub(root: Path) -> bool:
 
 
 def cub_source(root: Path) -> Source:
-    """Return CUB-200-2011 as its lists say; see the README inside its archive.
-
-    Raises
-    ------
-    UserError
-        A list is missing, cannot be read, or does not belong to the others.
-    """
+    """Return CUB-200-2011 as its lists say; see the README inside its archive."""
     paths = _table(root / "images.txt")
     numbers = _table(root / "image_class_labels.txt")
     training = _table(root / "train_test_split.txt")
@@ -320,3 +304,90 @@ def _table(path: Path) -> dict[str, str]:
                 raise UserError(f"{path}, line {number}: expected 'id value', each id once.")
             rows[key] = value
     return rows
+
+
+# --- texts in one table: CSV, TSV or JSONL with the columns `text` and `label`, and maybe `id` and
+# `split`; texts in class folders of .txt files are read as images are ---
+
+
+TEXT_TABLES = frozenset((".csv", ".tsv", ".jsonl"))
+_NEEDED, _READ = ("text", "label"), ("text", "label", "id", "split")
+
+
+def text_table(path: Path, splits: dict[str, int]) -> Source:
+    """Return the texts of a table as a source; `splits` says what a value of `split` means.
+
+    The first line of a CSV or TSV file names its columns.
+    """
+    rows = list(_rows(path))
+    if not rows:
+        raise UserError(f"{path} has no rows; give a line for each text.")
+    names = sorted({row["label"] for row in rows}, key=lambda n: (len(n) if n.isdigit() else 0, n))
+    index = {name: i for i, name in enumerate(names)}
+    split = None
+    if "split" in rows[0]:
+        for row in rows:
+            if row["split"] not in splits:
+                raise unknown("split", row["split"], splits)
+        split = np.array([splits[row["split"]] for row in rows], np.uint8)
+    ids = tuple(
+        row.get("id") or (f"{i:06d}" if split is None else f"{SPLITS[split[i]]}/{i:06d}")
+        for i, row in enumerate(rows)
+    )
+    for name in ids:
+        if problem := id_problem(name):
+            raise UserError(f"{path} has an id that cannot be one: {problem}.")
+    texts = [row["text"].encode("utf-8", "replace") for row in rows]
+    return Source(
+        name=escape_name(path.stem),
+        ids=ids,
+        labels=np.array([index[row["label"]] for row in rows], np.int64),
+        classes=tuple(names),
+        parents=np.full(len(names), -1),
+        read=lambda i: texts[i],
+        split=split,
+        holds="texts",
+    )
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the values of each line that are read, as texts."""
+    content = read_text(path, 2**30)
+    lines = _json_lines(content) if path.suffix.lower() == ".jsonl" else _csv_lines(path, content)
+    try:
+        first: list[str] | None = None
+        for number, line in enumerate(lines, 1):
+            where = f"{path}, row {number}"
+            if not isinstance(line, dict):
+                raise UserError(f"{where} is no object; write one with text and label in a line.")
+            row = {key: line[key] for key in _READ if key in line}
+            first = first or list(row)
+            missing = [key for key in {*_NEEDED, *first} if _empty(row.get(key))]
+            if missing:
+                raise UserError(
+                    f"{where} has no {min(missing)!r}; its columns are "
+                    f"{short(', '.join(map(str, line)))}, and every row needs "
+                    f"{' and '.join(_NEEDED)}."
+                )
+            yield {key: str(value) for key, value in row.items()}
+    except (csv.Error, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); write it again as UTF-8.") from error
+
+
+def _empty(value: Any) -> bool:
+    return isinstance(value, bool | dict | list) or value is None or str(value) == ""
+
+
+def _json_lines(content: str) -> Iterator[Any]:
+    return (json.loads(line) for line in content.splitlines() if line.strip())
+
+
+def _csv_lines(path: Path, content: str) -> Iterator[Any]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    before = csv.field_size_limit(2**24)  # of the whole process
+    try:
+        yield from csv.DictReader(
+            io.StringIO(content, newline=""), delimiter=delimiter, strict=True
+        )
+    finally:
+        csv.field_size_limit(before)

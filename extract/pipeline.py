@@ -5,8 +5,6 @@ are cut from the first sample of a block, so that resumed work gives the same bi
 work.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bytes, Ints
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -30,16 +28,27 @@ from embedbench.networks.timm_registration import known_weights
 from embedbench.system.callback_types import Notify, Progress
 
 from .engine_shards import Shards, ranges
-from .extraction_spec import Job, arithmetic_settings
-from .extraction_worker import ExtractionWork, Facts
+from .extraction_worker import ExtractionWork, Facts, Job, arithmetic_settings
 from .source import Source
-from .source_columns import NO_COLUMNS, ColumnRules, Columns
-from .source_split import across, choose_split, pairs_text
+from .source_columns import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
+
+
+@dataclass(frozen=True)
+class SampleMetadata:
+    """The columns of a file beside the rows of its backbone, (N,) of all samples of the source.
+
+    `rule` says how the split into TRAIN, VAL and TEST was made, `stated` what the user says.
+    """
+
+    split: Bytes
+    rule: dict[str, Any]
+    columns: Columns
+    stated: UserMetadata
 
 
 def extract(
@@ -148,7 +157,9 @@ def extract(
     opened = job.open_source()
     if opened.remark:
         notify(opened.remark)
-    opened, beside = choose_sample_metadata(opened, split, group, stratify, columns, stated)
+    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
+    rows, rule = choose_split(opened, split, group, stratify=stratify)
+    beside = SampleMetadata(rows, rule, values, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)
 
@@ -292,7 +303,7 @@ def _compared(
     source: Source,
     facts: Facts,
     precision: Precision,
-    kept: NDArray[np.int64],
+    kept: Ints,
     notify: Notify,
 ) -> dict[str, Any]:
     """Return the error of half precision on some rows."""
@@ -304,51 +315,3 @@ def _compared(
     cosine = precision(rows.tolist())
     notify(f"{dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
     return {"smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}
-
-
-@dataclass(frozen=True)
-class SampleMetadata:
-    """The columns of a file beside the rows of its backbone.
-
-    Parameters
-    ----------
-    split : array of int
-        (N,) TRAIN, VAL or TEST, of all samples of the source.
-    rule : dict
-        How the split was made.
-    columns : dict
-        (N,) values by name.
-    stated : UserMetadata
-        What the user says of the file.
-    """
-
-    split: NDArray[np.uint8]
-    rule: dict[str, Any]
-    columns: Columns
-    stated: UserMetadata
-
-
-def choose_sample_metadata(
-    source: Source,
-    split: str | None,
-    group: str | None,
-    stratify: bool | None,
-    columns: ColumnRules,
-    stated: UserMetadata,
-) -> tuple[Source, SampleMetadata]:
-    """Choose split and columns.
-
-    The source is returned too: a folder taken as the domain changes its classes.
-
-    Parameters
-    ----------
-    source, split, group, stratify : Source, str or None, str or None, bool or None
-        See `choose_split`.
-    columns : ColumnRules
-        Where the optional columns come from.
-    stated : UserMetadata
-        What the user says of the file.
-    """
-    source, values = columns.applied(source)
-    rows, rule = choose_split(source, split, group, stratify=stratify)
-    return source, SampleMetadata(rows, rule, values, stated)

@@ -3,12 +3,11 @@
 import importlib.util
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.io import wavfile
 
+from embedbench.arrays import Array, Float32s
 from embedbench.errors import UserError
 
 from .source import EncodedSample
@@ -30,15 +29,10 @@ def check_readable(names: Sequence[str]) -> None:
         )
 
 
-def read_sound(content: bytes, seconds: int) -> tuple[int, NDArray[np.float32]]:
+def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
     """Return rate and (n,) samples of the first seconds of a file, the mean of its channels.
 
-    What the file is follows from its bytes, not from its name.
-
-    Raises
-    ------
-    ValueError
-        The bytes are no sound, or are damaged.
+    What the file is follows from its bytes, not from its name; ValueError if they are no sound.
     """
     mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
     if content[:4] not in (b"fLaC", b"OggS") and not mp3:
@@ -71,7 +65,7 @@ def _checked_rate(rate: int) -> int:
     return int(rate)
 
 
-def _checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _checked(values: Float32s) -> Float32s:
     if not values.size:
         raise ValueError("no sound in it")
     if not np.isfinite(values).all():
@@ -79,20 +73,11 @@ def _checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return values
 
 
-def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, NDArray[np.float32]]:
+def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, Float32s]:
     """Return rate and (n,) samples of a WAV file, the mean of its channels, full scale at ±1.
 
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    seconds : int or None
-        How many are used, from the start; None: all.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not a WAV file of PCM or floating-point samples, or are damaged.
+    `seconds` are used from the start; None: all. Damaged bytes, or others than PCM or
+    floating-point samples, are a ValueError.
     """
     size = int.from_bytes(content[4:8], "little") + 8
     if (
@@ -112,18 +97,18 @@ def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, NDArray[n
     return int(rate), _checked(values)
 
 
-def _mono(sound: NDArray[Any]) -> NDArray[np.float32]:
+def _mono(sound: Array) -> Float32s:
     """Return the mean of the channels, full scale at ±1."""
     values = _scaled(sound)
     return values if values.ndim == 1 else values.mean(axis=1, dtype=np.float32)
 
 
-def _scaled(sound: NDArray[Any]) -> NDArray[np.float32]:
+def _scaled(sound: Array) -> Float32s:
     """Return samples with full scale at ±1; scipy puts 24 bits into the upper bits of 32."""
     if sound.dtype.kind == "f":
         with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused
             return sound.astype(np.float32)
     if sound.dtype == np.uint8:
         return (sound.astype(np.float32) - np.float32(128)) / np.float32(128)
-    scaled: NDArray[np.float32] = (sound / -float(np.iinfo(sound.dtype).min)).astype(np.float32)
+    scaled: Float32s = (sound / -float(np.iinfo(sound.dtype).min)).astype(np.float32)
     return scaled

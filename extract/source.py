@@ -4,16 +4,16 @@ Files come from other people. Whatever one of them holds, opening it runs no oth
 takes less than a gigabyte and a few seconds.
 """
 
+import hashlib
 import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from embedbench.arrays import Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import open_regular
 
@@ -64,11 +64,11 @@ class Source:
 
     name: str
     ids: tuple[str, ...]
-    labels: NDArray[np.int64]
+    labels: Ints
     classes: tuple[str, ...]
-    parents: NDArray[np.int64]
+    parents: Ints
     read: Callable[[int], Content]
-    split: NDArray[np.uint8] | None = None
+    split: Bytes | None = None
     revision: str = ""
     licence: str = "not stated"
     in_order: bool = False
@@ -76,6 +76,11 @@ class Source:
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""
     package: tuple[str, str] | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the list of samples."""
+        return hashlib.sha256("\0".join(self.ids).encode()).hexdigest()
 
 
 def unusable(name: str, source: str, problem: str) -> UserError:
@@ -115,15 +120,7 @@ def size_problem(size: int) -> str:
 
 
 def read_sample(path: str | Path) -> bytes:
-    """Return the bytes of a sample's file.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read, or is no regular file.
-    UserError
-        The file is too large.
-    """
+    """Return the bytes of a sample's file; an OSError if it is no regular one."""
     with open_regular(path) as file:
         problem = size_problem(os.fstat(file.fileno()).st_size)
         if problem:
@@ -135,16 +132,8 @@ class EncodedSample(io.BytesIO):
     """Encoded bytes for a reader that goes through them in Python, chunk by chunk.
 
     A few megabytes of empty chunks or of one long comment keep such a reader busy for minutes, and
-    its lists take much more memory than the chunks.
-
-    Parameters
-    ----------
-    content : bytes
-        The bytes.
-    reads : int
-        How often `read` may be called.
-    header : int or None
-        How many bytes may be asked for; None: any number.
+    its lists take much more memory than the chunks. So `reads` bounds the calls of `read`, and
+    `header` the bytes that may be asked for; None: any number.
     """
 
     def __init__(self, content: bytes, reads: int, header: int | None = None) -> None:
@@ -153,13 +142,7 @@ class EncodedSample(io.BytesIO):
         self.header = header
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next bytes.
-
-        Raises
-        ------
-        UserError
-            There were too many calls, or too many bytes.
-        """
+        """Return the next bytes."""
         data = super().read(size)
         self.reads -= 1
         if self.header is not None and size is not None and size >= 0:
@@ -172,12 +155,7 @@ class EncodedSample(io.BytesIO):
 def open_image(content: Content) -> Image.Image:
     """Return an image from encoded bytes, before its pixels are decoded.
 
-    Raises
-    ------
-    UserError
-        The image is larger than the bounds of this module.
-    Exception
-        The bytes are no image or are damaged; Pillow's readers raise errors of many kinds.
+    One larger than the bounds of this module is a UserError; Pillow raises many kinds.
     """
     if isinstance(content, Image.Image):
         _check(content.size)

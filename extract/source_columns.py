@@ -1,25 +1,27 @@
-"""The optional columns of a source: from the paths of its samples, or from a list."""
+"""The optional columns of a source, and its split into train and test."""
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Bytes, Floats, Strings
 from embedbench.errors import UserError, short
 from embedbench.files.format_digests import COLUMNS
 from embedbench.files.optional_columns import read_list
-from embedbench.files.train_test_split import groups
+from embedbench.files.sample_list import SPLITS
+from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
 from .open_source import SPLIT_FOLDERS, hierarchy
 from .source import Source
 
 FOLDER = "folder"
 
-Columns = dict[str, NDArray[Any]]  # (N,) values by name
+Columns = dict[str, Array]  # (N,) values by name
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class ColumnRules:
 NO_COLUMNS = ColumnRules()
 
 
-def by_domain(source: Source) -> tuple[Source, NDArray[np.str_]]:
+def by_domain(source: Source) -> tuple[Source, Strings]:
     """Return a source whose first folders are domains and no classes, and the domains (N,).
 
     Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
@@ -83,7 +85,7 @@ def by_domain(source: Source) -> tuple[Source, NDArray[np.str_]]:
     return changed, np.array([domain for domain, *_ in parts])
 
 
-def _numbers(source: Source, values: list[str]) -> NDArray[np.float64]:
+def _numbers(source: Source, values: list[str]) -> Floats:
     numbers = []
     for id_, value in zip(source.ids, values, strict=True):
         try:
@@ -96,3 +98,69 @@ def _numbers(source: Source, values: list[str]) -> NDArray[np.float64]:
                 "number; put parentheses around the digits."
             )
     return np.array(numbers)
+
+
+# --- the split into train and test ---
+
+
+def choose_split(
+    source: Source, choice: str | None, group: str | None, *, stratify: bool | None = None
+) -> tuple[Bytes, dict[str, Any]]:
+    """Return the split of a source's samples (N,), and its rule for the provenance.
+
+    Parameters
+    ----------
+    choice : str or None
+        A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
+    group : str or None
+        The rule for `groups`, for a hash split; None means `stem`.
+    stratify : bool or None
+        Let every class keep its share in a hash split, see `embedbench.files.stratify`. None: where
+        the data are `small`.
+    """
+    if source.split is not None and choice is None and group is None and not stratify:
+        return source.split, {"rule": "official"}
+    if stratify is None:
+        stratify = parse_fraction(choice) is not None and small(source.labels)
+    rule = split_rule(choice, group or "stem", stratify=stratify)
+    classes = source.labels if stratify else None
+    if rule["rule"] == "hash":
+        return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
+    if group is not None:
+        raise UserError(
+            "--group belongs to a hash split (--split 0.3); a list file needs no groups."
+        )
+    return make_split(choice, source.ids, classes=classes), rule
+
+
+def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, str]]:
+    """Return pairs of samples with the same content in different splits, the earlier split first.
+
+    `digests` (N, 16) are hashes of the contents.
+    """
+    order = np.lexsort((split, *digests.T))
+    same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
+    starts = np.concatenate([[True], ~same])  # where runs of equal contents start, in `order`
+    first = order[
+        np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    ]  # (N,) first sample of each one's run
+    return [
+        (ids[a], ids[b])
+        for a, b in zip(first.tolist(), order.tolist(), strict=True)
+        if split[a] != split[b]
+    ]
+
+
+def pairs_text(
+    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: Bytes, holds: str
+) -> str:
+    """Return what reports the pairs of `across`, and what to do about them."""
+    where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
+    listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
+    more = "; …" if len(pairs) > 3 else ""
+    return (
+        f"{len(pairs)} {holds} are in two splits with the same content: {listed}{more}. Remove one "
+        "of each pair from the source, or keep both in one split by --group where their names have "
+        "a part in common (--stratify does not), and extract again; embedbench inspect --json "
+        "names up to 100 pairs"
+    )

@@ -6,20 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from embedbench import plugins
+from embedbench.arrays import Bytes
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import hub_weights
 from embedbench.networks.timm_registration import timm
-from embedbench.networks.weights import load_weights
-from embedbench.networks.weights_metadata import read_metadata
+from embedbench.networks.weights import load_weights, read_metadata
 
 from .backbone import OURS, Network
 from .intermediate_layers import Layers
@@ -94,12 +92,12 @@ class TimmBackbone(Network):
             **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
         }
 
-    def prepare(self, content: Content) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> Bytes:
         """Return the image, resized and cropped by the model's configuration."""
         pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
-    def tables(self, batch: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
+    def tables(self, batch: Bytes, dtype: str) -> dict[str, torch.Tensor]:
         """Return the embeddings of images (n, H, W, C)."""
         images = torch.from_numpy(batch)
         if self.device.type == "cuda":
@@ -146,16 +144,9 @@ def _pooling(model: Any) -> str:
 def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
     """Fold every BatchNorm that directly follows a convolution, and return the model.
 
-    One forward pass shows which norm follows which convolution, so this works for any model. The
-    output of that pass is compared with that of the folded model; if it changes, the original model
-    is returned.
-
-    Parameters
-    ----------
-    model : Module
-        A model in eval mode, on the CPU, in float32.
-    example : Tensor
-        (n, 3, H, W) input for the two passes.
+    The model is in eval mode, on the CPU, in float32. One forward pass of `example` (n, 3, H, W)
+    shows which norm follows which convolution, so this works for any model. Its output is compared
+    with that of the folded model; if it changes, the original model is returned.
     """
     if not any(isinstance(module, nn.BatchNorm2d) for module in model.modules()):
         return model

@@ -16,13 +16,7 @@ _END, _SCAN = b"\xff\xd9", b"\xff\xda"  # markers of a JPEG
 
 
 def decoder_recipe(decoder: str, device: torch.device) -> dict[str, str]:
-    """Return what `preprocessing` says of a decoder: nothing of Pillow, so that recipes stay.
-
-    Raises
-    ------
-    UserError
-        torchvision has no decoders: 0.29 says that it will drop them.
-    """
+    """Return what `preprocessing` says of a decoder: nothing of Pillow, so that recipes stay."""
     if decoder == PILLOW:
         return {}
     if not all(hasattr(torchvision.io, name) for name in ("decode_image", "decode_jpeg")):
@@ -34,24 +28,10 @@ def decoder_recipe(decoder: str, device: torch.device) -> dict[str, str]:
 
 
 def by_torchvision(image: Image.Image, content: bytes, device: torch.device) -> Image.Image:
-    """Return an image with the pixels that torchvision decodes.
+    """Return an image with the pixels that torchvision decodes; on a CUDA device by nvJPEG.
 
-    Other formats than JPEG and PNG, images of more than 8 bits a value and those of four inks are
-    returned as they are, for Pillow.
-
-    Parameters
-    ----------
-    image : Image
-        The image as `open_image` returns it: its header was checked.
-    content : bytes
-        Its encoded bytes.
-    device : device
-        On a CUDA device nvJPEG decodes JPEGs.
-
-    Raises
-    ------
-    UserError
-        torchvision cannot decode it.
+    The header of the image was checked by `open_image`. Other formats than JPEG and PNG, images of
+    more than 8 bits a value and those of four inks are returned as they are, for Pillow.
     """
     if image.mode not in _SAME.get(image.format or "", ()):
         return image

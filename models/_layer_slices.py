@@ -1,7 +1,7 @@
 """The columns of the layers that a learner uses, of a stream that has some."""
 
 from embedbench.errors import UserError, unknown
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import StreamSpec
 
 
 def layer_slices(spec: StreamSpec, names: str, learner: str) -> dict[str, tuple[int, int]]:

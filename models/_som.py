@@ -1,24 +1,17 @@
-"""A self-organising map with a linear readout, trained one sample at a time."""
+"""A self-organising map with a linear readout, trained one sample at a time; its rehearsal."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from embedbench.arrays import Bools, Ints
-from embedbench.config.declared_settings import (
-    above,
-    at_least,
-    check_settings,
-    check_size,
-    require,
-    within,
-)
+from embedbench.arrays import Bools, Float32s, Ints
+from embedbench.config import declared_settings
+from embedbench.config.declared_settings import at_least, check_settings, within
 from embedbench.learning.footprint import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -27,7 +20,7 @@ BLOCK = 256  # samples per block, with their inner products; larger blocks leave
 LONGEST = 4096  # draws per block, for data with few samples
 LEAST_ERROR = 0.2  # share of the base session's spread; for maps with more units than samples
 FIRST_LOOK = 1000  # samples for the first value of the mean distance
-Take = Callable[[Ints], Tensor]
+Take = Callable[[Ints], torch.Tensor]
 Labels = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
@@ -70,25 +63,29 @@ class Som:
         Learning rate of the readout; a step that would overshoot is shortened.
     """
 
-    side: Annotated[int, at_least(1, 1000)] = 23
-    iterations: Annotated[int, at_least(1, 10_000_000)] = 80_000
-    som_iterations: Annotated[int, at_least(0)] = 20_000
-    hold: Annotated[int, at_least(0)] = 5_000
-    eps: Annotated[float, within("(0, 1)")] = 0.1
-    eps_end: Annotated[float, within("(0, 1)")] = 0.03
-    eps_later: Annotated[float, within("[0, 1)")] = 3e-4
-    sigma: Annotated[float, at_least(1e-3)] | None = None
-    sigma_end: Annotated[float, at_least(1e-3)] = 0.7
-    theta: Annotated[float, at_least(0)] = 0.5
-    kappa: Annotated[float, above(0)] = 2.0
-    ema: Annotated[float, within("[0, 1]")] = 1e-3
-    sharpness: Annotated[float, above(0)] = 20.0
-    lr: Annotated[float, at_least(0)] = 4e-3
+    side: Annotated[int, declared_settings.at_least(1, 1000)] = 23
+    iterations: Annotated[int, declared_settings.at_least(1, 10_000_000)] = 80_000
+    som_iterations: Annotated[int, declared_settings.at_least(0)] = 20_000
+    hold: Annotated[int, declared_settings.at_least(0)] = 5_000
+    eps: Annotated[float, declared_settings.within("(0, 1)")] = 0.1
+    eps_end: Annotated[float, declared_settings.within("(0, 1)")] = 0.03
+    eps_later: Annotated[float, declared_settings.within("[0, 1)")] = 3e-4
+    sigma: Annotated[float, declared_settings.at_least(1e-3)] | None = None
+    sigma_end: Annotated[float, declared_settings.at_least(1e-3)] = 0.7
+    theta: Annotated[float, declared_settings.at_least(0)] = 0.5
+    kappa: Annotated[float, declared_settings.above(0)] = 2.0
+    ema: Annotated[float, declared_settings.within("[0, 1]")] = 1e-3
+    sharpness: Annotated[float, declared_settings.above(0)] = 20.0
+    lr: Annotated[float, declared_settings.at_least(0)] = 4e-3
 
     def __post_init__(self) -> None:
-        check_settings(self, "som")
-        require(self, "som", som_iterations=within(f"[0, {self.iterations}]"))
-        require(self, "som", hold=within(f"[0, {self.som_iterations}]"))
+        declared_settings.check_settings(self, "som")
+        declared_settings.require(
+            self, "som", som_iterations=declared_settings.within(f"[0, {self.iterations}]")
+        )
+        declared_settings.require(
+            self, "som", hold=declared_settings.within(f"[0, {self.som_iterations}]")
+        )
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
@@ -111,7 +108,7 @@ class MapNetwork:
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som
-        check_size("the map", som.side**2 * (n_inputs + n_classes))
+        declared_settings.check_size("the map", som.side**2 * (n_inputs + n_classes))
         self.W = torch.zeros(som.side**2, n_inputs)
         self.V = torch.zeros(som.side**2, n_classes)
         self.b = torch.zeros(n_classes)
@@ -122,16 +119,8 @@ class MapNetwork:
     ) -> dict[str, Any]:
         """Learn the base session from draws of n samples; log the novelty in the joint steps.
 
-        Parameters
-        ----------
-        take : Take
-            Returns copies of samples by index, (m, D).
-        y : Labels
-            (n,).
-        seed : int
-            Seed for the samples at which the units start.
-        rng : np.random.Generator
-            Draws the samples to learn.
+        `take` returns copies of samples by index, (m, D); `seed` is for the samples at which the
+        units start.
         """
         som, n, begin = self.som, len(y), np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
@@ -182,7 +171,7 @@ class MapNetwork:
 
     def _learn_block(
         self,
-        x: Tensor,
+        x: torch.Tensor,
         y: Labels,
         local: Ints,
         over: Ints,
@@ -226,7 +215,7 @@ class MapNetwork:
             self.W *= left[:, None]
         return int(done)
 
-    def distances(self, x: Tensor) -> Tensor:
+    def distances(self, x: torch.Tensor) -> torch.Tensor:
         """Squared distances of x (n, D) to all units, (n, U) float64.
 
         In float32 the difference of large squares would depend on how a batch is cut, visibly so
@@ -236,7 +225,7 @@ class MapNetwork:
         d2 = x.square().sum(1, keepdim=True) + W.square().sum(1) - 2 * x @ W.T
         return d2.clamp(min=0)
 
-    def outputs(self, x: Tensor) -> Tensor:
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """Outputs for x (n, D), (n, C)."""
         d2 = self.distances(x)
         least = d2.min(1, keepdim=True).values
@@ -260,9 +249,9 @@ class MapNetwork:
         self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
 
 
-def squares(x: Tensor) -> NDArray[np.float32]:
+def squares(x: torch.Tensor) -> Float32s:
     """Squared lengths of the rows, (n,)."""
-    squares: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    squares: Float32s = torch.linalg.vector_norm(x, dim=1).square().numpy()
     return squares
 
 
@@ -298,3 +287,39 @@ def by_last_use(drawn: Ints) -> tuple[Ints, Ints, Ints]:
     row[order] = np.arange(len(order))
     over = np.searchsorted(len(drawn) - 1 - last[order], np.arange(len(drawn)), side="right")
     return values[order], row[which[::-1]], over
+
+
+# --- rehearsal of stored samples ---
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Chooses the samples of a later session: first new ones, then all stored ones.
+
+    Parameters
+    ----------
+    iterations : int
+        Number of draws in a session.
+    share : float
+        Share of the draws that are replay; these are the last ones of the session.
+    draws : str
+        How replay is drawn: "balanced" (a class, then one of its samples) or "iid".
+    """
+
+    iterations: Annotated[int, at_least(1, 10_000_000)] = 20_000
+    share: Annotated[float, within("[0, 1]")] = 0.5
+    draws: Literal["balanced", "iid"] = "balanced"
+
+    def __post_init__(self) -> None:
+        check_settings(self, "rehearsal")
+
+    def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
+        """(iterations,) indices of drawn samples, of n stored ones; the last `new` are new."""
+        n, replayed = len(y), round(self.share * self.iterations)
+        first = rng.integers(n - new, n, size=self.iterations - replayed)
+        if self.draws == "iid":
+            return np.concatenate([first, rng.integers(n, size=replayed)])
+        order = np.argsort(y, kind="stable")
+        _, starts, counts = np.unique(y[order], return_index=True, return_counts=True)
+        c = rng.integers(len(starts), size=replayed)
+        return np.concatenate([first, order[starts[c] + rng.integers(counts[c])]])

@@ -1,12 +1,9 @@
 """The steps of a self-organising map with a linear readout, one sample at a time, compiled."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from embedbench.arrays import Array
 
 SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `steps`
 # Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.

@@ -5,16 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
-from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
-from ._blocks import Blocks
-from ._ridge import add_moments, ridge
+from ._linear_models import Blocks, add_moments, ridge
 
 
 @dataclass
@@ -65,14 +60,14 @@ class ACIL(Learner):
         self.weights = torch.zeros(size, n_classes, device=device)
         self.blocks = Blocks()
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         for block in self.blocks.add(x, y):
             self._update(*block)
 
-    def _features(self, x: Tensor) -> Tensor:
+    def _features(self, x: torch.Tensor) -> torch.Tensor:
         return (x @ self.projection).relu_()  # (n, D) @ (D, M)
 
-    def _update(self, x: Tensor, y: Tensor) -> None:
+    def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         add_moments(self.gram, self.targets.T, self._features(x).double(), y)
 
     def prepare(self) -> None:
@@ -81,5 +76,5 @@ class ACIL(Learner):
             self._update(*block)
         self.weights = ridge(self.gram, self.targets.T, self.lam, self.lam)[0].float()
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return self._features(x) @ self.weights  # (n, M) @ (M, C)

@@ -5,18 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from embedbench.config.declared_settings import later
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import Memory, session_classes
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_settings import augmented_views
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName, trainable_parameters
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
+from embedbench.learning.net_settings import OptimiserName, augmented_views, trainable_parameters
 
 
 @dataclass
@@ -54,7 +49,7 @@ class AGEM(OnlineLearner, ReplayLearner):
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
 
-    def replay(self, draw: np.random.Generator, view: Views, classes: Tensor | None) -> None:
+    def replay(self, draw: np.random.Generator, view: Views, classes: torch.Tensor | None) -> None:
         """Project the gradient of the new samples by that of random ones from memory."""
         x, y, _ = self.exemplars.sample(self.batch_size, draw)
         self._constrain(view(x), y, classes)
@@ -84,21 +79,21 @@ class AGEM(OnlineLearner, ReplayLearner):
         classes = torch.tensor(new, device=self.device)
         return lambda x, y: set_loss(self.net(x), y, classes)
 
-    def _constrain(self, x: Tensor, y: Tensor, classes: Tensor | None) -> None:
+    def _constrain(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> None:
         """Project the gradient that the parameters hold by that of samples x (m, D), y (m,)."""
         parameters = trainable_parameters(self.net)
         gradient = torch.cat([_grad(p).flatten() for p in parameters])
         parts = torch.autograd.grad(batch_loss(self.net(x), y, classes), parameters)
         self._set_gradient(project(gradient, torch.cat([g.flatten() for g in parts])))
 
-    def _set_gradient(self, gradient: Tensor) -> None:
+    def _set_gradient(self, gradient: torch.Tensor) -> None:
         parameters = trainable_parameters(self.net)
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.empty_like(p).copy_(part.view_as(p))  # with the memory layout of p
 
 
-def project(gradient: Tensor, reference: Tensor) -> Tensor:
+def project(gradient: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     """The vector nearest to `gradient` with a dot product with `reference` of at least 0."""
     dot = torch.dot(gradient, reference)
     if dot >= 0:
@@ -107,6 +102,6 @@ def project(gradient: Tensor, reference: Tensor) -> Tensor:
     return gradient - torch.dot(gradient, r) / torch.dot(r, r) * r
 
 
-def _grad(p: Tensor) -> Tensor:
+def _grad(p: torch.Tensor) -> torch.Tensor:
     assert p.grad is not None
     return p.grad

@@ -6,20 +6,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.cosine_network import CosineNet
-from embedbench.learning.distillation import only
-from embedbench.learning.learner import Context, Learner
-from embedbench.learning.loss import Objective
-from embedbench.learning.net_settings import generator
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
-from embedbench.learning.stopping import Stop
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning.loss import Objective, only
+from embedbench.learning.net_settings import CosineNet, OptimiserName, fresh_optimiser, generator
+from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
@@ -113,8 +106,8 @@ class ALICE(Learner):
         def loss(x: Tensor, y: Tensor) -> Tensor:
             if whole.training:
                 x, y = self._mixed(x, y, base, draws)
-            near = whole.cosines(whole.features(x)) - self.margin * one_hot(y, n_all)
-            return cross_entropy(self.scale * near + mask, y)
+            near = whole.cosines(whole.features(x)) - self.margin * nn.functional.one_hot(y, n_all)
+            return nn.functional.cross_entropy(self.scale * near + mask, y)
 
         return loss
 
@@ -144,7 +137,7 @@ class ALICE(Learner):
         nearest = []
         for c in torch.unique(y):
             rows = (y == c).nonzero().flatten()
-            near = cosines(phi[rows], normalize(phi[rows].mean(0), dim=0)[None])[:, 0]
+            near = cosines(phi[rows], nn.functional.normalize(phi[rows].mean(0), dim=0)[None])[:, 0]
             nearest.append(rows[near.topk(min(self.shots, len(rows))).indices])
         chosen = torch.cat(nearest)
         self.prototypes.include(phi[chosen], y[chosen])

@@ -8,21 +8,15 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch import Tensor, nn
 
 from embedbench.arrays import Bools
 from embedbench.config.declared_settings import above, later, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.loss import Objective, set_loss
+from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
+from embedbench.learning.loss import Objective, distillation, only, set_loss
 from embedbench.learning.net_settings import generator, predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
@@ -181,7 +175,7 @@ class BiC(ReplayLearner):
                 if before is not None:
                     targets[:, old] = torch.sigmoid(before)
                 return set_loss(logits, targets, classes)
-            entropy = cross_entropy(logits + mask, y)
+            entropy = nn.functional.cross_entropy(logits + mask, y)
             if before is None:
                 return entropy
             distilled = distillation(logits[:, old], before, self.temperature)
@@ -239,14 +233,8 @@ def _first_of(y: Tensor, classes: list[int]) -> Tensor:
 def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
     """The (α, β) of the classes `new` that minimise the cross-entropy, with equal weight per class.
 
-    For label sets it is the binary cross-entropy, with equal weight per sample.
-
-    Parameters
-    ----------
-    logits : Tensor
-        (n, k); logits of old classes are corrected already.
-    y : Tensor
-        (n,) labels in [0, k), or (n, k) bool.
+    The logits (n, k) of old classes are corrected already. y are labels (n,) in [0, k), or label
+    sets (n, k): for these it is the binary cross-entropy, with equal weight per sample.
     """
     logits = logits.double()
     weight = torch.full((len(y),), 1 / len(y), dtype=torch.float64, device=logits.device)
@@ -262,9 +250,11 @@ def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
         optimiser.zero_grad()
         moved = logits * (1 + is_new * (bias[0] - 1)) + is_new * bias[1]
         if y.ndim == 2:
-            losses = binary_cross_entropy_with_logits(moved, y.double(), reduction="none").mean(1)
+            losses = nn.functional.binary_cross_entropy_with_logits(
+                moved, y.double(), reduction="none"
+            ).mean(1)
         else:
-            losses = cross_entropy(moved, y, reduction="none")
+            losses = nn.functional.cross_entropy(moved, y, reduction="none")
         loss = (weight * losses).sum()
         loss = loss + PENALTY / 2 * ((bias[0] - 1) ** 2 + bias[1] ** 2)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

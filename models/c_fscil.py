@@ -9,14 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner
-from embedbench.learning.net_settings import generator, mlp_net
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
-from embedbench.learning.stopping import Stop
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, generator, mlp_net
+from embedbench.learning.prototypes import Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 
 DECAY = 5e-4  # weight decay while the projection is retrained
 

@@ -6,9 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 
 
 @dataclass

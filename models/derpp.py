@@ -4,20 +4,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
-from torch.nn.functional import mse_loss
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import OnlineLearner, OptimiserName, ReplayLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplars import BY_SAMPLE, Exemplars, Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.learning.stopping import Stop
-from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
@@ -74,7 +67,7 @@ class DERpp(OnlineLearner, ReplayLearner):
         if len(self.exemplars):
             old_x, _, old_z = self.exemplars.sample(self.batch_size, draw)
             mine, old_z = (_of(seen, logits) for logits in (self.net(view(old_x)), old_z))
-            loss = loss + self.alpha * mse_loss(mine, old_z)
+            loss = loss + self.alpha * nn.functional.mse_loss(mine, old_z)
             if self.beta:
                 old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
                 loss = loss + self.beta * batch_loss(self.net(view(old_x)), old_y, seen)

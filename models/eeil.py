@@ -6,22 +6,15 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.learner import Context
-from embedbench.learning.loss import Objective
-from embedbench.learning.net_settings import augmented_views, generator, predict
-from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.learning.stopping import Stop
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
+from embedbench.learning.loss import Objective, distillation, only
+from embedbench.learning.net_settings import augmented_views, generator, make_optimiser, predict
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning
@@ -111,7 +104,7 @@ class EEIL(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            total = cross_entropy(logits + mask, y)
+            total = nn.functional.cross_entropy(logits + mask, y)
             if not heads:
                 return total
             before = predict(teacher, x)

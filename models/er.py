@@ -7,14 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context, Tags
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
+from embedbench.learning.net_settings import OptimiserName
 
 
 @dataclass

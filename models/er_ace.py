@@ -4,16 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.net_settings import OptimiserName
 
 
 @dataclass
@@ -51,7 +46,7 @@ class ERACE(OnlineLearner, ReplayLearner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(replace(spec, loss_over_seen=True), seeds, device)
 
-    def loss(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+    def loss(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> torch.Tensor:
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
         return batch_loss(self.net(x), y, torch.unique(y))
 

@@ -7,20 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import above, at_least, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context
-from embedbench.learning.loss import loss_mask
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.net_settings import generator, predict
-from embedbench.learning.optimisers import OptimiserName, trainable_parameters
+from embedbench.learning.loss import loss_mask, pull
+from embedbench.learning.net_settings import OptimiserName, generator, predict, trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
-from embedbench.learning.quadratic_penalty import pull
-from embedbench.streams.stream import Session, StreamSpec
 
 SMALLEST_LAM = 1e-3
 
@@ -149,6 +143,7 @@ class EWC(NetLearner):
         before = (copy.deepcopy(self.net.state_dict()), copy.deepcopy(self.optimiser_.state_dict()))
 
         def attempt(lam: float) -> tuple[dict[str, Any], float]:
+            ctx.progress(f"tries lam {lam:g}")  # `runs status` shows it: a search is long
             self.net.load_state_dict(before[0])
             self.optimiser_.load_state_dict(copy.deepcopy(before[1]))
             log = self._train(session, ctx, lam)
@@ -212,7 +207,7 @@ def _value(net: nn.Module, monitor: str, x: Tensor, y: Tensor, mask: Tensor | No
     logits = predict(net, x)
     logits = logits if mask is None else logits + mask
     if monitor == "loss":
-        return float(cross_entropy(logits, y))
+        return float(nn.functional.cross_entropy(logits, y))
     return -float((logits.argmax(1) == y).float().mean())
 
 

@@ -8,19 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from numba import njit
-from numpy.typing import NDArray
-from torch import Tensor
 
+from embedbench.arrays import Array
 from embedbench.config.declared_settings import above, at_least, check_size
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
-from embedbench.learning.exemplar_budget import Capacity
-from embedbench.learning.learner import Learner, Tags
+from embedbench.learning.exemplars import Capacity
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import mlp_net, predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
 
 
 @dataclass
@@ -98,7 +94,7 @@ class ExStream(Learner):
         self.net = net.to(device)
         self.optimiser_ = fresh_optimiser(self, self.net)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         places = self.clusters.add(x, y)
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         seen = self.clusters.classes.to(self.device) if self.loss_over_seen else None
@@ -111,7 +107,7 @@ class ExStream(Learner):
             self.optimiser_.step()
         self.steps += 1
 
-    def _replayed(self, places: Tensor, draw: np.random.Generator) -> Tensor:
+    def _replayed(self, places: torch.Tensor, draw: np.random.Generator) -> torch.Tensor:
         """The rows to replay after samples went to `places` (b,), shuffled, (n,)."""
         rows = self.clusters.full_rows()
         rows = rows[torch.from_numpy(draw.permutation(len(rows)))]
@@ -122,11 +118,11 @@ class ExStream(Learner):
         chosen = torch.cat([rows[changed], rows[~changed]])[:most]
         return chosen[torch.from_numpy(draw.permutation(most))]
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
 
 
-def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:
+def pass_batches(rows: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
     """The batches of one pass over rows (n,); the last has `size` of them, too, if n has."""
     size = min(size, len(rows))
     for start in range(0, len(rows), size):
@@ -135,9 +131,6 @@ def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:
 
 
 # --- buffers of classes, compiled ---
-
-
-Array = NDArray[Any]
 
 EXSTREAM, KMEANS, RESERVOIR, QUEUE = range(4)
 KINDS = ("exstream", "kmeans", "reservoir", "queue")
@@ -149,17 +142,9 @@ _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 class Clusters:
     """At most B prototypes for each class: means of samples with their counts, or single samples.
 
+    `kind` is one of `KINDS`; `size` is B, `width` D; `seed` decides what a reservoir keeps.
     Everything is in main memory and is allocated at the start. Batches are cut from the stream
     without effect: samples enter in their order, one by one.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    n_classes, size, width : int
-        C, B and D.
-    seed : list of int
-        Decides what a reservoir keeps.
     """
 
     def __init__(self, kind: str, n_classes: int, size: int, width: int, seed: list[int]) -> None:
@@ -174,13 +159,10 @@ class Clusters:
         self.apart = torch.zeros(n_classes, pairs)  # squared distance to it
         self.draw = np.random.default_rng(seed)
 
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
+    def add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Add samples x (b, D) of the classes y (b,), in order.
 
-        Returns
-        -------
-        Tensor
-            (b,) int64, the row of `rows` that each sample went to; -1 if it was not kept.
+        Returns the row of `rows` that each sample went to, (b,) int64; -1 if it was not kept.
         """
         drawn = self.draw.random(len(y)) if self.kind == RESERVOIR else np.zeros(len(y))
         samples = np.ascontiguousarray(x.detach().cpu().numpy())
@@ -192,21 +174,21 @@ class Clusters:
         )  # fmt: skip
         return torch.from_numpy(places)
 
-    def full_rows(self) -> Tensor:
+    def full_rows(self) -> torch.Tensor:
         """(n,) the rows of `rows` that hold a prototype; row // B is its class."""
         return (torch.arange(self.size) < self.held[:, None]).flatten().nonzero().flatten()
 
     @property
-    def rows(self) -> Tensor:
+    def rows(self) -> torch.Tensor:
         """The prototypes, (C·B, D)."""
         return self.x.flatten(0, 1)
 
     @property
-    def classes(self) -> Tensor:
+    def classes(self) -> torch.Tensor:
         """(k,) the classes that have come."""
         return self.held.nonzero().flatten()
 
-    def tensors(self) -> list[Tensor]:
+    def tensors(self) -> list[torch.Tensor]:
         """All that is kept."""
         return [self.x, self.counts, self.held, self.seen, self.nearest, self.apart]
 
@@ -236,14 +218,9 @@ def _add(
 ) -> None:
     """Add samples x (b, D) of classes y (b,); `places` (b,) gets where each one went.
 
-    Parameters
-    ----------
-    drawn : Array
-        (b,) uniform in [0, 1), for a reservoir.
-    P, counts, held, seen : Array
-        (C, B, D), (C, B), (C,), (C,), as in `Clusters`; changed.
-    nearest, apart : Array
-        (C, B), the nearest other prototype of the class and its squared distance; changed.
+    `drawn` (b,) is uniform in [0, 1), for a reservoir. Changed are P (C, B, D), counts (C, B), held
+    (C,) and seen (C,), as in `Clusters`, and nearest and apart (C, B), the nearest other prototype
+    of the class and its squared distance.
     """
     size = P.shape[1]
     for i in range(len(y)):

@@ -8,26 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    elu,
-    logsigmoid,
-    mse_loss,
-)
+from torch.nn import functional
 
 from embedbench.config.declared_settings import above, at_least, check_size
-from embedbench.config.seeds import Seeds
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_settings import generator, mlp_net, predict
-from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
-from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning.net_settings import OPTIMISERS, OptimiserName, generator, mlp_net, predict
 from embedbench.learning.sample_views import Rows
-from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 BLOCK = 4096  # samples encoded at once
@@ -197,7 +186,9 @@ class FearNet(Learner):
         self._new_chooser()
         return self._fit(
             self.chooser, [{"params": [*self.chooser.parameters()]}], session, self.bla, ctx,
-            lambda x, y: binary_cross_entropy_with_logits(self.chooser(x)[:, 0], y.float()),
+            lambda x, y: functional.binary_cross_entropy_with_logits(
+                self.chooser(x)[:, 0], y.float()
+            ),
         )  # fmt: skip
 
     def _fit(
@@ -223,8 +214,8 @@ class FearNet(Learner):
         if len(self.hc_y):
             near, recent = recall(x, self.hc_x, self.hc_y, self.epsilon)
             logit = predict(self.chooser, x)  # (n, 1), of A
-            out[:, remote] += logsigmoid(-logit)
-            out[:, recent] = torch.maximum(out[:, recent], near + logsigmoid(logit))
+            out[:, remote] += functional.logsigmoid(-logit)
+            out[:, recent] = torch.maximum(out[:, recent], near + functional.logsigmoid(logit))
         return out
 
 
@@ -249,16 +240,8 @@ NUMBERS = 2**24  # the most distances at once
 class MPFC(nn.Module):
     """A symmetric autoencoder with a linear classifier of its code.
 
-    The hidden layers are ELUs; code, output and logits are linear.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        Of the encoder's levels: input, hidden layers, code.
-    n_classes : int
-        C.
-    seed : int
-        Seed of the initial weights.
+    The hidden layers are ELUs; code, output and logits are linear. `widths` are those of the
+    encoder's levels: input, hidden layers, code.
     """
 
     def __init__(self, widths: Sequence[int], n_classes: int, seed: int) -> None:
@@ -291,18 +274,14 @@ class MPFC(nn.Module):
     def loss(self, x: Tensor, y: Tensor, mask: Tensor, weights: Sequence[float]) -> Tensor:
         """Cross-entropy plus Σ_j λ_j times the mean squared error at level j, mean of a batch.
 
-        Parameters
-        ----------
-        mask : Tensor
-            (C,) 0 for the classes of the softmax, -inf for the others.
-        weights : sequence of float
-            λ_j of the levels below the code, the input first.
+        `mask` (C,) is 0 for the classes of the softmax, -inf for the others; `weights` are the λ_j
+        of the levels below the code, the input first.
         """
         levels = self.levels(x)
         back = self.decoded(levels[-1])
-        total = cross_entropy(self.head(levels[-1]) + mask, y)
+        total = functional.cross_entropy(self.head(levels[-1]) + mask, y)
         for weight, decoded, encoded in zip(weights, back, levels, strict=False):
-            total = total + weight * mse_loss(decoded, encoded)
+            total = total + weight * functional.mse_loss(decoded, encoded)
         return total
 
 
@@ -312,22 +291,16 @@ def _through(layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
     for layer in layers:
         out.append(layer(out[-1]))
         if layer is not layers[-1]:
-            out[-1] = elu(out[-1])
+            out[-1] = functional.elu(out[-1])
     return out
 
 
 class Codes:
     """A Gaussian for the codes of each class: its mean and a root of its covariance.
 
-    Attributes
-    ----------
-    known : Tensor
-        (C,) bool, the classes that have one.
-    means : Tensor
-        (K, k) float32, in the order of the classes.
-    roots : Tensor
-        (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if `covariance` is
-        "diagonal".
+    `known` (C,) bool are the classes that have one, `means` (K, k) float32 in the order of the
+    classes; `roots` are (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if
+    `covariance` is "diagonal".
     """
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:
@@ -390,23 +363,9 @@ class Codes:
 def recall(x: Tensor, held: Tensor, y: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """The class probabilities of a short-term store: P(c | x) = β_c / Σ β.
 
-    β_c = 1 / (ε + the distance of x to the nearest stored sample of class c).
-
-    Parameters
-    ----------
-    x : Tensor
-        (n, D) samples to answer.
-    held : Tensor
-        (m, D) stored samples.
-    y : Tensor
-        (m,) their classes.
-
-    Returns
-    -------
-    Tensor
-        (n, K) log probabilities, in the order of the classes.
-    Tensor
-        (K,) the classes in store, ascending.
+    β_c = 1 / (ε + the distance of x (n, D) to the nearest stored sample of class c); `held` (m, D)
+    are stored samples of classes y (m,). Returns the log probabilities, (n, K), and the classes in
+    store, (K,), ascending.
     """
     classes, counts = torch.unique(y, return_counts=True)
     held = held[y.argsort(stable=True)].double()

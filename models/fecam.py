@@ -6,14 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least, require, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 
 
 @dataclass
@@ -108,7 +104,7 @@ class FeCAM(Learner):
         self.counts[c] += n
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        x = normalize(transform(x, self.power))
+        x = nn.functional.normalize(transform(x, self.power))
         out = x.new_full((len(x), len(self.counts)), UNSEEN)
         seen = self.counts.nonzero().flatten().tolist()
         gamma2 = self.gamma2
@@ -147,7 +143,7 @@ class Shape:
 
 def transform(x: Tensor, power: float) -> Tensor:
     """Step 1, Tukey's ladder: sign(x) |x|^power of x (n, D) scaled to length 1."""
-    x = normalize(x)
+    x = nn.functional.normalize(x)
     return x if power == 1 else x.sign() * x.abs() ** power
 
 
@@ -174,7 +170,7 @@ def _distances(
     x: Tensor, mean: Tensor, root: Tensor, shape: Shape, s: Tensor, squares: Tensor, along: Tensor
 ) -> Tensor:
     """tᵀ S⁻¹ t, t = s (x̂ - μ̂); x (n, D) is x̂, `squares` (n,) Σ (s x̂)², `along` (n, r) root s x̂."""
-    level, every, centre = shape.level, shape.every, normalize(mean, dim=0)
+    level, every, centre = shape.level, shape.every, nn.functional.normalize(mean, dim=0)
     rows = torch.stack([s, s * s * centre])
     offset = rows @ centre
     total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t

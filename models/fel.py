@@ -7,15 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least, check_size, later
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.footprint import Footprint
-from embedbench.learning.learner import Context, Learner
-from embedbench.learning.net_settings import predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import train
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, predict
 
 
 @dataclass

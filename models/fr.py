@@ -6,24 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    cosine_similarity,
-    cross_entropy,
-    gelu,
-    kl_div,
-    layer_norm,
-    normalize,
-    smooth_l1_loss,
-)
+from torch.nn import functional
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.net_settings import generator
-from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning.net_settings import generator, make_optimiser
+from embedbench.learning.prototypes import Classifier, Prototypes, cosines
 
 from ._layer_slices import layer_slices
 
@@ -309,24 +298,15 @@ class _Perceptron(nn.Module):
         self.leave = _Linear(layers, hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = layer_norm(gelu(self.enter(x)), self.gain.shape[-1:], eps=1e-6)
+        h = functional.layer_norm(functional.gelu(self.enter(x)), self.gain.shape[-1:], eps=1e-6)
         out: Tensor = self.leave(h * self.gain + self.shift)
         return out
 
 
 class Rectifier(nn.Module):
-    """X_FR = M_mix(cat(M_I(X_l), M_F(X))), one module for each of L layers.
+    """X_FR = M_mix(cat(M_I(X_l), M_F(X))), one module for each of L layers of width d.
 
     M_F and M_I are d → hidden → d, M_mix is 2d → 2d → d.
-
-    Parameters
-    ----------
-    layers : int
-        L.
-    width : int
-        d.
-    seed : int
-        Seed of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:
@@ -346,25 +326,20 @@ class Rectifier(nn.Module):
 
 def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
     """Mean of 1 - cos(X_FR, X), (L,); rectified (L, n, d), final (n, d)."""
-    return (1 - cosine_similarity(rectified, final, dim=-1)).mean(-1)
+    return (1 - functional.cosine_similarity(rectified, final, dim=-1)).mean(-1)
 
 
 def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
-    """Cross-entropy of the novel samples, a mean over them, (L,); 0 where there are none.
+    """Cross-entropy of the `novel` samples, a mean over them, (L,); 0 where there are none.
 
-    Parameters
-    ----------
-    logits : Tensor
-        (L, n, C) over all classes seen.
-    y : Tensor
-        (n,) indices of the labels among the classes seen.
-    novel : Tensor
-        (n,) bool, whether a sample is of a novel class.
+    Logits (L, n, C) are over all classes seen, y (n,) are indices among these.
     """
     if not novel.any():
         return logits.new_zeros(len(logits))
     chosen = logits[:, novel]
-    each = cross_entropy(chosen.transpose(1, 2), y[novel].expand(len(chosen), -1), reduction="none")
+    each = functional.cross_entropy(
+        chosen.transpose(1, 2), y[novel].expand(len(chosen), -1), reduction="none"
+    )
     return each.mean(-1)
 
 
@@ -374,25 +349,18 @@ def class_relation(logits: Tensor, targets: Tensor) -> Tensor:
     The targets get no gradient.
     """
     mine, aim = logits.log_softmax(-1), targets.detach().log_softmax(-1)
-    return kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
+    return functional.kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Smooth L1 between the pairwise distances of X_FR and those of X_l.
+    """Smooth L1 between the pairwise distances of X_FR and those of X_l, both (L, n, d).
 
     Returns two means (L,): over pairs (i, j) of the same class (with i = j), and over pairs of
-    different classes. A mean over no pairs is 0.
-
-    Parameters
-    ----------
-    rectified, layers : Tensor
-        (L, n, d); `layers` gets no gradient.
-    y : Tensor
-        (n,) labels.
+    different classes. A mean over no pairs is 0. `layers` gets no gradient.
     """
     with torch.no_grad():
         targets = _distances(layers)
-    each = smooth_l1_loss(_distances(rectified), targets, reduction="none")  # (L, n, n)
+    each = functional.smooth_l1_loss(_distances(rectified), targets, reduction="none")  # (L, n, n)
     alike = (y[:, None] == y).to(each.dtype)
     total, same = each.sum((1, 2)), (each * alike).sum((1, 2))
     pairs = alike.sum()
@@ -427,11 +395,6 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
     """Lower triangular F with F Fᵀ = Σ + εI, (T, d, d) float32, for T tables x (T, n, d).
 
     Σ is the sample covariance of a table; for a single sample it is 0.
-
-    Raises
-    ------
-    UserError
-        ε is so small, or x so large, that Σ + εI is not positive definite in float64.
     """
     away = x.double() - x.double().mean(1, keepdim=True)
     sigma = away.mT @ away / max(x.shape[1] - 1, 1)
@@ -446,16 +409,13 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
 
 
 def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
-    """The `k` base classes whose means have the largest cosines, for each table, (m, k, T).
+    """The `k` base classes whose means (B, T, d) have the largest cosines with means (m, T, d).
 
-    Parameters
-    ----------
-    means : Tensor
-        (m, T, d) means of the classes that need a covariance.
-    base : Tensor
-        (B, T, d) means of the base classes.
+    They are chosen for each table: (m, k, T).
     """
-    likeness = torch.einsum("mtd,btd->mbt", normalize(means, dim=-1), normalize(base, dim=-1))
+    likeness = torch.einsum(
+        "mtd,btd->mbt", functional.normalize(means, dim=-1), functional.normalize(base, dim=-1)
+    )
     return likeness.topk(min(k, len(base)), dim=1).indices
 
 
@@ -464,17 +424,9 @@ def draw(
 ) -> Tensor:
     """Draw `n` features for each of P classes, for T tables independently: (T, P·n, d), by class.
 
-    A class's covariance is the mean covariance of its K donors. Σ_k F_k z_k / √K has exactly this
-    covariance, so the mean needs no factor of its own.
-
-    Parameters
-    ----------
-    means : Tensor
-        (P, T, d) means of the classes.
-    factors : Tensor
-        (B, T, d, d) lower triangular factors of the base classes.
-    donors : Tensor
-        (P, K, T) indices of the donors in `factors`.
+    A class's covariance is the mean covariance of its K donors, (P, K, T) indices of lower
+    triangular factors (B, T, d, d). Σ_k F_k z_k / √K has exactly this covariance, so the mean needs
+    no factor of its own.
     """
     tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
     z = torch.randn(

@@ -9,14 +9,10 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from embedbench.config.declared_settings import above, require, within
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
-from embedbench.learning.learner import Tags
-from embedbench.learning.net_settings import augmented_views, generator
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.learning.stopping import Stop
+from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags
+from embedbench.learning.exemplars import BY_SAMPLE, Memory
+from embedbench.learning.net_settings import augmented_views, fresh_optimiser, generator
 from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
-from embedbench.streams.stream import Session
 from embedbench.streams.view import View
 
 

@@ -6,13 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.stored_views import Store
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 
-from ._rehearsal import Rehearsal
-from ._som import MapNetwork, Som
+from ._som import MapNetwork, Rehearsal, Som
 
 
 @dataclass

@@ -8,13 +8,9 @@ import torch
 
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.stored_views import Store
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 
-from ._rehearsal import Rehearsal
-from ._som import MapNetwork, Som
+from ._som import MapNetwork, Rehearsal, Som
 
 
 @dataclass

@@ -5,22 +5,17 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
+from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_LEARNER, Memory
-from embedbench.learning.learner import Context
+from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import generator
-from embedbench.learning.online import UPDATES, OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.net_settings import OptimiserName, generator
+from embedbench.learning.online import UPDATES
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
@@ -118,30 +113,15 @@ class GSS(OnlineLearner, ReplayLearner):
 
 
 def select(
-    scores: NDArray[np.float32],
-    stored: NDArray[np.float32],
+    scores: Float32s,
+    stored: Float32s,
     total: int,
     draw: np.random.Generator,
-) -> tuple[dict[int, int], NDArray[np.float32]]:
+) -> tuple[dict[int, int], Float32s]:
     """Choose the rows where new samples are stored, by Algorithm 2.
 
-    Parameters
-    ----------
-    scores : array
-        c (b,) of the new samples, in the order in which they are offered.
-    stored : array
-        C (m,) of the stored samples, m ≤ `total`.
-    total : int
-        M, the size of the memory.
-    draw : numpy.random.Generator
-        Draws which stored sample may be replaced, and whether it is.
-
-    Returns
-    -------
-    dict
-        Place in the memory → new sample that is there in the end.
-    array
-        C after all new samples.
+    With c (b,) of the new samples in their order, and C (m,) of the stored ones, m ≤ M = `total`.
+    Returns place in the memory → new sample that is there in the end, and C after all new samples.
     """
     kept = list(stored)
     places: dict[int, int] = {}
@@ -176,18 +156,9 @@ def most_alike(
     The gradients are those of the cross-entropy over `classes` (k,), or all if None, by every
     trained parameter. In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer
     product of δ and (a, 1). So the dot product of two gradients is (δ·δ')(a·a' + 1), and they are
-    never formed. For other networks they are formed, block by block. Sums are taken in place of
-    means: their cosines are the same. The cosine with a gradient of
-    length 0 is 0.
-
-    Parameters
-    ----------
-    net : nn.Module
-        The network, in evaluation mode.
-    new, old : Samples
-        b and m samples, and their classes.
-    averaged : int
-        Old samples of each mean, in their order; the last mean may be of fewer.
+    never formed. For other networks they are formed, block by block. A mean is of `averaged` old
+    samples, in their order; sums are taken in its place: their cosines are the same. The cosine
+    with a gradient of length 0 is 0.
     """
     group = torch.arange(len(old[1]), device=old[1].device) // averaged
     share = (group == torch.unique(group)[:, None]).float()  # (means, m)
@@ -232,7 +203,7 @@ def _dots_of_any(
     """The same from the gradients themselves."""
 
     def loss(logits: Tensor, label: Tensor) -> Tensor:
-        return cross_entropy(among(logits[None], classes), label[None])
+        return nn.functional.cross_entropy(among(logits[None], classes), label[None])
 
     def of(x: Tensor, y: Tensor) -> Tensor:
         return torch.cat([g.flatten(1) for g in gradients(net, loss, x, y)], 1)

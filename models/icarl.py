@@ -5,19 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.exemplar_budget import Memory, require_exemplars, session_classes
-from embedbench.learning.learner import Context, Tags
+from embedbench.learning import Context, OptimiserName, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
+from embedbench.learning.learner import Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_settings import Net, predict, trunk_and_head
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.learning.net_settings import CosineNet, Net, cosine_net, predict_cosines
 from embedbench.learning.stopping import Stop
-from embedbench.streams.stream import Session, StreamSpec
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # initial η of a cosine head in every session
@@ -84,10 +79,10 @@ class ICaRL(ReplayLearner):
         width = head.shape[1]
         self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)
 
-    def make_net(self, spec: StreamSpec, seed: int) -> Net | CosineNet:
+    def make_net(self, spec: StreamSpec, seed: int) -> torch.nn.Module:
         if self.head == "cosine":
             return cosine_net(self, spec, seed, eta=ETA)
-        return trunk_and_head(self, spec, seed)
+        return super().make_net(spec, seed)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new = session_classes(session)
@@ -106,7 +101,7 @@ class ICaRL(ReplayLearner):
         seen = torch.tensor([*new, *old], device=self.device)
         teacher = copy.deepcopy(self.net).eval()
 
-        def loss(x: Tensor, y: Tensor) -> Tensor:
+        def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             logits = self.net(x)
             labels = y if y.ndim == 2 else one_hot(y, logits.shape[1])
             targets = labels.to(logits.dtype)
@@ -123,7 +118,7 @@ class ICaRL(ReplayLearner):
         return loss
 
     @torch.no_grad()
-    def features(self, x: Tensor) -> Tensor:
+    def features(self, x: torch.Tensor) -> torch.Tensor:
         """φ(x), the last hidden activation scaled to length 1, (n, d)."""
         return normalize(super().features(x))
 
@@ -132,11 +127,11 @@ class ICaRL(ReplayLearner):
         for c in sorted(self.exemplars.classes):
             self.means[c] = normalize(phi[self.exemplars.y == c].mean(0), dim=0)
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         if self.by_means:
             # ‖φ - μ‖² = 2 - 2 φ·μ where both have length 1
             near = self.features(x) @ self.means.T  # (n, d) @ (d, C) -> (n, C)
             return near.masked_fill((self.means == 0).all(1), NO_EXEMPLARS)
         if isinstance(self.net, CosineNet):
             return predict_cosines(self.net, x)
-        return predict(self.net, x)
+        return super().scores(x)

@@ -5,15 +5,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
-from embedbench.learning.net_settings import predict
-from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.learning import Context, Memory, ReplayLearner, Seeds, Session, StreamSpec, predict
 from embedbench.learning.sample_views import blocks
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
@@ -83,14 +77,14 @@ class IL2M(ReplayLearner):
         if len(self.exemplars):
             self.now = class_means(self._raw(self.exemplars.x), self.exemplars.y, self.now)
 
-    def _raw(self, x: Tensor) -> Tensor:
+    def _raw(self, x: torch.Tensor) -> torch.Tensor:
         """Scores before rectification, (n, C): logits, or probabilities of classes seen."""
         logits = predict(self.net, x)
         if self.rectified == "logits":
             return logits
         return torch.softmax(logits.masked_fill(self.session_of < 0, -torch.inf), dim=1)
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         raw = self._raw(x)
         seen = self.session_of >= 0
         old = seen & (self.session_of < self.learned - 1)
@@ -99,7 +93,7 @@ class IL2M(ReplayLearner):
         factor = self._factors()
         return torch.where(newest[best][:, None] & old, raw * factor, raw)
 
-    def _factors(self) -> Tensor:
+    def _factors(self) -> torch.Tensor:
         """The factor of each old class's score, (C,); 1 where a mean is not known."""
         held = torch.bincount(self.exemplars.y, minlength=len(self.now)) > 0
         known = held & (self.now.abs() > 1e-12)
@@ -108,7 +102,7 @@ class IL2M(ReplayLearner):
         return torch.where(known, ratio * latest / self.confidence, 1.0)
 
 
-def class_means(scores: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
+def class_means(scores: torch.Tensor, y: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
     """Mean score of each class over its own samples, (C,); `otherwise` for classes without any."""
     true = scores.gather(1, y[:, None])[:, 0]
     counts = torch.bincount(y, minlength=scores.shape[1])

@@ -5,15 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Labels
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.net_learner import NetLearner
+from embedbench.arrays import Array, Bools, Labels
+from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.net_settings import new_net
-from embedbench.learning.stored_views import Store
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 
@@ -81,6 +76,6 @@ class Joint(NetLearner):
         )
 
 
-def _as_given(y: NDArray[Any]) -> Labels:
+def _as_given(y: Array) -> Labels:
     """Stored labels in the form that a session has."""
     return y if y.ndim == 2 else y.astype(np.int64)

@@ -4,15 +4,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Learner, Tags
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import Exemplars, Learner, Seeds, StreamSpec, Tags
+from embedbench.learning.exemplars import BY_SAMPLE, Memory, check_memory
 
 DISTANCES = 2**23  # distances held at once, 32 MiB
 
@@ -70,7 +66,7 @@ class KNN(Learner):
         return torch.cat(parts) if parts else x.new_zeros(0, self.n_classes)
 
     def _input(self, x: Tensor) -> Tensor:
-        return normalize(x) if self.metric == "cosine" else x
+        return nn.functional.normalize(x) if self.metric == "cosine" else x
 
     def _votes(self, x: Tensor, stored: Tensor, labels: Tensor) -> Tensor:
         """Votes, and what orders classes with equally many: (n, C), labels (m,) sorted."""

@@ -7,22 +7,19 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from embedbench.arrays import Ints
 from embedbench.config.declared_settings import at_least, check_size
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 
 from ._layer_slices import layer_slices
-from ._ridge import add_moments, ridge
+from ._linear_models import add_moments, ridge
 
 LAMBDAS = [*(10.0 ** (k / 2) for k in range(-8, 7)), 1e-8]  # of equally good ones the first
 FOLDS = 4
 BLOCK = 2048  # samples at once
 
-Moments = tuple[Tensor, Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
+Moments = tuple[torch.Tensor, torch.Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
 
 
 @dataclass
@@ -97,7 +94,7 @@ class LayUP(Learner):
         self.weights = weights.float()
         return log | {"lam": self.lam_}
 
-    def _blocks(self, session: Session, rows: Ints) -> Iterator[tuple[Tensor, Tensor]]:
+    def _blocks(self, session: Session, rows: Ints) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """h (b, M) float64 and y (b,) of the samples `rows`."""
         y = torch.from_numpy(session.y).to(self.device)
         for part in torch.split(torch.from_numpy(rows).to(self.device), BLOCK):
@@ -124,7 +121,7 @@ class LayUP(Learner):
         means: list[float] = (right / [[len(fold)] for fold in folds]).mean(0).tolist()
         return means
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return x[:, self.columns] @ self.weights  # (n, M) @ (M, C)
 
 

@@ -10,14 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning.cosine_network import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.distillation import only
-from embedbench.learning.exemplar_budget import Memory, session_classes
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_settings import predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
+from embedbench.learning.exemplars import Memory, session_classes
+from embedbench.learning.loss import Objective, only, set_loss
+from embedbench.learning.net_settings import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass
@@ -143,12 +139,7 @@ def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
 def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -> Tensor:
     """Mean of max(0, margin - cos_y + cos_c) over samples and their `k` nearest classes c of `new`.
 
-    Parameters
-    ----------
-    cosines : Tensor
-        (n, C).
-    y : Tensor
-        (n,) labels, all of old classes.
+    Cosines are (n, C), labels y (n,), all of old classes.
     """
     hardest = cosines[:, new].topk(min(k, len(new)), dim=1).values  # (n, k)
     return torch.relu(margin - cosines.gather(1, y[:, None]) + hardest).mean()

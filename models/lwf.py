@@ -4,17 +4,11 @@ import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
-from embedbench.learning.loss import Objective
-from embedbench.learning.net_settings import predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
+from embedbench.learning import Context, Memory, ReplayLearner, Session, predict
+from embedbench.learning.loss import Objective, distillation, only
 
 
 @dataclass
@@ -64,7 +58,7 @@ class LwF(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            total = cross_entropy(logits + mask, y)
+            total = nn.functional.cross_entropy(logits + mask, y)
             if not old:
                 return total
             targets = predict(teacher, x)[:, old]

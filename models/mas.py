@@ -7,15 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context
-from embedbench.learning.loss import loss_classes
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.optimisers import trainable_parameters
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
+from embedbench.learning.loss import loss_classes, pull
+from embedbench.learning.net_settings import trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK as SAMPLES
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
-from embedbench.learning.quadratic_penalty import pull
-from embedbench.streams.stream import Session, StreamSpec
 
 BLOCK = 1024  # samples; larger blocks do not fit a processor's caches
 

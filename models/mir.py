@@ -7,17 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.learner import Context
+from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import in_parts
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
+from embedbench.learning.net_settings import OptimiserName, in_parts
 
 
 @dataclass
@@ -72,21 +66,16 @@ class MIR(OnlineLearner, ReplayLearner):
 def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
     """s_MI-1: how much a plain step along the gradients of `net` would raise each loss, (m,).
 
-    Parameters
-    ----------
-    net : nn.Module
-        Its parameters hold the gradients of the new samples; it is in training mode.
-    lr : float
-        α, the length of the step.
-    x, y : Tensor
-        (m, D) or (m, C, H, W), and (m,): the candidates.
-    classes : Tensor or None
-        (k,) the classes that the losses include; None: all.
+    The net's parameters hold the gradients of the new samples; it is in training mode. α, `lr`, is
+    the length of the step. The losses of the candidates x (m, …), y (m,) include `classes` (k,),
+    all if None.
     """
     ahead = {name: p - lr * p.grad for name, p in net.named_parameters() if p.grad is not None}
     net.eval()
     now = in_parts(net, x)
     then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
     net.train()
-    before, after = (cross_entropy(among(z, classes), y, reduction="none") for z in (now, then))
+    before, after = (
+        nn.functional.cross_entropy(among(z, classes), y, reduction="none") for z in (now, then)
+    )
     return after - before

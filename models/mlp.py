@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from embedbench.learning.learner import Context, Tags
-from embedbench.learning.net_learner import NetLearner
-from embedbench.streams.stream import Session
+from embedbench.learning import Context, NetLearner, Session, Tags
 
 
 @dataclass

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor
 
 from embedbench.config.declared_settings import within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 
 @dataclass
@@ -49,13 +45,13 @@ class NaiveBayes(Learner):
         self.squares = torch.zeros(size, device=device, dtype=torch.float64)
         self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         x = x.double()
         self.sums.index_add_(0, y, x)
         self.squares.index_add_(0, y, x.square())
         self.counts += torch.bincount(y, minlength=len(self.counts))
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         n = self.counts.clamp(min=1)[:, None]
         means = self.sums / n  # (C, D)
         published = self.likelihood == "published"

@@ -5,20 +5,14 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner
-from embedbench.learning.net_settings import generator, mlp_net, predict
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
+from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
 from embedbench.learning.prototypes import UNSEEN, Prototypes
 from embedbench.learning.sample_views import JoinedView, Rows
-from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import train
-from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 
@@ -101,11 +95,11 @@ class NCFSCIL(Learner):
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The dot-regression loss, mean over samples."""
-        aligned = (normalize(self.net(x)) * self.frame.T[y]).sum(1)
+        aligned = (nn.functional.normalize(self.net(x)) * self.frame.T[y]).sum(1)
         return (aligned - 1).square().mean() / 2
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        out = normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
+        out = nn.functional.normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
         return out.masked_fill(~self.prototypes.seen, UNSEEN)
 
 

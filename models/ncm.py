@@ -7,10 +7,7 @@ import torch
 from torch.nn.functional import normalize
 
 from embedbench.config.declared_settings import later
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 
 @dataclass

@@ -6,11 +6,9 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from embedbench.config.declared_settings import later
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Context, Learner, Tags, learn_session
-from embedbench.learning.stopping import Stop
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
+from embedbench.learning.learner import learn_session
 
 from .mlp import MLP
 from .slda import SLDA

@@ -4,12 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 
 @dataclass
@@ -41,11 +37,11 @@ class OneVsRest(Learner):
         self.sums = torch.zeros(size, device=device, dtype=torch.float64)
         self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.sums.index_add_(0, y, x.double())
         self.counts += torch.bincount(y, minlength=len(self.counts))
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         others = (self.counts.sum() - self.counts).clamp(min=1)[:, None]
         rest = (self.sums.sum(0) - self.sums) / others  # (C, D) r_c
         means = self.sums / self.counts.clamp(min=1)[:, None]

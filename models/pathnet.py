@@ -7,15 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from embedbench.config.declared_settings import at_least, check_size
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags, generator
 from embedbench.learning.footprint import Footprint, tensor_bytes
-from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.learning.loss import loss_mask
-from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
@@ -209,7 +205,9 @@ class _Search:
         self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
         right = (out.argmax(2) == y).float().mean(1)
-        loss = cross_entropy(out.transpose(1, 2), y.expand(len(out), -1), reduction="none")
+        loss = nn.functional.cross_entropy(
+            out.transpose(1, 2), y.expand(len(out), -1), reduction="none"
+        )
         return right, loss.mean(1)
 
     def _validate(self, path: Tensor, instead: float) -> float:
@@ -287,18 +285,9 @@ class Contest:
 
     All modules on any of the paths lie in one block of memory, so that a layer is one matrix
     product for all paths. The first layer has the same input for all paths and is computed once. A
-    module on several paths gets the sum of their gradients, and so does the head.
-
-    Parameters
-    ----------
-    modules : sequence of Modules
-        Parameters, M for each of L layers; those on a path are moved to the block.
-    frozen : Tensor
-        (L, M) bool; True: the module gets no gradient.
-    head : nn.Parameter
-        (C, U + 1).
-    paths : Tensor
-        (P, L, M) bool.
+    module on several paths gets the sum of their gradients, and so does the head (C, U + 1).
+    `modules` are M parameters for each of L layers; those that are not `frozen`, (L, M) bool, get
+    gradients. `paths` are (P, L, M) bool.
     """
 
     def __init__(
@@ -315,14 +304,7 @@ class Contest:
     def gradients(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Set the gradient of Σ_paths (mean cross-entropy); return the logits (P, b, C).
 
-        Parameters
-        ----------
-        x : Tensor
-            (b, D + 1); the last column is 1.
-        y : Tensor
-            (b,).
-        mask : Tensor or None
-            (C,) added to the logits, or None.
+        The last column of x (b, D + 1) is 1; `mask`, (C,), is added to the logits.
         """
         inputs, active = [x[None]], []
         for block in self.blocks:

@@ -5,12 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 BLOCK = 256  # samples at once
 
@@ -41,11 +37,11 @@ class Perceptron(Learner):
         self.rows = torch.zeros(size, device=device, dtype=torch.float64)
         self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         for part, labels in zip(torch.split(x, BLOCK), torch.split(y, BLOCK), strict=True):
             self._learn_block(part.double(), labels)
 
-    def _learn_block(self, x: Tensor, y: Tensor) -> None:
+    def _learn_block(self, x: torch.Tensor, y: torch.Tensor) -> None:
         scores = (x @ self.rows.T).cpu().numpy()  # (b, C), of the rows before the batch
         products = (x @ x.T).cpu().numpy()  # (b, b)
         steps = np.zeros_like(scores)  # what each sample adds to each row: 1, -1 or 0 times x
@@ -64,5 +60,5 @@ class Perceptron(Learner):
         self.rows.addmm_(torch.from_numpy(steps).to(x.device).T, x)  # (C, b) @ (b, D)
         self.counts += torch.bincount(y, minlength=len(self.counts))
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return (x @ self.rows.float().T).masked_fill(self.counts == 0, UNSEEN)

@@ -5,10 +5,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning.prototypes import Classifier, Prototypes, cosines
 
 
 @dataclass

@@ -5,16 +5,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
-from torch import Tensor
 
 from embedbench.config.declared_settings import above, at_least, check_size, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
-from ._blocks import Blocks
-from ._gaussians import deviations, discriminants, oas
+from ._linear_models import Blocks, deviations, discriminants, oas
 
 
 @dataclass
@@ -86,16 +81,16 @@ class RanDumb(Learner):
         self.bias = torch.zeros(members, n_classes, device=device)
         self.blocks = Blocks()
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         for block in self.blocks.add(x, y):
             self._update(*block)
 
-    def _features(self, x: Tensor, e: int) -> Tensor:
+    def _features(self, x: torch.Tensor, e: int) -> torch.Tensor:
         """φ of member e, (n, M)."""
         out = torch.addmm(self.phases[e], x, self.frequencies[e])  # (n, D) @ (D, M)
         return out.cos_().mul_(math.sqrt(2 / self.features))
 
-    def _update(self, x: Tensor, y: Tensor) -> None:
+    def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Add samples x (b, D), y (b,) to means and scatter."""
         for e in range(self.ensemble):
             phi = self._features(x, e).double()
@@ -124,7 +119,7 @@ class RanDumb(Learner):
         weights, bias = discriminants(sigma, means - centre, self.counts)
         self.weights[e], self.bias[e] = weights, bias - weights @ centre
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         if self.ensemble == 1:
             return self._discriminants(x, 0)
         # Σ_e softmax(-d²) of the scatter matrix nΣ: -d² is 2/n of the discriminant, and what every
@@ -133,5 +128,5 @@ class RanDumb(Learner):
         members = (self._discriminants(x, e).mul_(share) for e in range(self.ensemble))
         return sum((torch.softmax(m, 1) for m in members), torch.zeros((), device=x.device))
 
-    def _discriminants(self, x: Tensor, e: int) -> Tensor:
+    def _discriminants(self, x: torch.Tensor, e: int) -> torch.Tensor:
         return torch.addmm(self.bias[e], self._features(x, e), self.weights[e].T)  # (n, C)

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least, check_size, later
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner
-from embedbench.learning.net_settings import generator
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
 
-from ._ridge import add_moments, ridge
+from ._linear_models import add_moments, ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once
@@ -154,14 +150,17 @@ class RanPAC(Learner):
             blocks = list(self._blocks(session, fitted))
             h = torch.cat([b[0] for b in blocks])
             values, vectors = torch.linalg.eigh(h @ h.T)
-            right = vectors.T @ one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
+            right = (
+                vectors.T
+                @ nn.functional.one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
+            )
             vectors = h.T @ vectors
         else:
             values, vectors = torch.linalg.eigh(gram)
             right = vectors.T @ targets
         total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
         for h, y in self._blocks(session, held_out):
-            left, true = h @ vectors, one_hot(y, n_classes).double()
+            left, true = h @ vectors, nn.functional.one_hot(y, n_classes).double()
             for k, lam in enumerate(LAMBDAS):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
         return total / (len(held_out) * n_classes)

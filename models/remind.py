@@ -5,22 +5,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import at_least
-from embedbench.config.seeds import Seeds
+from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
 from embedbench.learning.augmentation import Views
-from embedbench.learning.exemplar_budget import BY_SAMPLE, Memory
-from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.learner import Tags
+from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import predict
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.replay_learner import ReplayLearner
+from embedbench.learning.net_settings import OptimiserName, predict
 from embedbench.learning.sample_views import Packing
-from embedbench.streams.stream import StreamSpec
 
 
 @dataclass
@@ -132,21 +126,9 @@ class ProductQuantiser(Packing):
     **Departs**: the last part may be shorter: it is filled up with zeros. If a part has at most 256
     different values, these are its centroids.
 
-    Parameters
-    ----------
-    width : int
-        D, the length of a vector.
-    parts : int
-        The largest number of parts; all but the last are equally long.
-    device : str
-        The device of the centroids.
-
-    Attributes
-    ----------
-    books : Tensor
-        (parts, 256, length) float32, the centroids.
-    trained : bool
-        Whether `fit` was called.
+    A vector of length `width` has at most so many `parts`; all but the last are equally long.
+    `books` are the centroids, (parts, 256, length) float32; `trained` says whether `fit` was
+    called.
     """
 
     def __init__(self, width: int, parts: int, device: str) -> None:
@@ -196,7 +178,7 @@ class ProductQuantiser(Packing):
         self.books, self.trained = state["books"].to(self.books.device), state["trained"]
 
 
-def _centroids(x: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
+def _centroids(x: Float32s, seed: int) -> Float32s:
     """256 centroids of x (n, length); the first is repeated where x has fewer different values."""
     found = np.unique(x, axis=0)
     if len(found) > CENTROIDS:
@@ -206,6 +188,6 @@ def _centroids(x: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
             CENTROIDS, init="random", n_init=1, max_iter=ITERATIONS, random_state=seed % 2**32
         )
         found = means.fit(x).cluster_centers_
-    filled: NDArray[np.float32] = np.resize(found[:1], (CENTROIDS, x.shape[1]))
+    filled: Float32s = np.resize(found[:1], (CENTROIDS, x.shape[1]))
     filled[: len(found)] = found
     return filled

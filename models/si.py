@@ -6,12 +6,8 @@ from typing import Annotated, Any, ClassVar
 import torch
 
 from embedbench.config.declared_settings import above, at_least
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context
-from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.optimisers import trainable_parameters
-from embedbench.learning.quadratic_penalty import pull
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
+from embedbench.learning.net_settings import trainable_parameters
 
 
 @dataclass

@@ -4,16 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from torch import Tensor
 
 from embedbench.config.declared_settings import at_least, within
-from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.prototypes import UNSEEN
-from embedbench.streams.stream import StreamSpec
+from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
-from ._gaussians import deviations, discriminants, oas
+from ._linear_models import deviations, discriminants, oas
 
 EPSILON = 1e-4  # the authors'
 BLOCK = 256  # samples at once; for more, comparing them costs more than it saves
@@ -83,7 +79,7 @@ class SLDA(Learner):
         self.weights = torch.zeros(n_classes, width, device=device)
         self.bias = torch.full((n_classes,), UNSEEN, device=device)
 
-    def observe(self, x: Tensor, y: Tensor) -> None:
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         sizes: list[int] = []
         while (left := len(y) - sum(sizes)) > 0:
             base = self.base_samples - self.seen - sum(sizes)  # samples until the base is complete
@@ -93,7 +89,7 @@ class SLDA(Learner):
             if self.seen == self.base_samples:
                 self._shrink_base()
 
-    def _update(self, x: Tensor, y: Tensor) -> None:
+    def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Add b samples in order, as if one by one: x (b, D), y (b,)."""
         if not (self.freeze and self.seen >= self.base_samples):
             away, before = deviations(x, y, self.sums, self.counts)
@@ -121,5 +117,5 @@ class SLDA(Learner):
         weights, bias = discriminants(sigma, means, self.counts)
         self.weights, self.bias = weights.float(), bias.float()
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return torch.addmm(self.bias, x, self.weights.T)  # (n, D) @ (D, C)

@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above, within
-from embedbench.config.seeds import Seeds
-from embedbench.learning.learner import Context, Learner, Tags
-from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning.prototypes import Prototypes, cosines
 
 
 @dataclass
@@ -58,8 +55,8 @@ class TEEN(Learner):
         """(C, D) prototypes of length 1."""
         p, base = self.prototypes.rows, self.prototypes.rows[self.base]
         likeness = torch.softmax(self.scale * p @ base.T, dim=1)  # (C, base classes)
-        moved = (1 - self.alpha) * p + self.alpha * normalize(likeness @ base)
-        return normalize(torch.where(self.base[:, None], p, moved))
+        moved = (1 - self.alpha) * p + self.alpha * nn.functional.normalize(likeness @ base)
+        return nn.functional.normalize(torch.where(self.base[:, None], p, moved))
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return cosines(x, self._calibrated()).masked_fill(~self.prototypes.seen, UNSEEN)

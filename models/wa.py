@@ -4,17 +4,13 @@ import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
 from embedbench.config.declared_settings import above
-from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory, session_classes
-from embedbench.learning.learner import Context
-from embedbench.learning.loss import Objective
+from embedbench.learning import Context, ReplayLearner, Session
+from embedbench.learning.exemplars import Memory, session_classes
+from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.net_settings import Net, predict
-from embedbench.learning.replay_learner import ReplayLearner
-from embedbench.streams.stream import Session
 
 
 @dataclass
@@ -77,7 +73,7 @@ class WA(ReplayLearner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            entropy = cross_entropy(logits + mask, y)
+            entropy = nn.functional.cross_entropy(logits + mask, y)
             if not old:
                 return entropy
             before = predict(teacher, x)[:, old]
@@ -88,24 +84,14 @@ class WA(ReplayLearner):
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:
-    """Multiply the rows `new` by γ, in place, so that they are as long as `old` in the mean.
+    """Multiply rows `new` of weights (C, d) by γ, so that they are as long as `old` in the mean.
+
+    Returns γ: 1 if one list of classes is empty, or all rows of `new` are 0.
 
     >>> import torch
     >>> w = torch.tensor([[3.0, 4.0], [0.0, 1.0], [0.0, 6.0]])
     >>> align(w, [0, 1], [2]), w[2].tolist()
     (0.5, [0.0, 3.0])
-
-    Parameters
-    ----------
-    weights : Tensor
-        (C, d).
-    old, new : list of int
-        Classes. If one list is empty, or all rows of `new` are 0, γ is 1.
-
-    Returns
-    -------
-    float
-        γ.
     """
     length = weights.norm(dim=1)
     if not old or not new or not length[new].any():

@@ -122,11 +122,6 @@ def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
     other class are the leaves. It may have `configurations`, a list of class orders, each a list of
     sessions of names; and `words`, {leaf: another name}. A hierarchy has at most 10,000 classes on
     100 levels.
-
-    Raises
-    ------
-    UserError
-        There is no such hierarchy, it is not a forest, or the file lacks some of its leaves.
     """
     text = parse_json(hierarchy_text(name), f"hierarchy {name}")
     loaded = _HierarchyFile.from_json(text, f"hierarchy {name}")

@@ -5,22 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Ints
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    Split,
-    flat_spec,
-    load_table,
-    make_session,
-    mean_rows,
-    one_file,
-    split_rows,
-)
 from embedbench.streams.stream import Stream
 
 
@@ -67,21 +58,21 @@ class DomainIncremental(Protocol):
     )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
+        file = tools.one_file(files, self.name)
         domain = file.column("domain")
-        split = split_rows(file, self.validation, self.val_fraction)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
         groups = self._groups(names)
         parts = [self._of(domain, split, group) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
-        few = mean_rows(sizes, len(groups[0])) < self.scale_least
-        table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
+        few = tools.mean_rows(sizes, len(groups[0])) < self.scale_least
+        table, features, fitted = tools.load_table(file, self.scale, parts[0].train, few=few)
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [
-            make_session(
+            tools.make_session(
                 table,
                 file,
                 part,
@@ -90,25 +81,20 @@ class DomainIncremental(Protocol):
             )
             for k, part in enumerate(self._tested(parts, split))
         ]
-        return Stream(
-            spec=flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             samples=(file.digests["samples"], file.digests["columns"]),
-            normalise_new=self.normalise_new,
             can_reveal=self.test == "domain",
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=(f"domains that are not taught: {left_out}",) if left_out else (),
         )
 
     def _names(
-        self, file: EmbeddingFile, domain: NDArray[Any], split: Split, seed: int
-    ) -> tuple[NDArray[Any], int]:
+        self, file: EmbeddingFile, domain: Array, split: tools.Split, seed: int
+    ) -> tuple[Array, int]:
         """The domains in the order of the sessions, and how many are left out."""
         known = np.unique(domain[split.train] if self.test == "all" else domain)
         if len(known) < 2:
@@ -130,7 +116,7 @@ class DomainIncremental(Protocol):
             )
         return np.array(names), len(known) - len(names)
 
-    def _groups(self, names: NDArray[Any]) -> list[NDArray[Any]]:
+    def _groups(self, names: Array) -> list[Array]:
         """The domains of each session."""
         if self.sessions == 1 or self.sessions > len(names):
             raise UserError(
@@ -139,12 +125,12 @@ class DomainIncremental(Protocol):
             )
         return np.array_split(names, self.sessions or len(names))
 
-    def _of(self, domain: NDArray[Any], split: Split, names: NDArray[Any]) -> Split:
+    def _of(self, domain: Array, split: tools.Split, names: Array) -> tools.Split:
         """The rows of some domains."""
         mine = np.isin(domain, names)
-        return Split(*(rows[mine[rows]] for rows in (split.train, split.val, split.test)))
+        return tools.Split(*(rows[mine[rows]] for rows in (split.train, split.val, split.test)))
 
-    def _check(self, part: Split, names: NDArray[Any]) -> None:
+    def _check(self, part: tools.Split, names: Array) -> None:
         """Refuse a session with nothing to learn or to test."""
         which = ", ".join(names[:3].tolist())
         if not len(part.train):
@@ -158,9 +144,9 @@ class DomainIncremental(Protocol):
                 "test set of all domains, or give the file a split that cuts every domain (--split)"
             )
 
-    def _tested(self, parts: list[Split], split: Split) -> list[Split]:
+    def _tested(self, parts: list[tools.Split], split: tools.Split) -> list[tools.Split]:
         """The sessions with their test rows: their own, or all in the first one."""
         if self.test == "domain":
             return parts
         none: Ints = split.test[:0]
-        return [Split(p.train, p.val, none if k else split.test) for k, p in enumerate(parts)]
+        return [tools.Split(p.train, p.val, none if k else split.test) for k, p in enumerate(parts)]

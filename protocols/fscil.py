@@ -13,19 +13,10 @@ from embedbench.config.declared_settings import at_least, later
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    Split,
-    flat_spec,
-    load_table,
-    loss_limited,
-    mean_rows,
-    one_file,
-    split_rows,
-    view_session,
-)
 from embedbench.streams.stream import Origin, Stream
 
 # The published lists of few-shot class-incremental learning, and the rows that they name.
@@ -51,17 +42,8 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     """The rows that the list of each session names, in its order.
 
     The lists of CIFAR-100 hold numbers: those of sample ids `train/NUMBER`, or else positions in
-    `pool`. The other lists hold paths, which are matched by their last part, the image's name.
-
-    Parameters
-    ----------
-    pool : array of int
-        Rows of the file's training samples, (n,), ascending.
-
-    Raises
-    ------
-    UserError
-        A listed sample is missing, or a session's samples are of unexpected classes.
+    `pool`, the file's training rows (n,), ascending. The other lists hold paths, which are matched
+    by their last part, the image's name.
     """
     sessions = read_list(name)
     numbered = name == "cifar100"
@@ -202,8 +184,8 @@ class FSCIL(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         pool = split.train if self.validation == "test" else np.flatnonzero(file.split == TRAIN)
         if self.lists:
             drawn, notes = self._listed(file, pool)
@@ -211,33 +193,29 @@ class FSCIL(Protocol):
             drawn, notes = self._generated(file, pool, seed)
         base_classes, base = drawn[0]
         sizes = np.bincount(file.labels[split.train], minlength=file.samples.n_leaves)
-        few = mean_rows(sizes, len(base_classes)) < self.scale_least
+        few = tools.mean_rows(sizes, len(base_classes)) < self.scale_least
         val = split.val
         if self.validation != "test":
             val = val[np.isin(file.labels[val], base_classes)]
         base = np.setdiff1d(base, val)
         train = np.sort(np.concatenate([base, *(rows for _, rows in drawn[1:])]))
-        split = Split(train, val, split.test)
+        split = tools.Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = load_table(file, scale, base, layers, self.embedding, few=few)
+        table, features, fitted = tools.load_table(
+            file, scale, base, layers, self.embedding, few=few
+        )
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
-        pairs = loss_limited(
-            [view_session(table, file, split, classes=c) for c, _ in drawn], self.loss
+        pairs = tools.loss_limited(
+            [tools.view_session(table, file, split, classes=c) for c, _ in drawn], self.loss
         )
-        return Stream(
-            spec=flat_spec(table, file, layers, self.embedding, loss=self.loss),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=notes,
             origin=Origin(file, self.embedding),
         )
@@ -291,10 +269,7 @@ class FSCIL(Protocol):
     def _cuts(self, n: int, early: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.
 
-        Parameters
-        ----------
-        n, early, untested : int
-            Classes, those that belong to session 0, and those without test samples.
+        Of n classes, `early` belong to session 0, and `untested` have no test samples.
         """
         base = self.base or round(0.6 * n)
         needed = max(early, untested + 1)

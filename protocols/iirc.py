@@ -1,12 +1,10 @@
 """IIRC: classes on several levels, one label at a time, superclasses before their subclasses."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, overload
+from typing import Annotated, ClassVar, Literal, Self, overload
 
 import numpy as np
 
@@ -14,22 +12,15 @@ from embedbench.arrays import Bools, Ints
 from embedbench.config.declared_settings import at_least, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, VAL
+from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import load_table, mean_rows, one_file
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
 
-from ._hierarchy import (
-    PUBLISHED,
-    Hierarchy,
-    check_configuration,
-    file_hierarchy,
-    hierarchy_text,
-    named_hierarchy,
-)
-from ._shares import Roles, leaf_roles, share_out, union
+from . import _hierarchy
+from ._hierarchy import Hierarchy
 
 
 @dataclass(kw_only=True)
@@ -103,7 +94,7 @@ class IIRC(Protocol):
 
     def __post_init__(self) -> None:
         if self.val_fraction == 0:
-            self.val_fraction = PUBLISHED.get(self.hierarchy, 0.1)
+            self.val_fraction = _hierarchy.PUBLISHED.get(self.hierarchy, 0.1)
         super().__post_init__()
         if self.validation != "train":
             raise UserError(f"iirc takes validation='train' only, got {self.validation!r}")
@@ -111,9 +102,13 @@ class IIRC(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         from_file = self.hierarchy == "file"
-        hierarchy = file_hierarchy(file) if from_file else named_hierarchy(self.hierarchy, file)
+        hierarchy = (
+            _hierarchy.file_hierarchy(file)
+            if from_file
+            else _hierarchy.named_hierarchy(self.hierarchy, file)
+        )
         order, note = self._order(hierarchy, seed)
-        check_configuration(hierarchy, order)
+        _hierarchy.check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
         shares = self._shares(hierarchy, roles)
         rows, val_rows = (
@@ -161,12 +156,12 @@ class IIRC(Protocol):
 
     def recipe(self) -> str:
         """As in every protocol, with the content of a hierarchy file instead of its path."""
-        if self.hierarchy == "file" or self.hierarchy in PUBLISHED:
+        if self.hierarchy == "file" or self.hierarchy in _hierarchy.PUBLISHED:
             return super().recipe()
-        text = {"hierarchy": hierarchy_text(self.hierarchy)}
+        text = {"hierarchy": _hierarchy.hierarchy_text(self.hierarchy)}
         return json.dumps({**json.loads(super().recipe()), **text}, sort_keys=True)
 
-    def _order(self, hierarchy: Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
+    def _order(self, hierarchy: _hierarchy.Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
         """The nodes of each session, and the origin of the order."""
         published = hierarchy.configurations
         if not published:
@@ -186,7 +181,7 @@ class IIRC(Protocol):
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
 
-    def _shares(self, hierarchy: Hierarchy, roles: Roles) -> list[list[Ints]]:
+    def _shares(self, hierarchy: _hierarchy.Hierarchy, roles: "Roles") -> list[list[Ints]]:
         """Of each node the rows that teach it, and those of its in-task validation."""
         return [
             share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
@@ -194,7 +189,7 @@ class IIRC(Protocol):
         ]
 
 
-def _paths(hierarchy: Hierarchy, introduced: Ints) -> Bools:
+def _paths(hierarchy: _hierarchy.Hierarchy, introduced: Ints) -> Bools:
     """(L, C) the introduced classes of a sample with each of the file's labels."""
     paths = hierarchy.above[hierarchy.leaf][:, introduced]
     paths[hierarchy.leaf < 0] = False
@@ -270,7 +265,7 @@ class _Teaching:
 
 
 def _notes(
-    file: EmbeddingFile, hierarchy: Hierarchy, roles: Roles, teaching: _Teaching
+    file: EmbeddingFile, hierarchy: _hierarchy.Hierarchy, roles: "Roles", teaching: _Teaching
 ) -> list[str]:
     """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
@@ -299,24 +294,16 @@ STEP = 5
 
 
 def draw_sessions(
-    hierarchy: Hierarchy, base: int, step: int, sessions: int, seed: int
+    hierarchy: _hierarchy.Hierarchy, base: int, step: int, sessions: int, seed: int
 ) -> tuple[Ints, ...]:
     """The nodes of each session, every node once and strictly after the one above it.
 
-    Session 0 has only superclasses of the top level; if they do not suffice, also leaves of the top
-    level. Later sessions draw from the nodes whose parent has been taught. If a branch has as many
-    levels left as there are sessions, its next node is taken without a draw.
-
-    Parameters
-    ----------
-    base : int
-        Nodes of session 0; 0: two thirds of the superclasses at the top level, or half of the
-        classes of a flat hierarchy.
-    step : int
-        New classes per session (0 means 5). The last session takes the rest; a session is smaller
-        when too few classes are eligible.
-    sessions : int
-        Number of sessions; they share the classes after `base` evenly. 0: it follows from `step`.
+    Session 0 has `base` superclasses of the top level (0: two thirds of them, or half of the
+    classes of a flat hierarchy); if they do not suffice, also leaves of the top level. Later
+    sessions draw `step` (0: 5) from the nodes whose parent has been taught; the last one takes the
+    rest, and one is smaller when too few classes are eligible. With `sessions` they share the
+    classes after `base` evenly. If a branch has as many levels left as there are sessions, its next
+    node is taken without a draw.
     """
     parents, heights = hierarchy.parents, _heights(hierarchy)
     n, tops = len(parents), int((parents < 0).sum())
@@ -349,7 +336,7 @@ def draw_sessions(
     return tuple(drawn)
 
 
-def _heights(hierarchy: Hierarchy) -> Ints:
+def _heights(hierarchy: _hierarchy.Hierarchy) -> Ints:
     """(K,) number of levels from each node down, its own level included."""
     depth = hierarchy.above.sum(axis=1, dtype=np.int16)
     deepest = np.where(hierarchy.above, depth[:, None], 0).max(axis=0)
@@ -398,9 +385,99 @@ class OnDemand(Sequence[Session]):
     def __getitem__(self, index: int) -> Session: ...
 
     @overload
-    def __getitem__(self, index: slice) -> OnDemand: ...
+    def __getitem__(self, index: slice) -> Self: ...
 
-    def __getitem__(self, index: int | slice) -> Session | OnDemand:
+    def __getitem__(self, index: int | slice) -> Session | Self:
         if isinstance(index, slice):
-            return OnDemand(self._makers[index])
+            return type(self)(self._makers[index])
         return self._makers[index]()
+
+
+# --- the samples with which each class is taught: their roles, and shares ---
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Rows by role, one entry per leaf; `train` and `intask` also name the leaf."""
+
+    train: list[tuple[int, Ints]]
+    intask: list[tuple[int, Ints]]
+    posttask: list[Ints]
+
+
+def leaf_roles(file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float) -> Roles:
+    """Roles of the training and validation samples, in the order of the file, not shuffled."""
+    train, brought = (_by_label(file, role) for role in (TRAIN, VAL))
+    has_val = (file.split == VAL).any()
+    roles = Roles([], [], [])
+    for label, leaf in enumerate(hierarchy.leaf.tolist()):
+        if leaf < 0:
+            continue
+        mine, held = train[label], brought[label]
+        if not has_val:
+            n = len(mine)
+            first = min(max(1, int(val_fraction * n)), max(n - 1, 0))
+            second = min(max(1, int(val_fraction * n)), max(n - 1 - first, 0))
+            held, mine = mine[: first + second], mine[first + second :]
+        else:
+            first = -(-len(held) // 2)
+        if not len(mine):
+            raise UserError(
+                f"{file.path.name} has no training samples of class {file.classes[label]!r}; "
+                "give it some, or take a hierarchy without it"
+            )
+        roles.train.append((leaf, mine))
+        roles.intask.append((leaf, held[:first]))
+        roles.posttask.append(held[first:])
+    if not (file.split == TEST).any():
+        raise UserError(
+            f"{file.path.name} has no test samples; give it a split (--split) when it is made"
+        )
+    return roles
+
+
+def _by_label(file: EmbeddingFile, role: int) -> list[Ints]:
+    """The rows of each label in a role, ascending."""
+    rows = np.flatnonzero(file.split == role)
+    labels = file.labels[rows]
+    counts = np.bincount(labels, minlength=file.samples.n_leaves)
+    return np.split(rows[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])
+
+
+def share_out(
+    hierarchy: Hierarchy,
+    by_leaf: Iterable[tuple[int, Ints]],
+    upper: float,
+    lower: float,
+    cap: int,
+) -> list[Ints]:
+    """The samples that each node is taught with: (K,) lists, each ascending.
+
+    Each leaf's list of samples, ascending, goes down the tree. A node takes the first `upper` of
+    the list and passes the last `lower` of it to the node below; the leaf takes all that it gets. A
+    node over more than `cap` leaves takes the share cap / leaves · upper. Shares are rounded down,
+    but are at least one sample.
+    """
+    given: list[list[Ints]] = [[] for _ in hierarchy.parents]
+    for leaf, rows in by_leaf:
+        for node, share in _shares(hierarchy, leaf, rows, upper, lower, cap):
+            given[node].append(share)
+    return [union(parts) for parts in given]
+
+
+def _shares(
+    hierarchy: Hierarchy, leaf: int, rows: Ints, upper: float, lower: float, cap: int
+) -> Iterator[tuple[int, Ints]]:
+    *above, leaf = hierarchy.chain(leaf)
+    for node in above:
+        n = int(hierarchy.n_leaves[node])
+        share = cap / n * upper if n > cap else upper
+        yield node, rows[: max(1, int(share * len(rows)))]
+        rows = rows[-max(1, int(lower * len(rows))) :]
+    yield leaf, rows
+
+
+def union(parts: Iterable[Ints]) -> Ints:
+    """All rows of some lists, each once, ascending; faster than `np.unique`, which hashes."""
+    rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    return rows[np.diff(rows, prepend=-1) > 0]

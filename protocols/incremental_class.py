@@ -11,18 +11,10 @@ from embedbench.config.declared_settings import at_least, later
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_list import TEST
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    flat_spec,
-    load_table,
-    loss_limited,
-    mean_rows,
-    one_file,
-    split_rows,
-    view_session,
-)
 from embedbench.streams.stream import Stream
 
 
@@ -70,40 +62,34 @@ class IncrementalClass(Protocol):
     name: ClassVar[str] = "incremental-class"
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         order, untested = self._order(file, seed)
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         sizes = np.bincount(file.labels[split.train], minlength=len(order))
-        few = mean_rows(sizes, cuts[0]) < self.scale_least
+        few = tools.mean_rows(sizes, cuts[0]) < self.scale_least
         layers = layer_names(file, self.layers)
-        table, features, fitted = load_table(
+        table, features, fitted = tools.load_table(
             file, self.scale, base_rows, layers, self.embedding, few=few
         )
         parts = np.split(order, cuts)
-        pairs = [view_session(table, file, split, classes=classes) for classes in parts]
+        pairs = [tools.view_session(table, file, split, classes=classes) for classes in parts]
         for session, _ in pairs:
             if len(session.y) == 0:
                 which = ", ".join(file.classes[c] for c in session.classes[:3])
                 raise UserError(f"no training samples for the session of {which}")
-        pairs = loss_limited(pairs, self.loss)
+        pairs = tools.loss_limited(pairs, self.loss)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
-        return Stream(
-            spec=flat_spec(table, file, layers, self.embedding, loss=self.loss),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file, layers, self.embedding, loss=self.loss),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
 

@@ -11,19 +11,8 @@ from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    Split,
-    Taught,
-    class_mask,
-    dealt,
-    flat_spec,
-    load_table,
-    make_session,
-    mean_rows,
-    one_file,
-    split_rows,
-)
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
@@ -85,30 +74,26 @@ class Instance(Protocol):
         return self.ordering.endswith("instance")
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
         first = float(len(parts[0]))
         if self._by_class:
             sizes = np.unique(file.labels[split.train], return_counts=True)[1]
-            first = mean_rows(sizes, len(np.unique(file.labels[parts[0]])))
-        table, features, fitted = load_table(
+            first = tools.mean_rows(sizes, len(np.unique(file.labels[parts[0]])))
+        table, features, fitted = tools.load_table(
             file, self.scale, np.sort(parts[0]), few=first < self.scale_least
         )
         pairs = self._sessions(table, file, split, parts)
         columns = (file.digests["columns"],) if self._by_group else ()
         untimed = self._by_group and "time" not in file.columns
-        return Stream(
-            spec=flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             samples=(file.digests["samples"], *columns),
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=("no column time: a group comes in the order of the file",) if untimed else (),
             ordered=True,
             so_far=True,
@@ -126,7 +111,7 @@ class Instance(Protocol):
                 )
             return np.array_split(self._ordered(file, train, rng), number)
         classes = rng.permutation(np.unique(file.labels[train]))
-        tested = class_mask(file, file.labels[file.split == TEST])[classes]
+        tested = tools.class_mask(file, file.labels[file.split == TEST])[classes]
         classes = np.concatenate([classes[tested], classes[~tested]])
         number = self.sessions or min(SESSIONS, len(classes))
         if number > len(classes):
@@ -153,13 +138,15 @@ class Instance(Protocol):
         return np.concatenate([groups[k] for k in rng.permutation(len(groups))])
 
     def _sessions(
-        self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]
-    ) -> list[Taught]:
+        self, table: Table, file: EmbeddingFile, split: tools.Split, parts: list[Ints]
+    ) -> list[tools.Taught]:
         """The sessions, each with the eval set that counts from it on."""
         label, known = file.labels, np.arange(file.samples.n_leaves)
         nothing = known[:0]
         pairs = []
-        for k, (train, val) in enumerate(zip(parts, dealt(label, parts, split.val), strict=True)):
+        for k, (train, val) in enumerate(
+            zip(parts, tools.dealt(label, parts, split.val), strict=True)
+        ):
             if self._by_class:
                 new = np.unique(label[train])
                 test = split.test[np.isin(label[split.test], new)]
@@ -167,6 +154,6 @@ class Instance(Protocol):
                 new = nothing if k else known
                 test = split.test[:0] if k else split.test
             classes = new if len(test) else nothing
-            rows = Split(train, val, test)
-            pairs.append(make_session(table, file, rows, classes=classes, introduces=new))
+            rows = tools.Split(train, val, test)
+            pairs.append(tools.make_session(table, file, rows, classes=classes, introduces=new))
         return pairs

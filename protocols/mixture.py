@@ -16,20 +16,9 @@ from embedbench.config.declared_settings import at_least, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.class_order import class_order
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    Split,
-    Taught,
-    class_mask,
-    dealt,
-    flat_spec,
-    load_table,
-    make_session,
-    mean_rows,
-    one_file,
-    split_rows,
-)
 from embedbench.streams.resident_table import Table
 from embedbench.streams.stream import Stream
 
@@ -120,8 +109,8 @@ class Mixture(Protocol):
             )
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
         for k, part in enumerate(parts):
             if not len(part):
@@ -131,19 +120,14 @@ class Mixture(Protocol):
                 )
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
         few = self._first(sizes) < self.scale_least
-        table, features, fitted = load_table(file, self.scale, parts[0], few=few)
+        table, features, fitted = tools.load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
-        return Stream(
-            spec=flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             notes=self._notes(file, split.train),
             task_free=self.task_free,
         )
@@ -151,8 +135,8 @@ class Mixture(Protocol):
     def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
         """The training rows of each session."""
         order = class_order(self.order, file, seed)
-        taught = class_mask(file, file.labels[train])[order]
-        tested = class_mask(file, file.labels[file.split == TEST])[order]
+        taught = tools.class_mask(file, file.labels[train])[order]
+        tested = tools.class_mask(file, file.labels[file.split == TEST])[order]
         classes = np.concatenate([order[taught & tested], order[taught & ~tested]])
         labels, rng = file.labels, np.random.default_rng([seed, 1])
         if self.setting == "repetition":
@@ -178,29 +162,29 @@ class Mixture(Protocol):
         if self.setting == "si-blurry":
             return 1
         if not self.setting.startswith("long-tailed"):
-            return mean_rows(sizes, len(sizes)) / self.sessions
+            return tools.mean_rows(sizes, len(sizes)) / self.sessions
         n, whole = len(sizes), len(sizes) // self.sessions
         last = n - 1 if self.setting == "long-tailed-shuffled" else whole
         kept = np.minimum(sizes, int(sizes.max() * self.imbalance ** (last / max(n - 1, 1))))
-        return mean_rows(kept, whole)
+        return tools.mean_rows(kept, whole)
 
     def _sessions(
-        self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]
-    ) -> list[Taught]:
+        self, table: Table, file: EmbeddingFile, split: tools.Split, parts: list[Ints]
+    ) -> list[tools.Taught]:
         """The sessions, each with the eval set of the classes that it introduces."""
         label, pairs = file.labels, []
-        held = dealt(label, parts, self._held(file, split, parts))
+        held = tools.dealt(label, parts, self._held(file, split, parts))
         seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
         for train, val in zip(parts, held, strict=True):
-            here = class_mask(file, label[train])
+            here = tools.class_mask(file, label[train])
             new, seen = np.flatnonzero(here & ~seen), seen | here
             test = split.test[np.isin(label[split.test], new)]
             classes = new if len(test) else new[:0]
-            rows = Split(train, val, test)
-            pairs.append(make_session(table, file, rows, classes=classes, introduces=new))
+            rows = tools.Split(train, val, test)
+            pairs.append(tools.make_session(table, file, rows, classes=classes, introduces=new))
         return pairs
 
-    def _held(self, file: EmbeddingFile, split: Split, parts: list[Ints]) -> Ints:
+    def _held(self, file: EmbeddingFile, split: tools.Split, parts: list[Ints]) -> Ints:
         """Validation rows; a class that lost training samples loses as large a share of them."""
         label, n = file.labels, file.samples.n_leaves
         taught = np.bincount(label[np.concatenate(parts)], minlength=n)
@@ -211,7 +195,7 @@ class Mixture(Protocol):
 
     def _notes(self, file: EmbeddingFile, train: Ints) -> tuple[str, ...]:
         """The classes that are never taught, and so not tested."""
-        lacking = np.flatnonzero(~class_mask(file, file.labels[train]))
+        lacking = np.flatnonzero(~tools.class_mask(file, file.labels[train]))
         names = ", ".join(file.classes[c] for c in lacking)
         return (f"classes without training samples, left out: {names}",) if names else ()
 
@@ -229,19 +213,15 @@ def i_blurry(
 ) -> list[Ints]:
     """The first N of the classes are disjoint; of the others, M of the samples go anywhere.
 
-    Disjoint and blurry classes are shared out to the sessions evenly, in their order. Each session
-    gives ⌊M n⌋ of the n samples of its blurry classes to a pool, drawn at random. The pool is
-    shuffled and dealt to all sessions in equal parts, so that a sample may come back.
+    N and M are the `shares`, each 0 to 1. Disjoint and blurry classes are shared out to the
+    sessions evenly, in their order. Each session gives ⌊M n⌋ of the n samples of its blurry classes
+    to a pool, drawn at random. The pool is shuffled and dealt to all sessions in equal parts, so
+    that a sample may come back.
 
     **Source**: Koh et al. (2022), CLIB, i-Blurry-N-M: their published splits, whose rule Moon et
     al. (2023) give as code. **Departs**: where the sessions do not divide a number, that code
     leaves classes or samples out. Here they are shared out as evenly as possible; the first
     sessions get one more disjoint class, the last ones one more blurry class.
-
-    Parameters
-    ----------
-    shares : tuple of float
-        N and M, each 0 to 1.
     """
     disjoint, blurry = _shared(classes, shares[0])
     apart = np.array_split(disjoint, sessions)
@@ -304,7 +284,7 @@ def repetition(
     slots: int,
     rng: np.random.Generator,
 ) -> list[Ints]:
-    """Every session has K slots, and every class fills several of them with its samples.
+    """Every session has K `slots`, K ≤ C, and every class fills several of them with its samples.
 
     With T sessions and C classes, a class has ⌊TK/C⌋ slots, one more if it is among the first TK
     mod C of a random order. Its samples are shuffled and cut into as many parts. The sessions are
@@ -314,11 +294,6 @@ def repetition(
     **Source**: Hemati et al. (2023), class-incremental learning with repetition, the slot-based
     generator (their code). **Departs**: all samples of a class are used, where parts of one size
     leave a rest out.
-
-    Parameters
-    ----------
-    slots : int
-        K, at most C.
     """
     n = len(classes)
     every, more = divmod(sessions * slots, n)
@@ -349,17 +324,13 @@ def long_tailed(
 ) -> list[Ints]:
     """Disjoint classes whose sizes fall exponentially: n_i = n_max ρ^(i / (C - 1)), i = 0 … C - 1.
 
-    n_max is the size of the largest class; a class keeps at least one sample, and no more than it
-    has. Which samples are kept is drawn. Sizes follow the order of the classes, so that the first
-    session has the largest ones, or are shuffled.
+    ρ, the `ratio`, is the size of the smallest class by that of the largest, n_max, in (0, 1]; a
+    class keeps at least one sample, and no more than it has. Which samples are kept is drawn. Sizes
+    follow the order of the classes, so that the first session has the largest ones, or are
+    shuffled.
 
     **Source**: Liu et al. (2022), long-tailed class-incremental learning: ordered and shuffled
     LT-CIL; n_i as in their code, cut to an integer.
-
-    Parameters
-    ----------
-    ratio : float
-        ρ, the size of the smallest class by that of the largest, in (0, 1].
     """
     own = {c: rng.permutation(rows[labels[rows] == c]) for c in classes.tolist()}
     largest, last = max(map(len, own.values())), max(len(classes) - 1, 1)

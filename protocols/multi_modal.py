@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, digest
+from embedbench.arrays import Bools, Float32s, digest
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -66,18 +65,12 @@ class MultiModal(Protocol):
             self._joined(stream, spec, int(classes[t]), int(ids[t]))
             for t, stream in enumerate(alone)
         ]
-        return Stream(
-            spec=spec,
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=digest("features", *(s.features for s in alone)),
-            samples=tuple(file.digests["samples"] for file in files),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            spec,
+            pairs,
+            files,
+            digest("features", *(s.features for s in alone)),
             fitted="".join(s.fitted for s in alone),
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
             can_reveal=True,
             notes=self._notes(files, width),
             alone=alone,
@@ -137,7 +130,7 @@ class MultiModal(Protocol):
             fitted=fitted,
         )
 
-    def _matrix(self, file: EmbeddingFile, width: int) -> NDArray[np.float32]:
+    def _matrix(self, file: EmbeddingFile, width: int) -> Float32s:
         """(D, width) the projection of a file; it does not depend on the other files."""
         draw = np.random.default_rng([self.projection, int(file.digests["content"][:16], 16)])
         matrix = draw.standard_normal((file.shape[1], width), dtype=np.float32)

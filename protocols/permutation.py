@@ -11,14 +11,8 @@ import numpy as np
 
 from embedbench.config.declared_settings import at_least
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.streams import protocol_tools as tools
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
-    flat_spec,
-    load_table,
-    one_file,
-    split_rows,
-    view_session,
-)
 from embedbench.streams.stream import Stream
 
 
@@ -44,14 +38,14 @@ class Permutation(Protocol):
     normalise_new: ClassVar[bool] = True
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
-        file = one_file(files, self.name)
-        split = split_rows(file, self.validation, self.val_fraction)
+        file = tools.one_file(files, self.name)
+        split = tools.split_rows(file, self.validation, self.val_fraction)
         few = len(split.train) < self.scale_least
-        table, features, fitted = load_table(file, self.scale, split.train, few=few)
+        table, features, fitted = tools.load_table(file, self.scale, split.train, few=few)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [
-            view_session(
+            tools.view_session(
                 table,
                 file,
                 split,
@@ -61,17 +55,11 @@ class Permutation(Protocol):
             )
             for t in range(self.sessions)
         ]
-        return Stream(
-            spec=flat_spec(table, file),
-            sessions=tuple(s for s, _ in pairs),
-            eval_sets=tuple(e for _, e in pairs),
-            recipe=self.recipe(),
-            features=features,
-            samples=(file.digests["samples"],),
-            normalise_new=self.normalise_new,
+        return self.make_stream(
+            tools.flat_spec(table, file),
+            pairs,
+            [file],
+            features,
             can_reveal=True,
             fitted=fitted,
-            observe_batch=self.observe_batch,
-            evaluate_every=self.evaluate_every,
-            validation=self.validation,
         )

@@ -19,11 +19,11 @@ from PIL import Image
 from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.decode_batches import decode
-from embedbench.extract.extraction_spec import CPU_BATCH, CUDA_BATCH, CUDA_LANES
+from embedbench.extract.extraction_worker import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
-from embedbench.networks.shipped_weights import shipped_weights
+from embedbench.networks.hub_weights import shipped_weights
 from embedbench.networks.timm_registration import timm
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu import cores

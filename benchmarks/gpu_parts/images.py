@@ -22,8 +22,7 @@ from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net_settings import generator, trunk_and_head
-from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.net_settings import generator, make_optimiser, trunk_and_head
 from embedbench.learning.training_loop import train
 from embedbench.runs.cost_meter import Meter
 from embedbench.streams.stream import Stream

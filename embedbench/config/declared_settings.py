@@ -1,7 +1,5 @@
 """Dataclasses made from settings: their values, their ranges, and what identifies a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools
@@ -10,7 +8,7 @@ import operator
 import sys
 import types
 import typing
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from embedbench.errors import UserError, short, unknown
 
@@ -49,17 +47,8 @@ def later(default: Any, *, earlier: Any) -> Any:
 def identity(settings: Any) -> dict[str, Any]:
     """The settings that identify a run: all fields but later ones at their earlier value.
 
-    Recipes, checkpoints and the places of runs are computed from it. Records keep all settings.
-
-    Parameters
-    ----------
-    settings : object
-        A dataclass instance. Dataclasses within it are treated in the same way.
-
-    Returns
-    -------
-    dict
-        Nested as by `dataclasses.asdict`.
+    Recipes, checkpoints and the places of runs are computed from them. Records keep all settings.
+    They are nested as by `dataclasses.asdict`.
     """
     kept = dataclasses.asdict(settings)
     for field in dataclasses.fields(settings):
@@ -78,14 +67,9 @@ def later_fields(cls: type) -> dict[str, Any]:
 
 
 def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of any version as this one has them: a later field that is missing had `earlier`.
+    """Settings of `cls`, as by `dataclasses.asdict`, of any version, as this one has them.
 
-    Parameters
-    ----------
-    cls : type
-        The dataclass that they are the settings of.
-    settings : dict
-        Nested as by `dataclasses.asdict`.
+    A later field that is missing had `earlier`.
     """
     hints = field_hints(cls)
     result = {**later_fields(cls), **settings}
@@ -212,7 +196,7 @@ class FieldHint:
     choices: tuple[Any, ...] = ()
 
     @classmethod
-    def parse(cls, hint: Any) -> FieldHint:
+    def parse(cls, hint: Any) -> Self:
         """Take a hint apart."""
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
@@ -301,15 +285,8 @@ def _evaluate(field: dataclasses.Field[Any], names: dict[str, Any]) -> Any:
 def check_settings(settings: Any, name: str) -> None:
     """Refuse values that the fields of a dataclass do not declare; call it in `__post_init__`.
 
-    Parameters
-    ----------
-    settings : object
-        A dataclass instance whose hints have `Annotated` ranges or `Literal` choices.
-    name : str
-        Prefix in error messages, as for `require`.
+    The hints have `Annotated` ranges or `Literal` choices. `name` is the prefix as for `require`.
 
-    Examples
-    --------
     >>> @dataclasses.dataclass
     ... class Settings:
     ...     lam: typing.Annotated[float, at_least(0)] | None = None
@@ -324,13 +301,7 @@ def check_settings(settings: Any, name: str) -> None:
 
 
 def check_size(name: str, numbers: int) -> None:
-    """Refuse settings with which a learner would hold more than 10⁹ numbers.
-
-    Parameters
-    ----------
-    name : str
-        What holds them, for the error message.
-    """
+    """Refuse settings with which `name` would hold more than 10⁹ numbers."""
     if numbers > LARGEST:
         raise UserError(
             f"with these settings {name} holds {numbers:.3g} numbers, and the most is {LARGEST:g}; "
@@ -341,15 +312,9 @@ def check_size(name: str, numbers: int) -> None:
 def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
     """Build a dataclass from nested settings; text values are read as the field's type.
 
-    Parameters
-    ----------
-    settings : dict
-        Field → value. Names with dots and nested dicts set fields of nested dataclasses; the other
-        fields of a nested dataclass keep the values that it has in the default of the outer one.
-    name : str
-        Prefix in error messages: `ewc` in `ewc.lam`.
-    start : object
-        An instance of `cls` that gives the values of all other fields; None: the defaults.
+    Names with dots and nested dicts set fields of nested dataclasses; the other fields keep the
+    values that they have in `start`, or by default. `name` is the prefix in error messages: `ewc`
+    in `ewc.lam`.
     """
     hints = {head: hint.kind for head, hint in field_hints(cls).items()}
     if not dataclasses.is_dataclass(cls):

@@ -54,16 +54,9 @@ def list_settings(cls: type) -> list[Setting]:
 
 
 def flatten_settings(cls: type, made: Any = None, prefix: str = "") -> Iterator[Setting]:
-    """All settings of a dataclass, those of its groups in their place.
+    """All settings of a dataclass, those of its groups in their place, each name after `prefix`.
 
-    Parameters
-    ----------
-    cls : type
-        The dataclass.
-    made : object
-        An instance whose values are the defaults; None: those of the class.
-    prefix : str
-        Before each name.
+    The values of `made`, an instance, are the defaults; None: those of the class.
     """
     for setting in list_settings(cls):
         value = setting.default if made is None else getattr(made, setting.name)
@@ -101,13 +94,7 @@ _ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : (.*))?$")
 
 
 def parts(thing: Any) -> dict[str, str]:
-    """The sections of a docstring by title; what comes before the first at "".
-
-    Parameters
-    ----------
-    thing : object
-        A class or a function with a numpydoc docstring.
-    """
+    """The sections of a numpydoc docstring by title; what comes before the first at ""."""
     text = inspect.cleandoc(vars(thing).get("__doc__") or getattr(thing, "__doc__", "") or "")
     head, *rest = _SECTION.split(text)
     return {"": head.strip(), **{t: s.strip() for t, s in zip(rest[::2], rest[1::2], strict=True)}}

@@ -67,19 +67,9 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the data") -> Self:
-        """Read and check plain JSON data. Unknown keys are ignored.
+        """Read and check what `json.loads` returned; `name` names it in error messages.
 
-        Parameters
-        ----------
-        data : Any
-            What `json.loads` returned.
-        name : str
-            Name of the data in error messages, such as a path.
-
-        Raises
-        ------
-        UserError
-            A key is missing, or a value has another type.
+        Unknown keys are ignored; one that is missing, or a value of another type, is a UserError.
         """
         try:
             return cast(Self, _read(data, cls, ""))
@@ -88,19 +78,9 @@ class JsonRecord:
 
 
 def parse_json(text: str | bytes, name: str) -> Any:
-    """Return the values of a JSON text from a file.
+    """Return the values of a JSON text from a file; `name` names it in error messages.
 
-    Parameters
-    ----------
-    text : str or bytes
-        The text, or its UTF-8.
-    name : str
-        Name of the data in error messages, such as a path.
-
-    Raises
-    ------
-    UserError
-        It is no JSON, or its values are nested deeper than 100 levels.
+    Values nested deeper than 100 levels are refused.
     """
     try:
         value = json.loads(text)
@@ -116,13 +96,7 @@ def parse_json(text: str | bytes, name: str) -> Any:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the table of a TOML text from a file; floats are texts, as they are written.
-
-    Raises
-    ------
-    UserError
-        It is no TOML, or a key has too many parts: the parser takes memory by their square.
-    """
+    """Return the table of a TOML text from a file; floats are texts, as they are written."""
     if _LONG_KEY.search(text):
         raise UserError(f"{name} has a key of over {PARTS} parts with dots between; shorten it")
     try:

@@ -1,11 +1,10 @@
 """The four seeds of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from embedbench.errors import UserError, short, unknown
 
@@ -39,7 +38,7 @@ class Seeds:
             check_seed(value, f"seeds.{name}")
 
     @classmethod
-    def of(cls, seed: int, **fixed: int) -> Seeds:
+    def of(cls, seed: int, **fixed: int) -> Self:
         """Draw the four from `seed`; `fixed` overrides single ones.
 
         >>> Seeds.of(0) == Seeds.of(0), Seeds.of(0, order=7).order
@@ -67,14 +66,8 @@ def vary_seeds(
 ) -> list[tuple[int, dict[str, int]]]:
     """One seed apart at a time: the seed of each run, and which of its four is another one.
 
-    Parameters
-    ----------
-    seeds : sequence of int
-        The first is every run's; the others give the four that replace its own.
-    vary : sequence of str
-        Kinds of seed to replace; without any, each seed is a run.
-    fixed : mapping of str to int
-        Kinds that are set already, and may not vary.
+    The first of `seeds` is every run's; the others give the kinds in `vary` that replace its own.
+    Kinds that are `fixed` may not vary. Without any in `vary`, each seed is a run.
     """
     if not vary:
         return [(seed, {}) for seed in seeds]

@@ -4,8 +4,6 @@ Everything that makes runs or blocks asks an `Engine` for an executor. Nothing o
 imported before it is asked for.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import re
@@ -50,21 +48,9 @@ class Engine:
     def parse(
         cls, text: str, resources: Resources | None = None, settings: Sequence[str] = ()
     ) -> Self:
-        """Read `--engine`, and check that the engine can be used here.
+        """Read `--engine` and `--engine-set`, and check that the engine can be used here.
 
-        Parameters
-        ----------
-        text : str
-            One of `NAMES`.
-        resources : Resources or None
-            What one task takes; None: one core.
-        settings : sequence of str
-            Such as "partition=gpu,time=4h".
-
-        Raises
-        ------
-        UserError
-            The engine is unknown, is not installed, or does not take a setting.
+        `resources` is what one task takes; None: one core.
         """
         made = cls(text, resources or Resources(), pairs("--engine-set", settings))
         kind = made.kind
@@ -135,7 +121,7 @@ class Engine:
             most = min(most, at_once(self.resources.gpus, cards()))
         return max(1, min(most, tasks))
 
-    def at_most(self, processes: int) -> Engine:
+    def at_most(self, processes: int) -> Self:
         """This engine; `local` without a number takes so many processes at most."""
         if self.name != "local":
             return self
@@ -143,19 +129,13 @@ class Engine:
 
     def executor(
         self, tasks: int, notify: Notify = lambda _: None
-    ) -> AbstractContextManager[Executor | None]:
+    ) -> "AbstractContextManager[Executor | None]":
         """An executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
         `Future.result`; one whose process ended is tried again, and then gives a `LostTaskError`.
-        KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on.
-
-        Parameters
-        ----------
-        tasks : int
-            How many there are; no more processes are started.
-        notify : callable
-            Takes a sentence, such as the line that cancels SLURM's jobs.
+        KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on, and
+        `notify` takes the line that cancels them.
         """
         kind = self.kind
         if not tasks:
@@ -181,8 +161,6 @@ class Engine:
 def at_once(share: float, number: int) -> int:
     """Count the tasks that fit on a number of cards, each with a share of a card.
 
-    Examples
-    --------
     >>> at_once(0.25, 2), at_once(0.3, 2), at_once(1.0, 4)
     (8, 6, 4)
     """
@@ -205,7 +183,7 @@ HERE = Engine("local:1")  # this process
 @contextmanager
 def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
-) -> Iterator[Executor]:
+) -> "Iterator[Executor]":
     """The executor that a function of other people makes; it is shut down at the end."""
     from concurrent.futures import Executor
 

@@ -28,11 +28,6 @@ class LocalExecutor(Executor):
 
     Each belongs to a thread, which replaces it if it ends. So a task that kills its process costs
     no other task anything.
-
-    Parameters
-    ----------
-    processes : int
-        How many.
     """
 
     def __init__(self, processes: int) -> None:
@@ -110,13 +105,7 @@ class LocalExecutor(Executor):
 
 @contextmanager
 def local_executor(processes: int) -> Iterator[Executor]:
-    """Processes of this machine; Ctrl-C stops them, and they end if this process does.
-
-    Parameters
-    ----------
-    processes : int
-        How many.
-    """
+    """Processes of this machine; Ctrl-C stops them, and they end if this process does."""
     executor = LocalExecutor(processes)
     try:
         yield executor
@@ -128,13 +117,7 @@ def local_executor(processes: int) -> Iterator[Executor]:
 
 
 def use_card(device: str) -> None:
-    """In a worker: let "cuda" be the next card in turn, and not the first one for all workers.
-
-    Parameters
-    ----------
-    device : str
-        That of the task; anything but "cuda" is left alone.
-    """
+    """In a worker: let "cuda" be the next card in turn, and not the first one for all workers."""
     if device == "cuda" and _worker is not None:
         import torch
 

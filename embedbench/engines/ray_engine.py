@@ -27,15 +27,7 @@ PATIENCE = 30.0  # seconds without an answer of the head after which it is lost;
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Ray's options of a task; settings are refused, Ray has none.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        Those of `--engine-set`.
-    """
+    """Ray's options of a task; settings are refused, Ray has none."""
     if settings:
         raise UserError("--engine ray takes no --engine-set; RAY_ADDRESS names a cluster")
     return {
@@ -49,14 +41,9 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
 
 
 class RayExecutor(Executor):
-    """Tasks of Ray, which must be connected.
+    """Tasks of Ray, which must be connected; `head` is HOST:PORT.
 
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    head : str
-        HOST:PORT of the head. After a minute without it Ray ends this process by itself.
+    After a minute without the head Ray ends this process by itself.
     """
 
     def __init__(self, resources: Resources, head: str) -> None:
@@ -126,13 +113,8 @@ class RayExecutor(Executor):
 def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
     """Connect to Ray, or begin it on this machine; everything ends with this context.
 
-    Parameters
-    ----------
-    name : str
-        `ray`: the cluster that RAY_ADDRESS names, or this machine. `ray://HOST:PORT`: a cluster
-        through Ray's client.
-    resources : Resources
-        What one task takes.
+    `ray` is the cluster that RAY_ADDRESS names, or this machine; `ray://HOST:PORT` a cluster
+    through Ray's client.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

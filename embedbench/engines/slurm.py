@@ -1,7 +1,5 @@
 """SLURM through submitit: one job a task. Jobs go on when this process ends."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -38,20 +36,7 @@ TRIES = 2  # of a task whose jobs ended without an answer and without progress
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
-    """submitit's parameters of a job.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        Those of `--engine-set`; see `SETTINGS`.
-
-    Raises
-    ------
-    UserError
-        A setting is unknown, or a value is wrong.
-    """
+    """submitit's parameters of a job, from what a task takes and the settings; see `SETTINGS`."""
     made: dict[str, Any] = {"cpus_per_task": resources.cpus, "name": "embedbench"}
     made["timeout_min"] = TIME
     if resources.gpus not in (0, 1):
@@ -81,19 +66,23 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
     return made
 
 
+@dataclass
+class _Call:
+    """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
+
+    packed: Packed
+    progress: Callable[[], int]
+    saved: int
+    tries: int = 0
+    future: Future[Any] = field(default_factory=Future)
+
+
 class SlurmExecutor(Executor):
-    """Jobs of SLURM, one a task.
+    """Jobs of SLURM, one a task; see `SETTINGS`.
 
     A thread submits what was asked for as arrays of jobs, and looks for what has finished. A
     function may have a method `progress`, a number that grows with what it has saved: a job that
     ends without an answer after it grew is no failed try.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        See `SETTINGS`.
     """
 
     def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:
@@ -200,17 +189,6 @@ class SlurmExecutor(Executor):
         task.future.set_exception(LostTaskError(TRIES, f"{more} See {job.paths.stderr}"))
 
 
-@dataclass
-class _Call:
-    """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
-
-    packed: Packed
-    progress: Callable[[], int]
-    saved: int
-    tries: int = 0
-    future: Future[Any] = field(default_factory=Future)
-
-
 def in_job(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """In a job: call a function. When the job's time is nearly over, `ends_soon` is set."""
     signal.signal(signal.SIGUSR2, lambda *_: ends_soon.set())  # submitit's handler raises an error
@@ -275,17 +253,7 @@ def _lease_of(folder: Path) -> Path:
 def slurm_executor(
     resources: Resources, settings: Mapping[str, str], notify: Notify
 ) -> Iterator[Executor]:
-    """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them.
-
-    Parameters
-    ----------
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        See `SETTINGS`.
-    notify : callable
-        Takes a sentence.
-    """
+    """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them."""
     executor = SlurmExecutor(resources, settings)
     try:
         yield executor

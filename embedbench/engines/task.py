@@ -52,22 +52,8 @@ class Resources:
 
     @classmethod
     def parse(cls, text: str, *, cpus: int = 1) -> Self:
-        """Read "cpus=2,gpus=0.25,memory=4GB".
+        """Read "cpus=2,gpus=0.25,memory=4GB"; `cpus` are the cores where the text names none.
 
-        Parameters
-        ----------
-        text : str
-            What the user gives; may be empty.
-        cpus : int
-            Cores where the text names none.
-
-        Raises
-        ------
-        UserError
-            A name is unknown, or a value is no number or out of range.
-
-        Examples
-        --------
         >>> Resources.parse("gpus=0.25,memory=4GB", cpus=2)
         Resources(cpus=2, gpus=0.25, memory=4000000000)
         """
@@ -84,18 +70,6 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     """Read "a=1,b=2" of an option that may be given several times.
 
     A comma that no name follows belongs to the value: "nodelist=n1,n2,time=4h".
-
-    Parameters
-    ----------
-    option : str
-        Its name, for the error.
-    items : sequence of str
-        What the user gives.
-
-    Raises
-    ------
-    UserError
-        A part is not of the form name=value or holds a control character, or a name has two values.
     """
     read: dict[str, str] = {}
     for part in (part.strip() for item in items for part in _NEXT.split(item)):

@@ -19,10 +19,15 @@ from embedbench.errors import UserError
 from embedbench.runs.run_task import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.storage.atomic_write import read_text, write_safely, writing
-from embedbench.streams.digests import CoveredSet, eval_digest
-from embedbench.streams.joined_sessions import view_columns
 from embedbench.streams.layer_columns import without_layers
-from embedbench.streams.stream import EvalSet, Session, Stream
+from embedbench.streams.stream import (
+    CoveredSet,
+    EvalSet,
+    Session,
+    Stream,
+    eval_digest,
+    view_columns,
+)
 from embedbench.streams.view import View, table_of
 
 from .stream_json import SCHEMA, EvalEntry, ExportedStream, SessionEntry

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from torch import Tensor, nn
 
 PAD = 4  # pixels added around an image, in "crop-flip"
 FLIPPED = 0.5  # probability that an image is flipped
@@ -18,7 +17,7 @@ TRIES = 10  # boxes drawn for an image until one fits
 
 
 def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Another random view of every image of a batch; x is not changed.
+    """Another random view of every image of a batch (b, C, H, W); x is not changed.
 
     **Source**: "crop-flip": He et al. (2016), Section 4.2: four pixels of zeros on every side, a
     crop of the original size, flipped with probability .5. "timm": the random resized crop of
@@ -29,16 +28,8 @@ def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
     **Departs**: padded and erased pixels are 0 in the values of the stream; where the stream
     standardises, 0 is the mean colour. An image is erased with probability .25, as in timm's
     recipes; timm draws from Python's generator, image by image. timm's colour jitter is left out,
-    and so are RandAugment, mixup and cutmix, which its recipes add.
-
-    Parameters
-    ----------
-    name : str
-        One of `AUGMENTS`: "none", "crop-flip" or "timm".
-    x : Tensor
-        (b, C, H, W) float32.
-    generator : Generator
-        A generator on the CPU, so that all devices get the same draws; "none" draws nothing.
+    and so are RandAugment, mixup and cutmix, which its recipes add. The generator is on the CPU, so
+    that all devices get the same draws.
     """
     return AUGMENTS[name](x, generator)
 
@@ -71,7 +62,7 @@ def crop_and_flip(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
     high, wide = x.shape[2:]
     rows = corners[:, :1] + torch.arange(high)  # (b, H)
     columns = _turned(corners[:, 1:] + torch.arange(wide), flips)
-    padded = pad(x, (PAD,) * 4)
+    padded = nn.functional.pad(x, (PAD,) * 4)
     return _picked(_picked(padded, 2, rows), 3, columns)
 
 

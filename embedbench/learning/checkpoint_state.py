@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from embedbench.errors import UserError
 
@@ -37,20 +36,10 @@ class DamagedStateError(Exception):
 
 
 def pack_state(state: dict[str, Any], mark: bytes = b"") -> bytes:
-    """A state as bytes.
+    """A state as bytes; `mark` enters the checksum, and `unpack_state` must be given the same.
 
     Types, dtypes and memory layouts are kept. A tensor in two places is written once, and is one
     object again. Tensors that share memory otherwise, as views do, become copies.
-
-    Parameters
-    ----------
-    mark : bytes
-        The checksum covers it, too; `unpack_state` must be given the same.
-
-    Raises
-    ------
-    UserError
-        The state holds what a checkpoint cannot hold.
     """
     writer = _Writer()
     text = json.dumps(writer.node(state, "", 0)).encode()
@@ -90,7 +79,7 @@ class _Writer:
     """Turns values into JSON that names tensors; `tensors` has them by name."""
 
     def __init__(self) -> None:
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
         self._names: dict[int, str] = {}  # by the id of a tensor or array
         self._storages: set[int] = set()  # addresses; safetensors takes each storage once
 
@@ -115,14 +104,14 @@ class _Writer:
                     raise _refused(key, f"a key of {path}")
             at = f"{path}." if path else ""
             return {"dict": [[k, self.node(v, f"{at}{k}", depth + 1)] for k, v in value.items()]}
-        if kind in (Tensor, np.ndarray) or isinstance(value, np.generic):
+        if kind in (torch.Tensor, np.ndarray) or isinstance(value, np.generic):
             return self._named(value, path)
         raise _refused(value, path)
 
     def _named(self, value: Any, path: str) -> dict[str, Any]:
         """The name of a tensor, an array or a NumPy scalar, and what safetensors does not hold."""
         kind, tensor = "tensor", value
-        if not isinstance(value, Tensor):
+        if not isinstance(value, torch.Tensor):
             kind = "array" if isinstance(value, np.ndarray) else "scalar"
             try:
                 tensor = torch.from_numpy(np.array(value))  # a copy that torch may write to
@@ -136,7 +125,7 @@ class _Writer:
         layout = tensor.stride() if _is_dense(tensor.shape, tensor.stride()) else None
         return {kind: {"name": name, "stride": layout, "moved": tensor.device.type != "cpu"}}
 
-    def _alone(self, tensor: Tensor) -> Tensor:
+    def _alone(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor as safetensors takes it: in memory, contiguous, in a storage of its own."""
         tensor = tensor.cpu().contiguous()
         if tensor.untyped_storage().data_ptr() in self._storages:
@@ -160,7 +149,7 @@ def _refused(value: Any, path: str) -> UserError:
 class _Reader:
     """Turns JSON that names tensors into values; unexpected JSON raises errors of many kinds."""
 
-    def __init__(self, tensors: dict[str, Tensor], device: str) -> None:
+    def __init__(self, tensors: dict[str, torch.Tensor], device: str) -> None:
         self.tensors, self.device = tensors, device
         self._made: dict[tuple[str, str], Any] = {}
 
@@ -222,10 +211,7 @@ def take_state(part: Any) -> Any:
 def put_state(part: Any, state: Any) -> Any:
     """Give a part the state that `take_state` returned; return the part, or the value in its place.
 
-    Raises
-    ------
-    Exception
-        The state does not fit, of whatever kind the part raises.
+    A state that does not fit raises whatever the part raises.
     """
     if isinstance(part, torch.Generator):
         part.set_state(state)
@@ -247,7 +233,7 @@ def _check_moments(optimiser: torch.optim.Optimizer) -> None:
             continue
         for p in group["params"]:
             for name, value in optimiser.state.get(p, {}).items():
-                if isinstance(value, Tensor) and name != "step" and value.shape != p.shape:
+                if isinstance(value, torch.Tensor) and name != "step" and value.shape != p.shape:
                     raise ValueError(f"{name} is of shape {tuple(value.shape)}")
 
 
@@ -273,10 +259,10 @@ def _size(state: Any) -> int:
         return sum(map(_size, state.values()))
     if isinstance(state, list | tuple):
         return sum(map(_size, state))
-    return int(state.nbytes) if isinstance(state, Tensor | np.ndarray) else 0
+    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0
 
 
-def random_states(device: str) -> list[Tensor]:
+def random_states(device: str) -> list[torch.Tensor]:
     """The global random states of torch, which layers such as dropout draw from."""
     states = [torch.get_rng_state()]
     if device.startswith("cuda"):
@@ -284,7 +270,7 @@ def random_states(device: str) -> list[Tensor]:
     return states
 
 
-def set_random_states(states: list[Tensor], device: str) -> None:
+def set_random_states(states: list[torch.Tensor], device: str) -> None:
     """Set the global random states of torch to those that `random_states` returned."""
     torch.set_rng_state(states[0])
     if device.startswith("cuda"):

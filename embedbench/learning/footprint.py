@@ -1,7 +1,5 @@
 """The bytes that a learner holds between sessions, by kind."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +15,6 @@ class Footprint(dict[str, int]):
         return sum(self.values())
 
 
-def tensor_bytes(*tensors: torch.Tensor) -> int:
+def tensor_bytes(*tensors: "torch.Tensor") -> int:
     """Bytes of tensors, each counted once."""
     return sum(t.numel() * t.element_size() for t in tensors)

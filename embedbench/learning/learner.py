@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from embedbench.arrays import Float32s
 from embedbench.config.declared_settings import check_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
@@ -77,19 +75,9 @@ class Checkpoint(typing.Protocol):
     """Saves a training, so that it can continue after an interruption."""
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Restore the parts of a training to the state of the last save.
+        """Restore the parts of a training, by name, to the state of the last save.
 
-        Parameters
-        ----------
-        parts : dict
-            Modules, optimisers, random generators and the like, by name.
-
-        Returns
-        -------
-        int
-            Epochs that are already done.
-        dict or None
-            The log, if the training had ended.
+        Returns the epochs that are already done; and the log, if the training had ended.
         """
 
     def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
@@ -108,21 +96,14 @@ class NoCheckpoint:
         """Return no logs: no session was learned before."""
         return []
 
-    def begin(self, number: int) -> None:
-        """Do nothing."""
-
-    def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
-        """Save nothing."""
-
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         """No epochs are done."""
         return 0, None
 
-    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Save nothing."""
+    def begin(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
 
-    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Save nothing."""
+    end = save_epoch = save_end = begin
 
 
 NO_CHECKPOINT = NoCheckpoint()
@@ -155,7 +136,7 @@ class Context:
     validation: str = "train"
     progress: Callable[[str], None] = lambda _: None
     checkpoint: Checkpoint = NO_CHECKPOINT
-    head: NDArray[np.float32] | None = None
+    head: Float32s | None = None
     samples: int = 0
 
 
@@ -214,12 +195,12 @@ class Learner(ABC):
     @abstractmethod
     def scores(
         self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
-    ) -> torch.Tensor | NDArray[np.float32]:
+    ) -> torch.Tensor | Float32s:
         """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
 
     def log_probabilities(
         self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
-    ) -> torch.Tensor | NDArray[np.float32]:
+    ) -> torch.Tensor | Float32s:
         """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
 
         Only for learners whose scores give no probabilities, and that have some by another rule. It

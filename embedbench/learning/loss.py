@@ -1,7 +1,7 @@
-"""The loss of a batch and the monitored value; labels are classes (b,) or label sets (b, C)."""
+"""Losses, and the monitored value; labels are classes (b,) or label sets (b, C)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .net_settings import PART, in_parts
+from .net_settings import PART, in_parts, trainable_parameters
 from .sample_views import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
@@ -36,17 +36,11 @@ def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
     """Binary cross-entropy of label sets, mean over samples and classes, nats.
 
+    Logits and targets are (b, C), and targets bool or probabilities; the mean includes `classes`
+    (k,), all if None.
+
     **Source**: Abdelsalam et al. (2021, IIRC), Section 5: the mean over the classes seen, so that
     the loss does not grow with their number.
-
-    Parameters
-    ----------
-    logits : Tensor
-        (b, C).
-    targets : Tensor
-        (b, C) bool, or probabilities.
-    classes : Tensor or None
-        (k,) the classes that the mean includes; None: all.
     """
     if classes is not None:
         logits, targets = logits[:, classes], targets[:, classes]
@@ -121,16 +115,9 @@ def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> 
 def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
     """Mean precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}.
 
-    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
+    Logits and y are (n, C), `classes` (k,), or None for all.
 
-    Parameters
-    ----------
-    logits : Tensor
-        (n, C).
-    y : Tensor
-        (n, C) bool.
-    classes : Tensor or None
-        (k,) the classes that count; None: all.
+    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
     """
     answer, true = logits > 0, y
     if classes is not None:
@@ -138,3 +125,33 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
     common = (answer & true).sum(1).double()
     either, answered = (answer | true).sum(1), answer.sum(1)
     return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())
+
+
+# --- against forgetting: distillation and quadratic penalties ---
+
+
+def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of softmax(logits/T) under softmax(targets/T), mean over samples, nats.
+
+    Both are (n, k), of the new and the old network for the old classes.
+
+    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
+    """
+    return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
+
+
+def only(classes: Collection[int], n_classes: int, device: str) -> Tensor:
+    """(C,) 0 for `classes`, -inf for the others; added to logits, it masks all other classes."""
+    mask = torch.full((n_classes,), -math.inf, device=device)
+    mask[sorted(classes)] = 0
+    return mask
+
+
+def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
+    """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to the parameters' gradients.
+
+    `weight` and `anchor` have one tensor for each trained parameter.
+    """
+    for p, w, a in zip(trainable_parameters(net), weight, anchor, strict=True):
+        assert p.grad is not None
+        p.grad.addcmul_(w, p.data - a, value=by)

@@ -1,4 +1,4 @@
-"""The shared part of gradient learners: trunk and head, an optimiser, the one training loop."""
+"""The shared part of gradient learners: a network and its training; with a memory of samples."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,12 +9,12 @@ from embedbench.config.declared_settings import above, at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-from .image_settings import ImageTraining
+from . import net_settings
+from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
 from .learner import Context, Learner, Tags
-from .net_settings import predict, settle_trunk, trunk_and_head
-from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
 from .training_loop import train
+from .trunk import ImageTraining
 
 
 @dataclass
@@ -58,7 +58,7 @@ class NetLearner(Learner):
     batch_size: Annotated[int, at_least(1)] = 256
     lr: Annotated[float, above(0)] = 8e-4
     weight_decay: Annotated[float, at_least(0)] = 0.0
-    optimiser: OptimiserName = "nadam"
+    optimiser: net_settings.OptimiserName = "nadam"
     optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
     images: ImageTraining = field(default_factory=ImageTraining)
@@ -69,32 +69,57 @@ class NetLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle_trunk(self)
+        net_settings.settle_trunk(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
         self.scores_are = "logits"
         self.net = self.make_net(spec, seeds.init).to(device)
-        self.optimiser_ = fresh_optimiser(self, self.net)
+        self.optimiser_ = net_settings.fresh_optimiser(self, self.net)
 
     def make_net(self, spec: StreamSpec, seed: int) -> nn.Module:
         """The network before the first session."""
-        return trunk_and_head(self, spec, seed)
+        return net_settings.trunk_and_head(self, spec, seed)
 
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.
 
-        Parameters
-        ----------
-        session : Session
-            The data to train on; it may hold more than the runner's session, such as exemplars.
-        ctx : Context
-            The context that `learn` got.
-        **hooks : object
-            The method's additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`,
-            `validate` and `draws`.
+        The session may hold more than the runner's, such as exemplars. `hooks` are the method's
+        additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`, `validate`,
+        `draws`.
         """
         return train(self, session, ctx, **hooks)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict(self.net, x)
+        return net_settings.predict(self.net, x)
+
+
+class ReplayLearner(NetLearner):
+    """Base of learners with a network and exemplars. A method adds a field `memory`.
+
+    Attributes
+    ----------
+    selects : tuple of str
+        The kinds of memory that the method can use, as in `Memory.select`.
+    exemplars : Exemplars
+        The stored samples.
+    """
+
+    memory: Memory  # no field here: each method says where in its list of settings it comes
+    selects: ClassVar[tuple[str, ...]] = BY_SESSION
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
+    state: ClassVar[dict[str, str]] = {**NetLearner.state, "exemplars": "samples"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.steps = 0  # online steps; `learned` counts whole sessions
+
+    def features(self, x: Tensor) -> Tensor:
+        """φ(x), the input of the head, which herding compares, (n, d)."""
+        return net_settings.eval_features(self.net, x)

@@ -12,8 +12,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session
 
 from .augmentation import Views
-from .exemplar_budget import BY_SAMPLE
-from .exemplars import Exemplars
+from .exemplars import BY_SAMPLE, Exemplars
 from .learner import Context, Learner, Tags
 from .loss import batch_loss
 from .net_settings import augmented_views
@@ -96,16 +95,9 @@ class OnlineLearner(_StepAttributes):
         self.exemplars.add(x, y)
 
     def add_gradients(self, x: Tensor, y: Tensor, draw: np.random.Generator, view: Views) -> None:
-        """Add the gradients of a step to the parameters, which hold none.
+        """Add the gradients of a step on x (b, D), y (b,) to the parameters, which hold none.
 
-        Parameters
-        ----------
-        x, y : Tensor
-            (b, D) and (b,): the batch.
-        draw : numpy.random.Generator
-            Draws the samples from memory.
-        view : Views
-            Augments images.
+        `draw` draws the samples from memory, `view` augments images.
         """
         seen = self.exemplars.seen_with(y)
         self.loss(view(x), y, seen).backward()  # type: ignore[no-untyped-call]  # torch's

@@ -20,16 +20,8 @@ def gradients(
 ) -> list[Tensor]:
     """Gradients of `value` for each single sample, by every trained parameter: (b, *shape) each.
 
-    Parameters
-    ----------
-    net : nn.Module
-        The network, in evaluation mode.
-    value : callable
-        Takes a sample's logits (C,) and its row of each `beside`; returns a number.
-    x : Tensor
-        (b, D) or (b, C, H, W).
-    beside : Tensor
-        (b, …) further inputs of `value`.
+    The net is in evaluation mode. `value` takes the logits (C,) of a sample of x (b, …), and its
+    row of each `beside` (b, …); it returns a number.
     """
     parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
     others: dict[str, Tensor] = dict(net.named_buffers())

@@ -1,27 +1,23 @@
 """Pretraining: a trunk trained from scratch on the base session of a stream."""
 
+import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from embedbench.config.declared_settings import (
-    above,
-    at_least,
-    check_settings,
-    identity,
-    later,
-    within,
-)
+from embedbench.arrays import digest
+from embedbench.config import declared_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_list import Samples
+from embedbench.networks.weights import HEAD
 from embedbench.storage.atomic_write import write_safely
 from embedbench.streams.stream import Session, Stream
 from embedbench.system.callback_types import Progress
@@ -29,13 +25,14 @@ from embedbench.system.determinism import repeatable
 
 from .augmentation import AugmentName, Views
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
-from .loss import validation_value
-from .net_settings import VIEWS, generator
-from .pretrained_net import AnyNet, deep_objective, get_trunk, kept_head, new_net
+from .loss import Objective, validation_value
+from .net_settings import VIEWS, CosineNet, Net, generator
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
-from .trunk import FLAT, check_trunk
+from .trunk import FLAT, ImageTraining, Trunk, check_trunk, image_trunk
 
+AnyNet = Net | CosineNet
+SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
 ONE = Stop(rule="epochs", epochs=1)
 EVERY = 60.0  # seconds between two checkpoints, at least
 BETAS = 0.9, 0.999
@@ -77,15 +74,15 @@ class Pretraining:
     """
 
     trunk: str
-    epochs: Annotated[int, at_least(1)] = 300
-    lr: Annotated[float, above(0)] = 5e-4
-    weight_decay: Annotated[float, within("[0, 1)")] = 0.05
-    batch_size: Annotated[int, at_least(1)] = 256
-    warmup: Annotated[int, at_least(0)] = 5
+    epochs: Annotated[int, declared_settings.at_least(1)] = 300
+    lr: Annotated[float, declared_settings.above(0)] = 5e-4
+    weight_decay: Annotated[float, declared_settings.within("[0, 1)")] = 0.05
+    batch_size: Annotated[int, declared_settings.at_least(1)] = 256
+    warmup: Annotated[int, declared_settings.at_least(0)] = 5
     augment: AugmentName = "timm"
     seed: int = 0
-    head: Literal["linear", "cosine"] = later("linear", earlier="linear")
-    deep_supervision: str = later("", earlier="")
+    head: Literal["linear", "cosine"] = declared_settings.later("linear", earlier="linear")
+    deep_supervision: str = declared_settings.later("", earlier="")
 
     def __post_init__(self) -> None:
         if self.trunk in FLAT:
@@ -94,7 +91,7 @@ class Pretraining:
                 "network for images, as vit_fscil_patch3_36 or resnet32"
             )
         check_trunk("trunk", self.trunk)
-        check_settings(self, "pretrain")
+        declared_settings.check_settings(self, "pretrain")
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -118,19 +115,8 @@ def pretrain(
 
     A checkpoint is written after an epoch, at most once a minute. The same pretraining, started
     again, continues from it and ends with the same weights. The checkpoint of another pretraining
-    is refused; `overwrite` deletes it. One call of the training loop trains one epoch.
-
-    Parameters
-    ----------
-    samples : Samples or None
-        The samples of the stream's one file. With them a cosine head is returned beside the trunk's
-        weights.
-
-    Raises
-    ------
-    UserError
-        The stream has no images or has label sets, training diverged, or the checkpoint belongs to
-        another pretraining.
+    is refused; `overwrite` deletes it. One call of the training loop trains one epoch. With the
+    `samples` of the stream's one file a cosine head is returned beside the trunk's weights.
     """
     session, seeds = base_session(stream), Seeds.of(settings.seed)
     shape, n_classes = stream.spec.input_shape, len(session.classes)
@@ -138,7 +124,7 @@ def pretrain(
     objective = deep_objective(net, settings.deep_supervision)
     optimiser = _optimiser(net, settings)
     work = {
-        "settings": identity(settings),
+        "settings": declared_settings.identity(settings),
         "digests": stream.digests,
         "torch": str(torch.__version__),
         "device": torch.device(device).type,
@@ -285,3 +271,86 @@ def _metadata(
             "interpolation": "bicubic",
         },
     }
+
+
+# --- the nets: a trunk, its head, and the blocks that the head supervises ---
+
+
+def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: int) -> AnyNet:
+    """A net for images of `shape` (C, H, W) to pretrain; `head` is "linear" or "cosine"."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        body, width = image_trunk(trunk, shape, ImageTraining())
+        if head == "linear":
+            return Net(body, nn.Linear(width, n_classes))
+    net = CosineNet(width, 0, 0, n_classes, eta=SCALE, seed=seed, trunk=body)
+    net.eta.requires_grad_(False)
+    return net
+
+
+def get_trunk(net: AnyNet) -> Trunk:
+    """The trunk of such a net."""
+    trunk = net.trunk if isinstance(net, CosineNet) else net[0]
+    assert isinstance(trunk, Trunk)
+    return trunk
+
+
+def head_logits(net: AnyNet, phi: Tensor) -> Tensor:
+    """Logits of features φ (n, d) by the head, (n, C)."""
+    if isinstance(net, CosineNet):
+        return net.eta * net.cosines(phi)
+    logits: Tensor = net.head(phi)
+    return logits
+
+
+def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
+    """The cross-entropy of the embedding, plus that of the class token of each of some blocks.
+
+    All go through the trunk's final norm and the one head. `blocks` are named as in `extract
+    --layers`, with commas between; None if they are "".
+    """
+    if not blocks:
+        return None
+    from embedbench.extract.intermediate_layers import Layers, has_blocks
+
+    body = get_trunk(net).body
+    if not has_blocks(body):
+        raise UserError(
+            "--deep-supervision takes blocks of a vision transformer, and the trunk has none; "
+            "leave it out, or choose a trunk such as vit_fscil_tiny_patch8_32"
+        )
+    layers = Layers(body, blocks.split(","))
+
+    def objective(x: Tensor, y: Tensor) -> Tensor:
+        tables = layers.tables(body, x)
+        return torch.stack(
+            [nn.functional.cross_entropy(head_logits(net, phi), y) for phi in tables.values()]
+        ).sum()
+
+    return objective
+
+
+def taught_digest(samples: Samples, session: Session) -> str:
+    """Digest of what a session of one file teaches: ids of samples, each with its class's name."""
+    rows = np.asarray(session.ids)
+    names = np.asarray(samples.classes)[samples.labels[rows]]
+    pairs = sorted(zip(samples.ids[rows].tolist(), names.tolist(), strict=True))
+    return digest("taught", *itertools.chain(*pairs))
+
+
+def kept_head(
+    net: AnyNet, samples: Samples, session: Session
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The cosine classifier of a net as a tensor and metadata; both empty for a linear one.
+
+    Its rows are in the order of the base session's classes, which are as in `samples`.
+    """
+    if not isinstance(net, CosineNet):
+        return {}, {}
+    about = {
+        "kind": "cosine",
+        "scale": float(net.eta),
+        "classes": [samples.classes[c] for c in np.unique(session.y)],
+        "samples": taught_digest(samples, session),
+    }
+    return {HEAD: net.theta.detach()}, {"head": about}

@@ -13,11 +13,9 @@ from embedbench.errors import UserError, unknown
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
 
-from .cosine_network import CosineNet
-from .distillation import only
 from .learner import NO_CHECKPOINT, Checkpoint, Context
-from .net_settings import generator
-from .optimisers import make_optimiser
+from .loss import only
+from .net_settings import CosineNet, generator, make_optimiser
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 
@@ -102,12 +100,8 @@ def _base(value: str) -> str:
 class Prototypes(nn.Module):
     """P (C, d), rows of length 1, and the running means (C, D) from which they are computed.
 
-    Parameters
-    ----------
-    width : int
-        D, columns of a sample.
-    head : int
-        d: P is made from the columns [0, d); the other columns have only means.
+    `width` is D, the columns of a sample; P is made from the columns [0, d), d = `head`, and the
+    others have only means.
     """
 
     sums: Tensor  # (C, D) float64
@@ -142,12 +136,8 @@ class Prototypes(nn.Module):
     ) -> None:
         """Add a session: prototypes for its classes; `settings` says how for the first session.
 
-        Parameters
-        ----------
-        seed : int
-            Seed of the batches, if there is a training.
-        ctx : Context or None
-            Saves this training, and has the weights of a pretrained classifier.
+        `seed` is that of the batches, if there is a training; `ctx` saves this training, and has
+        the weights of a pretrained classifier.
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)

@@ -107,25 +107,12 @@ class Stop:
 
 
 class Best:
-    """The best epoch so far, by a value of which lower is better.
+    """The best epoch so far, by a value of which lower is better; the rule says what is better.
 
-    Parameters
-    ----------
-    stop : Stop
-        Says what counts as better.
-
-    Attributes
-    ----------
-    value, epoch : float, int
-        The best value and its epoch; infinite and 0 before there is one.
-    mark : float
-        What the next epoch must beat by `min_delta` to count as an improvement.
-    waited : int
-        Number of epochs in a row without improvement.
-    right : int
-        Number of epochs in a row in which every validation sample was answered right.
-    weights : dict or None
-        The net's state after the best epoch, if the rule returns to it.
+    `value` and `epoch` are infinite and 0 before there is one; the next must beat `mark` by
+    `min_delta` to count as an improvement. `waited` epochs in a row were none, and in `right` in a
+    row every validation sample was answered right. `weights` is the net's state after the best
+    epoch, if the rule returns to it.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -158,10 +145,7 @@ class Best:
     def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
         """Lower the learning rate if the rule says so; call it after `see` with the same value.
 
-        Returns
-        -------
-        bool
-            Whether training ends, because the learning rate has fallen below `lr_min`.
+        Returns whether training ends, because the rate has fallen below `lr_min`.
         """
         group = decay.optimizer.param_groups[0]
         before = group["lr"]

@@ -1,11 +1,9 @@
 """The one training loop: mini-batches, one optimiser, and a named stopping rule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,8 +14,7 @@ from embedbench.streams.stream import Session
 from .augmentation import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import Objective, plain_loss, validation_value
-from .net_settings import PLAIN, augmented_views, generator
-from .optimisers import fresh_optimiser
+from .net_settings import PLAIN, augmented_views, fresh_optimiser, generator
 from .stopping import Best, Stop
 
 AS_LONG = Stop(rule="epochs", epochs=100_000)  # until as many samples were presented
@@ -95,6 +92,53 @@ class Hooks:
     replayed: Callable[[], int] = lambda: 0
 
 
+@dataclass(frozen=True)
+class Log:
+    """The result of a training.
+
+    Parameters
+    ----------
+    epochs, steps : int
+        Epochs trained, and steps of the optimiser.
+    stopped : str
+        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min", "presented" or
+        "diverged".
+    train_loss : float
+        Mean loss of the last epoch.
+    kept_epoch, kept_steps : int or None
+        The epoch whose weights the net has, and the optimiser steps up to it. None where the rule
+        uses no validation value; then `monitor` and `best` are None, too.
+    monitor : str or None
+        The monitored value: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
+    best : float or None
+        The best monitored value; NaN where no epoch was monitored.
+    lr : float or None
+        The final learning rate; None where the rule does not lower it.
+    presented : int or None
+        Samples presented, those from memory included; None where `passes` does not limit them.
+    """
+
+    epochs: int
+    steps: int
+    stopped: str
+    train_loss: float
+    kept_epoch: int | None = None
+    kept_steps: int | None = None
+    monitor: str | None = None
+    best: float | None = None
+    lr: float | None = None
+    presented: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The entries that are not None, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, entries: dict[str, Any]) -> Self:
+        """The log that `to_json` wrote."""
+        return cls(**entries)
+
+
 def fit(
     net: nn.Module,
     optimiser: torch.optim.Optimizer,
@@ -106,28 +150,9 @@ def fit(
 ) -> Log:
     """Train `net` on a session until the stopping rule ends it.
 
-    A training that was interrupted continues after the last epoch that `checkpoint` holds. If it
-    had already ended, `fit` returns at once.
-
-    Parameters
-    ----------
-    net : nn.Module
-        From x (b, D) to logits (b, C), unless the objective says otherwise.
-    optimiser : torch.optim.Optimizer
-        The optimiser of the net's parameters.
-    session : Session
-        The data to train on.
-    how : Loop
-        Batches, stopping rule, device.
-    hooks : Hooks
-        The method's additions.
-    checkpoint : Checkpoint
-        The session's `ctx.checkpoint`.
-
-    Returns
-    -------
-    Log
-        The result of the training.
+    A training that was interrupted continues after the last epoch that `checkpoint`, the session's
+    `ctx.checkpoint`, holds. If it had already ended, `fit` returns at once. The net maps x (b, D)
+    to logits (b, C), unless the objective says otherwise.
     """
     training = Training(net, optimiser, session, how, hooks)
     done, ended = checkpoint.resume(training.unfinished)
@@ -148,12 +173,8 @@ def fit(
 class Training:
     """One training in progress; the parameters are those of `fit`.
 
-    Attributes
-    ----------
-    parts : dict
-        What a checkpoint of an ended training holds, by name.
-    unfinished : dict
-        What a checkpoint within a training holds: the parts, the best epoch and the decay.
+    `parts` is what a checkpoint of an ended training holds, by name; `unfinished` has the best
+    epoch and the decay, too.
     """
 
     def __init__(
@@ -310,19 +331,10 @@ def train(
     ----------
     learner : Learner
         Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of earlier sessions.
-    session : Session
-        The data to train on.
-    ctx : Context
-        The context of the session.
     objective, regularise, stepped, validate, draws
         The same as in `Hooks`; None: the default there.
     lr : float or None
         The learning rate of this session; None: the optimiser's.
-
-    Returns
-    -------
-    dict
-        The log, as `Log.to_json` writes it.
     """
     if learner.optimiser_state == "fresh":
         learner.optimiser_ = fresh_optimiser(learner, learner.net)
@@ -343,53 +355,3 @@ def train(
         hooks = replace(hooks, replayed=lambda: exemplars.presented)
     log = fit(learner.net, learner.optimiser_, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
     return log.to_json()
-
-
-# --- the log of one training ---
-
-
-@dataclass(frozen=True)
-class Log:
-    """The result of a training.
-
-    Parameters
-    ----------
-    epochs, steps : int
-        Epochs trained, and steps of the optimiser.
-    stopped : str
-        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min", "presented" or
-        "diverged".
-    train_loss : float
-        Mean loss of the last epoch.
-    kept_epoch, kept_steps : int or None
-        The epoch whose weights the net has, and the optimiser steps up to it. None where the rule
-        uses no validation value; then `monitor` and `best` are None, too.
-    monitor : str or None
-        The monitored value: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
-    best : float or None
-        The best monitored value; NaN where no epoch was monitored.
-    lr : float or None
-        The final learning rate; None where the rule does not lower it.
-    presented : int or None
-        Samples presented, those from memory included; None where `passes` does not limit them.
-    """
-
-    epochs: int
-    steps: int
-    stopped: str
-    train_loss: float
-    kept_epoch: int | None = None
-    kept_steps: int | None = None
-    monitor: str | None = None
-    best: float | None = None
-    lr: float | None = None
-    presented: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The entries that are not None, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_json(cls, entries: dict[str, Any]) -> Log:
-        """The log that `to_json` wrote."""
-        return cls(**entries)

@@ -1,12 +1,15 @@
-"""Weights of networks from the hub: fetched into its own cache, once."""
+"""Published weights of networks: those of the hub, fetched once, and those that are shipped."""
 
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
 
-from .shipped_weights import SHIPPED
-
+SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
+# Of its weights: their file, and their licence as timm would name it; see assets/NOTICE.md.
+SHA256 = "8e654630357a0c7769ee1aef746b2ca013b14d47e6ef4752704dee80172cd03c"
+LICENCE = "apache-2.0"
 MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")  # of a model of transformers
 
 
@@ -14,11 +17,6 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     """Return the file of the weights that timm publishes for a model, and their id.
 
     The file is fetched into the hub's own cache unless it is there already.
-
-    Raises
-    ------
-    UserError
-        There are none, or neither the cache nor the network provides them.
     """
     hub, url = cfg.get("hf_hub_id"), cfg.get("url")
     if not hub and not url:
@@ -40,11 +38,6 @@ def model_folder(name: str) -> tuple[Path, str]:
     `name` is a folder, or a name on the hub, with `@REVISION` where one is asked for. Of the hub's
     files only configurations, vocabularies and safetensors are fetched, into its own cache: no
     code, and no pickle.
-
-    Raises
-    ------
-    UserError
-        There is no such folder, and neither the cache nor the network provides such a model.
     """
     from huggingface_hub import snapshot_download
 
@@ -104,3 +97,13 @@ def _unavailable(name: str, where: str, error: Exception) -> str:
         f"without the network: the package ships those of {SHIPPED} (choose it, with --weights "
         "shipped), and the backbones 'pixels' and 'none' need none."
     )
+
+
+def shipped_weights(name: str) -> Path:
+    """The shipped weights; refused for any network but theirs."""
+    if name.partition(".")[0] != SHIPPED:
+        raise UserError(
+            f"the package ships the weights of {SHIPPED} alone, not of {name}; choose that one, or "
+            "give a file with --weights FILE"
+        )
+    return Path(str(resources.files("embedbench") / "assets" / f"{SHIPPED}.fp16.safetensors"))

@@ -11,11 +11,15 @@ from embedbench.errors import UserError
 from embedbench.storage import cache, load_torch_file
 from embedbench.storage.atomic_write import write_safely
 
-from .weights_metadata import METADATA, HeadMetadata, read_metadata
-
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+import math
+from dataclasses import dataclass
+
+from embedbench.config.json_types import JsonRecord, parse_json
 
 HEAD = "embedbench.head.weight"  # the classifier (n, d) that lies with a pretrained trunk
 # Keys of the weights in a training checkpoint, the best first.
@@ -25,31 +29,12 @@ _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretraine
 
 
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
-    """Load a file of weights into a model without its classifier, in float32.
+    """Load a file of weights into a model without its classifier, in float32; return its SHA-256.
 
     First timm renames parameters, resamples position embeddings, and adapts the first convolution
     to the number of channels. Then every parameter and buffer of the model must be in the file with
-    the same shape. The file may also hold a classifier.
-
-    Parameters
-    ----------
-    model : Module
-        A model of timm, or another module.
-    cfg : dict
-        timm's configuration of the model: `architecture`, and if they exist, the module names
-        `classifier` and `first_conv`.
-    channels : int
-        Channels of the images that the model takes.
-
-    Returns
-    -------
-    str
-        The SHA-256 of the file.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or does not fit the model.
+    the same shape. The file may also hold a classifier. `cfg` is timm's configuration of the model:
+    `architecture`, and if they exist, the module names `classifier` and `first_conv`.
     """
     if not path.is_file():
         raise _missing(path)
@@ -153,13 +138,7 @@ def _check(
 
 
 def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
-    """The classifier (n, d) that lies with a pretrained trunk, and what is known of it.
-
-    Raises
-    ------
-    UserError
-        The file holds none, or it is damaged.
-    """
+    """The classifier (n, d) that lies with a pretrained trunk, and what is known of it."""
     from safetensors import safe_open
 
     file_sha256(path)  # refuses a file that is missing
@@ -186,11 +165,8 @@ def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
 def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str, Any]) -> None:
     """Write weights as safetensors, atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    metadata : dict
-        What made the weights, as plain data. Its key `shown`, if there is one, holds the
-        preprocessing of images, with the keys of timm's configurations.
+    `metadata` is what made them, as plain data. Its key `shown`, if there is one, holds the
+    preprocessing of images, with the keys of timm's configurations.
     """
     from safetensors.torch import save
 
@@ -202,13 +178,7 @@ def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str,
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, hex. The file is read again only if it has changed.
-
-    Raises
-    ------
-    UserError
-        There is no such file.
-    """
+    """Return the SHA-256 of a file, hex. The file is read again only if it has changed."""
     if not path.is_file():
         raise _missing(path)
     return cache.sha256(path)
@@ -216,3 +186,85 @@ def file_sha256(path: Path) -> str:
 
 def _missing(path: Path) -> UserError:
     return UserError(f"there is no file of weights {path}; check its path.")
+
+
+# --- what made a file of weights, and how its images were prepared: kept in the file itself ---
+
+
+METADATA = "embedbench"  # key of the metadata in files that we write
+
+
+@dataclass(frozen=True)
+class _Preprocessing(JsonRecord):
+    """The preprocessing of images, with the keys of timm's configurations."""
+
+    input_size: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    crop_pct: float
+    crop_mode: str
+    interpolation: str
+
+    def check(self, name: str) -> None:
+        channels, *sides = self.input_size or (0,)
+        if not (
+            len(sides) == 2
+            and all(1 <= side <= 4096 for side in sides)
+            and channels == len(self.mean) == len(self.std)
+            and all(map(math.isfinite, self.mean))
+            and all(0 < value < math.inf for value in self.std)
+            and 0 < self.crop_pct <= 1
+            and self.crop_mode in ("center", "squash", "border")
+            and self.interpolation in ("nearest", "bilinear", "bicubic", "lanczos")
+        ):
+            raise UserError(f"{name} names a preprocessing of images that timm does not have.")
+
+
+@dataclass(frozen=True)
+class HeadMetadata(JsonRecord):
+    """What is known of a classifier that lies with its trunk.
+
+    Parameters
+    ----------
+    kind : str
+        "cosine": logits are scale · cos(φ(x), θ_c).
+    scale : float
+        The factor of the cosines.
+    classes : tuple of str
+        Name of each row's class.
+    samples : str
+        Digest of the training samples, see `embedbench.learning.pretraining.taught_digest`.
+    """
+
+    kind: str
+    scale: float
+    classes: tuple[str, ...]
+    samples: str
+
+
+@dataclass(frozen=True)
+class _Metadata(JsonRecord):
+    """What is read of the metadata."""
+
+    shown: _Preprocessing | None = None
+    head: HeadMetadata | None = None
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata that `save_weights` put into a file; empty for any other file."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        return {}
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            text = (file.metadata() or {}).get(METADATA, "{}")
+    except SafetensorError:  # `load_weights` reports the fault
+        return {}
+    name = f"{path}: its metadata"
+    metadata: dict[str, Any] = parse_json(text, name)
+    read = _Metadata.from_json(metadata, name)
+    if read.shown is not None:
+        read.shown.check(name)
+        metadata["shown"] = read.shown.to_json()
+    return metadata

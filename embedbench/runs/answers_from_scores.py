@@ -1,7 +1,5 @@
 """Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools
+from embedbench.arrays import Array, Bools
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_probabilities
 from embedbench.scores.label_set_predictions import LabelSets, pack
@@ -35,14 +32,8 @@ class Moment:
 def lesson_ends(stream: Stream, number: int, before: int, *, online: bool) -> list[int]:
     """The samples of a session at each evaluation moment in it; the last is its end.
 
-    Parameters
-    ----------
-    stream : Stream
-        The stream as the learner sees it.
-    number, before : int
-        The session, and the training samples of the earlier ones.
-    online : bool
-        Whether the learner learns batches as they come, where the stream has them.
+    `before` are the training samples of the earlier sessions; `online` says whether the learner
+    learns batches as they come, where the stream has them.
     """
     n, size, every = len(stream.sessions[number].x), stream.observe_batch, stream.evaluate_every
     batches = range(size, n, size) if online and size and every else ()
@@ -85,7 +76,7 @@ def stream_truth(stream: Stream) -> dict[str, Any]:
 
 def make_evaluator(
     stream: Stream, device: str, *, full: bool = True
-) -> ClassEvaluator | LabelEvaluator:
+) -> "ClassEvaluator | LabelEvaluator":
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
     if stream.spec.multilabel:
         return LabelEvaluator(stream, device)
@@ -242,13 +233,8 @@ class ClassEvaluator(_Evaluator):
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
     """(E, C) The classes that answers on each eval set are chosen among.
 
-    Parameters
-    ----------
-    seen : array of bool
-        (C,) classes seen so far.
-    limits : sequence
-        The candidates of each eval set, (C,) bool, or None where there is no limit. Where none of
-        them was seen yet, all classes seen are candidates.
+    They are the classes seen so far, (C,), within the set's `limits`, (C,) bool or None. Where none
+    of the limits was seen yet, all classes seen are candidates.
     """
     allowed = np.stack([seen if limit is None else seen & limit for limit in limits])
     allowed[~allowed.any(axis=1)] = seen
@@ -256,14 +242,9 @@ def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
 
 
 def best_classes(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
-    """(b,) For each mask the class of the highest score outside it; -1 where a score is NaN.
+    """For each mask (b, C) the class of the highest score (b, C) outside it, (b,).
 
-    Parameters
-    ----------
-    scores : Tensor
-        (b, C) floating-point.
-    *blocked : Tensor
-        (b, C) bool. Among equal scores the class with the lowest number wins.
+    It is -1 where a score is NaN. Among equal scores the class with the lowest number wins.
     """
     undecided = scores.amax(dim=1).isnan()
     # keeps a candidate with score -inf above masked classes
@@ -307,14 +288,9 @@ class Candidates:
     ) -> dict[str, Tensor]:
         """(b,) The tables of version 1.1 for a batch; docs/predictions.md defines each.
 
-        Parameters
-        ----------
-        scores : Tensor
-            (b, C) floating-point.
-        logits : Tensor or None
-            (b, C) what the softmax is taken of; None: there are no probabilities.
-        answer, y, sets : Tensor
-            (b,) the answer, -1 where a score is NaN; true class; number of the eval set.
+        `logits` (b, C) are what the softmax of the scores (b, C) is taken of; None: there are no
+        probabilities. `answer`, `y` and `sets`, (b,): the answer, -1 where a score is NaN; the true
+        class; the number of the eval set.
         """
         undecided = answer < 0
         chosen = answer.clamp(min=0).long()[:, None]
@@ -356,7 +332,7 @@ class Candidates:
         return columns if others is None else columns.masked_fill(others, -torch.inf)
 
 
-def join(parts: list[Tensor], name: str) -> NDArray[Any]:
+def join(parts: list[Tensor], name: str) -> Array:
     """The values of a table for all samples, (n,)."""
     joined = torch.cat(parts).cpu().numpy()
     return joined.astype(np.uint16) if name == "rank" else joined

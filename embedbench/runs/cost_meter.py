@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Floats
 from embedbench.config.json_types import JsonRecord
 
 
@@ -50,7 +50,7 @@ class Meter:
     def __init__(self, device: str) -> None:
         self._joules = _counter(device)
 
-    def read(self) -> NDArray[np.float64]:
+    def read(self) -> Floats:
         """Seconds and joules since a fixed moment in the past, (2,)."""
         return np.array([time.perf_counter(), self._joules()])
 

@@ -88,10 +88,8 @@ def run_grid(
 
     Parameters
     ----------
-    specs : list of RunSpec
-        What to run.
-    root : Path
-        The directory of all runs.
+    specs, root : list of RunSpec, Path
+        What to run, and the directory of all runs.
     engine : Engine
         Who runs them; it decides no answer.
     threads : int
@@ -101,21 +99,14 @@ def run_grid(
         Make finished runs again, and start interrupted ones from the beginning. References are not
         repeated.
     progress : callable
-        `progress(label, done, total)` is called with the current run, the number of finished runs
-        and the number of all runs.
+        Called with the label of the current run, and the numbers of finished and of all runs.
     notify : callable
-        `notify(message)` is called here and in the worker processes, so it must be picklable (a
-        module-level function).
+        Takes a message, here and in the worker processes, so it must be picklable.
     learned : callable
-        `learned(run_dirs)` is called with the requested runs that are finished, once offline
+        Called with the directories of the requested runs that are finished, once offline
         references are all that is left to be made.
     streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
-
-    Returns
-    -------
-    Outcome
-        Which runs finished, were skipped, or failed.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")

@@ -43,24 +43,11 @@ class MergeResult(JsonRecord):
 
 
 def merge(roots: Sequence[Path], out: Path) -> MergeResult:
-    """Copy the finished runs of several directories, with their references, into one.
+    """Copy the finished runs of several directories, with their references, into `out`.
 
     A run is copied if its predictions have the SHA-256 that its record names. Two runs in
     directories of one name are equal if their predictions are; the first is kept. Everything is
-    compared before anything is written.
-
-    Parameters
-    ----------
-    roots : sequence of Path
-        Directories of runs.
-    out : Path
-        The directory that gets them; it may hold runs already.
-
-    Raises
-    ------
-    UserError
-        Two runs in directories of one name differ, a directory is missing or has no run, or `out`
-        cannot be written.
+    compared before anything is written. `out` may hold runs already.
     """
     chosen: dict[Path, tuple[Path, str]] = {}  # directory in `out` → the run to copy, its SHA-256
     seen, left_out = 0, []

@@ -6,12 +6,12 @@ A learner sees numbers of classes. So the names are matched here, before it star
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Float32s
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning.learner import Learner
-from embedbench.learning.pretrained_net import taught_digest
+from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.prototypes import Classifier, KnownFile
 from embedbench.networks.weights import load_head
 from embedbench.streams.stream import Stream
@@ -19,15 +19,10 @@ from embedbench.streams.stream import Stream
 MEANS = "leave classifier.base out"
 
 
-def pretrained_head(learner: Learner, stream: Stream) -> NDArray[np.float32] | None:
+def pretrained_head(learner: Learner, stream: Stream) -> Float32s | None:
     """The rows of a learner's `classifier.base`, in the order of the base session's classes.
 
     None if the learner has no such setting, or it names no file.
-
-    Raises
-    ------
-    UserError
-        The classifier belongs to other classes, to other samples, or to another embedding.
     """
     classifier = getattr(learner, "classifier", None)
     if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
@@ -71,7 +66,7 @@ def pretrained_head(learner: Learner, stream: Stream) -> NDArray[np.float32] | N
             f"give both the same split and val_fraction, or {MEANS}"
         )
     row_of = {name: row for row, name in enumerate(about.classes)}
-    rows: NDArray[np.float32] = weight.numpy()[[row_of[name] for name in names]]
+    rows: Float32s = weight.numpy()[[row_of[name] for name in names]]
     return rows
 
 

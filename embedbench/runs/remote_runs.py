@@ -32,16 +32,9 @@ SEEN = 60.0  # seconds until a network file system must show what another machin
 class Reply:
     """The answer of a worker.
 
-    Parameters
-    ----------
-    made : bool
-        Whether it made the run, see `run_one`.
-    done : bool
-        Whether the run is finished, as the worker sees it.
-    said : tuple of str
-        Sentences for the user.
-    files : dict or None
-        The files of the finished run by name, where the worker does not see the runs directory.
+    `made` says whether it made the run, see `run_one`, and `done` whether the run is finished, as
+    the worker sees it; `said` are sentences for the user. `files` are those of the finished run by
+    name, where the worker does not see the runs directory.
     """
 
     made: bool
@@ -52,30 +45,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """Makes a run in a worker.
-
-    Parameters
-    ----------
-    task : Task
-        The run, with absolute paths of the driver.
-    threads : int
-        Threads of its arithmetic.
-    mark : str
-        That of the runs directory.
-    """
+    """Makes a run in a worker; paths are absolute, the mark is that of the runs directory."""
 
     task: Task
     threads: int
     mark: str
 
     def __call__(self) -> Reply:
-        """Make the run; see `run_one`.
-
-        Raises
-        ------
-        UserError
-            An embedding file cannot be read here, or is another one here.
-        """
+        """Make the run; see `run_one`."""
         task, said = self.task, list[str]()
         _check_files(task)
         if _read_mark(task.root) == self.mark:
@@ -105,13 +82,7 @@ def send(task: Task, threads: int, mark: str) -> RemoteCall:
 
 
 def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
-    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does.
-
-    Raises
-    ------
-    UserError
-        The run is finished in the shared directory, and it cannot be seen here.
-    """
+    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does."""
     for sentence in reply.said:
         notify(sentence)
     if reply.files is not None:

@@ -49,19 +49,8 @@ def run_at(run_dir: Path) -> str | None:
 def publish(made: Path, run_dir: Path, root: Path) -> bool:
     """Rename a complete run to `run_dir`; a finished one that is there already is kept instead.
 
-    Parameters
-    ----------
-    made : Path
-        Directory of the complete run, beside `run_dir`; it is gone afterwards.
-    run_dir : Path
-        Where the run belongs.
-    root : Path
-        The directory of all runs. Directories from there to the run are synced.
-
-    Returns
-    -------
-    bool
-        Whether it is the run in `run_dir` now.
+    `made` lies beside `run_dir` and is gone afterwards. The directories from `root`, that of all
+    runs, are synced. Returns whether it is the run in `run_dir` now.
     """
     sync_path(made)
     while True:

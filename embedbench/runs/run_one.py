@@ -37,19 +37,7 @@ from .stream_runner import run_stream
 def run_one(task: Task, threads: int, notify: Notify) -> bool:
     """Make a run, unless another living process is at it or has finished it.
 
-    Parameters
-    ----------
-    task : Task
-        The run.
-    threads : int
-        Threads of its arithmetic.
-    notify : callable
-        Takes a sentence.
-
-    Returns
-    -------
-    bool
-        Whether it was made here. If not, its record or its lease says what became of it.
+    Returns whether it was made here. If not, its record or its lease says what became of it.
     """
     use_card(task.spec.device)
 
@@ -66,10 +54,7 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
 def hold(task: Task, make: Callable[[leases.Lease], None]) -> bool:
     """Call `make(lease)` with the lease on a task, unless it is done or another process is at it.
 
-    Returns
-    -------
-    bool
-        Whether `make` was called, and succeeded.
+    Returns whether `make` was called, and succeeded.
     """
     task.run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
@@ -94,18 +79,8 @@ def execute(
     """Run a task and save its record, unless a finished run is there when it ends.
 
     A run that was interrupted continues from its checkpoint, with the number of threads it began
-    with.
-
-    Parameters
-    ----------
-    task : Task
-        The run.
-    threads : int
-        Threads of its arithmetic; see `limit_threads`.
-    notify : callable
-        Is called when a checkpoint is used, and when one cannot be used.
-    lease : Lease or None
-        The lease on the task; once it is lost no checkpoint is written.
+    with; `notify` is called when a checkpoint is used, and when one cannot be used. Once the lease
+    on the task is lost, no checkpoint is written.
     """
     checkpoint = CheckpointDirectory(
         task.checkpoint,

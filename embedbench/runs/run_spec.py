@@ -56,13 +56,7 @@ class Spec(Generic[T]):
         return copy.deepcopy(self.settings)
 
     def with_settings(self, **settings: Any) -> Spec[T]:
-        """The learner or protocol with other settings, by name; dots reach into nested ones.
-
-        Raises
-        ------
-        UserError
-            A name or a value is wrong.
-        """
+        """The learner or protocol with other settings, by name; dots reach into nested ones."""
         start = self.settings
         return Spec(self.name, make(type(start), settings, name=self.name, start=start))
 

@@ -1,7 +1,5 @@
 """A task, which carries a run from plan to outcome, and the files and streams that tasks share."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Iterable
@@ -50,7 +48,7 @@ class Task:
     spec: RunSpec
     run_dir: Path
     root: Path
-    streams: StreamCache = field(repr=False, compare=False)
+    streams: "StreamCache" = field(repr=False, compare=False)
     anew: bool = False
     replaces: str | None = None
 

@@ -149,15 +149,9 @@ class GridPlan(JsonRecord):
 def keep_plan(root: Path, tasks: Iterable[Task]) -> Iterator[Callable[[Task, str], None]]:
     """Keep the plan of a grid on disk while it runs, as far as that is possible.
 
-    The plans of killed grids are removed. It yields a function that notes why a task failed.
-
-    Parameters
-    ----------
-    root : Path
-        The directory of all runs.
-    tasks : iterable of Task
-        Those of the grid, also those that are finished, so that a grid that goes on after an
-        interruption has the total that it began with; without any there is no plan.
+    The plans of killed grids are removed. It yields a function that notes why a task failed. The
+    tasks are those of the grid, also finished ones, so that a grid that goes on after an
+    interruption has the total that it began with; without any there is no plan.
     """
 
     def directory(task: Task) -> str:
@@ -289,13 +283,7 @@ class Watcher:
 
 
 def status(root: Path) -> Status:
-    """Look up what is finished, being made or abandoned under a directory of runs.
-
-    Raises
-    ------
-    UserError
-        There is no such directory.
-    """
+    """Look up what is finished, being made or abandoned under a directory of runs."""
     if not root.is_dir():
         raise UserError(f"there is no directory {root}; give the --out of a run")
     return Watcher(root).look()

@@ -3,8 +3,6 @@
 It cuts online batches and measures time; `evaluate` turns scores into answers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools, Ints, Labels
+from embedbench.arrays import Bools, Float32s, Ints, Labels
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
@@ -55,7 +52,7 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
+    checkpoint: "CheckpointDirectory | NoCheckpoint" = NO_CHECKPOINT,
     *,
     full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
@@ -81,7 +78,10 @@ def run_stream(
 
 
 def _through(
-    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint, full: bool
+    stream: Stream,
+    teacher: "_Teacher",
+    checkpoint: "CheckpointDirectory | NoCheckpoint",
+    full: bool,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
@@ -216,7 +216,7 @@ class _Teacher:
     device: str
     progress: Callable[[str], None]
     checkpoint: Checkpoint
-    head: NDArray[np.float32] | None
+    head: Float32s | None
 
     def lessons(
         self, number: int, seen: Bools, before: int

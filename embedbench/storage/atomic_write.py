@@ -40,11 +40,6 @@ def write_safely(path: Path, data: bytes | str, *, sync: bool = True) -> None:
     """Write a file atomically; an existing one is replaced. Text is written as UTF-8.
 
     Without `sync` a power cut may undo it: for what can be made again.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written.
     """
     with writing(path, sync=sync) as temporary:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -52,23 +47,10 @@ def write_safely(path: Path, data: bytes | str, *, sync: bool = True) -> None:
 
 @contextmanager
 def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Iterator[Path]:
-    """Yield a temporary name to write to.
+    """Yield a temporary name to write to, within a directory on the same file system.
 
-    At the end the temporary file is renamed to `path`; after an error it is removed.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write; an existing one is replaced.
-    within : Path or None
-        Directory of the temporary file, on the same file system; None: that of `path`.
-    sync : bool
-        Whether the file survives a power cut from then on.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written, or what lies there is no regular file.
+    At the end the temporary file is renamed to `path`, whose file it replaces; after an error it is
+    removed. With `sync` it survives a power cut from then on.
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is a directory or a device; name a file")
@@ -92,22 +74,10 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
 
 @contextmanager
 def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
-    """Open a file to be continued; what is written is kept after an error. It is private.
+    """Open a private file to be continued; what is written is kept after an error.
 
     It is for large files that are made again otherwise; they get their name when they are complete,
-    by `rename`.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    name : object
-        What it will be, for messages.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written.
+    by `rename`. `name` is what the file will be, for messages.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -137,13 +107,7 @@ def second_name(path: Path, new: Path) -> None:
 
 
 def read_text(path: Path, most: int = 2**26) -> str:
-    """Read a text file of another person.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, is no UTF-8 text, or has more than `most` bytes.
-    """
+    """Read a text file of another person."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > most:
@@ -160,10 +124,7 @@ def read_text(path: Path, most: int = 2**26) -> str:
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading; what is no regular file is never opened.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read; `why` has the reason in words.
+    `why` has the reason of an OSError in words.
     """
     check_regular(os.stat(path).st_mode)
     # a FIFO that has taken the file's place since then is opened without waiting, and refused
@@ -197,14 +158,7 @@ def why(error: OSError) -> str:
 def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:
     """Return the error for a file or directory that cannot be read.
 
-    Parameters
-    ----------
-    path : str or Path
-        What cannot be read.
-    error : OSError
-        What was raised.
-    remedy : str
-        What to do; there is a remedy for missing permission.
+    `remedy` says what to do; there is one for missing permission.
     """
     if isinstance(error, PermissionError):
         return UserError(f"no permission to read {path}; ask its owner for it (chmod).")
@@ -212,13 +166,7 @@ def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:
 
 
 def create(path: Path, data: bytes) -> bool:
-    """Write a file of a name that is free; False if it is taken. A power cut may undo it.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written.
-    """
+    """Write a file of a name that is free; False if it is taken. A power cut may undo it."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:

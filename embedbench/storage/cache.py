@@ -56,16 +56,9 @@ def load(kind: str, key: str) -> Any | None:
 
 
 def save(kind: str, key: str, value: Any) -> None:
-    """Keep a value for `load`, as JSON; do nothing where that fails.
+    """Keep JSON values for `load`; do nothing where that fails.
 
-    Parameters
-    ----------
-    kind : str
-        What kind of fact it is: the name of a directory.
-    key : str
-        What the value depends on; any text.
-    value : Any
-        JSON values.
+    `kind` is the kind of fact, the name of a directory; `key` any text on which the value depends.
     """
     place = _place(kind, key)
     with contextlib.suppress(OSError, UserError):
@@ -82,16 +75,8 @@ def recall(kind: str, path: Path, version: str = "") -> Any | None:
 def remember(kind: str, path: Path, value: Any, before: str, version: str = "") -> None:
     """Keep a fact about a file, unless the file is so young that its times may not tell.
 
-    Parameters
-    ----------
-    kind, value
-        As for `save`.
-    path : Path
-        The file.
-    before : str
-        Its `identity` before it was read; if that has changed, nothing is kept.
-    version : str
-        Of the code that found the fact.
+    `before` is its `identity` before it was read: if that has changed, nothing is kept. `version`
+    is that of the code that found the fact.
     """
     with contextlib.suppress(OSError):
         s = path.stat()

@@ -27,26 +27,10 @@ _lent: dict[Path, BinaryIO] = {}  # files that are read in another way than by t
 def open_hdf5(
     path: Path, *, what: str = "an HDF5 file", remedy: str = "copy or make it again"
 ) -> Iterator[h5py.File]:
-    """Open a file for reading, after the gate.
+    """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
 
-    Every error that HDF5 raises while the file is open is reported as a damaged file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    what : str
-        What it should be, for messages: `an embedding file`.
-    remedy : str
-        What to do if it is damaged.
-
-    Raises
-    ------
-    UserError
-        There is no such file, it is no HDF5 file, or it breaks a rule of
-        `embedbench.storage.hdf5_check`.
-    DamagedFileError
-        HDF5 cannot read it.
+    It is refused if it breaks a rule of `embedbench.storage.hdf5_check`. Every error that HDF5
+    raises while the file is open is reported as a DamagedFileError.
     """
     if path in _lent:
         with h5py.File(_lent[path], "r") as file:
@@ -79,20 +63,8 @@ def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
     """Let `open_hdf5` read a path by an open file instead, after the gate.
 
     Only for a process of its own with bounded memory and time, see `embedbench.storage.hdf5_check`.
-
-    Parameters
-    ----------
-    path : Path
-        The path.
-    source : BinaryIO
-        Gives the bytes.
-    unread : BinaryIO
-        The same for the gate; without bytes, compressed values are not inflated to count them.
-
-    Raises
-    ------
-    RefusedError
-        A rule of the gate is broken. HDF5 raises errors of many other kinds.
+    `source` gives the bytes, `unread` the same for the gate; without bytes, compressed values are
+    not inflated to count them. A broken rule is a RefusedError; HDF5 raises many others.
     """
     with h5py.File(source, "r") as file:
         hdf5_check.check(file, unread, hdf5_check.alive)
@@ -104,15 +76,7 @@ def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
 
 
 def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
-    """Return a text attribute, whether it was stored as bytes or as text.
-
-    Raises
-    ------
-    KeyError
-        There is none.
-    ValueError
-        It is not a text.
-    """
+    """Return a text attribute, stored as bytes or as text; KeyError or ValueError if it is none."""
     kept = item.attrs.get_id(key)
     if not isinstance(kept.get_type(), h5py.h5t.TypeStringID) or kept.shape != ():
         raise ValueError(f"attribute {key!r} is not a text")

@@ -52,21 +52,9 @@ def too_large(declared: int, there: int) -> bool:
 
 
 def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) -> None:
-    """Walk over everything in an open file without reading a table.
+    """Walk over everything in an open file without reading a table; `source` gives its bytes.
 
-    Parameters
-    ----------
-    file : h5py.File
-        The file.
-    source : BinaryIO
-        The same file, opened for reading bytes.
-    progress : callable
-        Called after each step.
-
-    Raises
-    ------
-    RefusedError
-        A rule is broken. HDF5 raises errors of many other kinds.
+    `progress` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
     """
     if file.userblock_size:
         raise RefusedError("it begins with a block of bytes that HDF5 skips")
@@ -253,10 +241,7 @@ def _inflated(source: BinaryIO, length: int, whole: int, progress: Progress) -> 
 def load_tensors(path: str) -> Any:
     """Load a file of torch.save: plain values and tensors, which are mapped where they can be.
 
-    Raises
-    ------
-    RefusedError
-        It declares more than its bytes can hold. torch raises errors of many other kinds.
+    If it declares more than its bytes can hold, that is a RefusedError; torch raises many others.
     """
     import torch
 
@@ -296,10 +281,7 @@ def check_tensors(loaded: Any) -> None:
 class Examiner:
     """A process that lives as long as this one, and is started again if a file ends it.
 
-    Parameters
-    ----------
-    kind : str
-        What it examines: `hdf5` or `torch`.
+    It examines files of a kind, `hdf5` or `torch`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -357,13 +339,7 @@ class Examiner:
 
 
 def examine(path: str) -> dict[str, str]:
-    """Examine one file.
-
-    Returns
-    -------
-    dict
-        `refused`, the rule that it breaks; or `damaged`, what HDF5 says; or nothing.
-    """
+    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing."""
     try:
         with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
             check(file, source, alive)
@@ -375,13 +351,7 @@ def examine(path: str) -> dict[str, str]:
 
 
 def examine_tensors(path: str) -> dict[str, str]:
-    """Load one file of torch.save.
-
-    Returns
-    -------
-    dict
-        Its `sha256`; or `refused`, the rule that it breaks, or what torch says.
-    """
+    """Load one file of torch.save: its `sha256`; or `refused`, the rule that it breaks."""
     size = os.stat(path).st_size
     bound_memory(2 * size)
     alive((SECONDS[0] + size / RATE, SECONDS[1] + size / RATE))

@@ -143,25 +143,10 @@ class Lease:
 
 
 def take(path: Path, *, patience: float = PATIENCE) -> Lease | None:
-    """Take a lease without waiting.
+    """Take a lease in a directory that exists, without waiting; None: another process holds it.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in a directory that exists.
-    patience : float
-        Seconds without a move of the counter, seen by calls of this process, after which a lease is
-        taken over.
-
-    Returns
-    -------
-    Lease or None
-        None: another living process holds it.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written.
+    A lease whose counter has not moved for `patience` seconds, as seen by calls of this process, is
+    taken over.
     """
     lease = Lease(path)
     while is_free(path, patience=patience):
@@ -195,23 +180,9 @@ def holder(path: Path) -> Holder | None:
 def wait(
     path: Path, done: Callable[[], bool], what: str, notify: Callable[[str], None]
 ) -> Lease | None:
-    """Take a lease as soon as no living process holds it.
+    """Take a lease as soon as no living process holds it; None: it is `done()`.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in a directory that exists.
-    done : callable
-        Whether there is nothing left to wait for.
-    what : str
-        What the lease is for, for the sentence.
-    notify : callable
-        Takes one sentence if there is something to wait for.
-
-    Returns
-    -------
-    Lease or None
-        None: it is `done()`.
+    If there is something to wait for, `notify` takes a sentence on `what` the lease is for.
     """
     waits = False
     while not done():
@@ -235,13 +206,7 @@ def lease_path(path: Path) -> Path:
 
 @contextmanager
 def alone(path: Path, notify: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-    """Be the only process that writes a file, after `sweep`; another one is waited for.
-
-    Raises
-    ------
-    UserError
-        Its directory is missing, or cannot be written.
-    """
+    """Be the only process that writes a file, after `sweep`; another one is waited for."""
     if not path.parent.is_dir():
         raise UserError(f"cannot write {path}; make {path.parent} first")
     lease = wait(lease_path(path), lambda: False, str(path), notify)

@@ -18,19 +18,8 @@ _examiner = hdf5_check.Examiner("torch")
 def load(path: Path, remedy: str) -> Any:
     """Load plain values and tensors; objects are never unpickled.
 
-    Tensors are mapped: they are not whole in memory.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    remedy : str
-        What to give instead, for messages.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, holds other objects, or would crash, hang or fill the memory.
+    Tensors are mapped: they are not whole in memory. `remedy` is what to give instead. A file that
+    would crash, hang or fill the memory is refused.
     """
     import torch
 

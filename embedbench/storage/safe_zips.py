@@ -13,13 +13,7 @@ _ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive.
-
-    Raises
-    ------
-    UserError
-        It is no zip archive that can be read, or its members share their bytes.
-    """
+    """Open a zip archive."""
     try:
         archive = zipfile.ZipFile(open_regular(path))
     except OSError as error:
@@ -40,17 +34,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 
 
 def member_problem(name: str, member: zipfile.ZipInfo, methods: Collection[int]) -> str:
-    """Why a member cannot be read, in words; empty if it can.
-
-    Parameters
-    ----------
-    name : str
-        Its path.
-    member : ZipInfo
-        The member.
-    methods : collection of int
-        Methods of compression that are read.
-    """
+    """Why a member cannot be read, or not by these `methods` of compression; empty if it can."""
     if "\0" in member.orig_filename:
         return "its name holds a NUL"
     if name.startswith("/") or ".." in name.split("/"):

@@ -17,13 +17,7 @@ TENTH = 0.1  # of each class's training samples, in a file without validation sa
 
 
 def file_alignment(file: EmbeddingFile) -> Alignment:
-    """The alignment of all layers of a file, over all its classes; no test sample is read from it.
-
-    Raises
-    ------
-    UserError
-        The file has no layers, or no validation samples can be had.
-    """
+    """The alignment of all layers of a file, over all its classes; reads no test sample."""
     layers = layer_names(file, "all")
     if not layers:
         raise UserError(
@@ -44,14 +38,7 @@ def file_alignment(file: EmbeddingFile) -> Alignment:
 
 
 def stream_alignment(stream: Stream, layers: Sequence[str]) -> Alignment:
-    """The alignment of some layers of a stream on its base session.
-
-    Raises
-    ------
-    UserError
-        The stream has no validation samples of its own, because its protocol validates on test
-        samples.
-    """
+    """The alignment of some layers of a stream on its base session."""
     if stream.validation == "test":
         raise UserError(
             "alignment is never measured on test samples; leave protocol.validation=test out"

@@ -42,19 +42,12 @@ NAMED = {
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
-    """Resolve an order to class indices, (C,).
+    """Resolve an order to class indices, (C,); `seed` is that of "random".
 
-    Parameters
-    ----------
-    order : str
-        "natural"; "random" (seeded); "size" (by decreasing number of training and validation
-        samples, ties as in the file); "icarl1993" (see `icarl1993`); or the path of an order
-        file. An order file is a JSON list of class names or indices, a JSON object with such a list
-        at "order", or a text file with one class per line. It must hold every leaf class once.
-    file : EmbeddingFile
-        The file that holds the classes.
-    seed : int
-        Seed of "random".
+    The others are "natural"; "size" (by decreasing number of training and validation samples, ties
+    as in the file); "icarl1993" (see `icarl1993`); or the path of an order file: a JSON list of
+    class names or indices, a JSON object with such a list at "order", or a text file with one class
+    per line. It must hold every leaf class once.
     """
     n = file.samples.n_leaves
     if order == "natural":
@@ -142,10 +135,7 @@ def _order_file(order: str) -> _OrderFile:
 def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[str, ...]:
     """Notes for the reader, if an order file was made for other samples or other sessions.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of classes in each session of the stream.
+    `sizes` are the numbers of classes in the sessions of the stream.
     """
     if order in ORDERS:
         return ()

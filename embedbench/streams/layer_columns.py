@@ -29,10 +29,7 @@ def layer_columns(
 ) -> dict[str, tuple[int, int]]:
     """Columns of each layer in a table with these layers: the first, and the one after the last.
 
-    Parameters
-    ----------
-    embedding : str
-        A layer that replaces the final embedding.
+    `embedding` is the layer that replaces the final embedding.
     """
     ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
     return dict(zip(layers, itertools.pairwise(ends), strict=True))

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Float32s, Floats, Ints
 from embedbench.config.seeds import check_seed
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
@@ -192,12 +191,8 @@ def objective(kind: str, sizes: Sequence[int]) -> Floats:
     """W, (n, n): the cost of confusion between positions i and j.
 
     With increasing task confusion, confusion costs least within late sessions, so the first session
-    is the least confused. With decreasing task confusion it is the other way round.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of classes in each session; max and min confusion do not depend on sessions.
+    is the least confused. With decreasing task confusion it is the other way round. `sizes` are the
+    numbers of classes in the sessions; max and min confusion do not depend on them.
     """
     n = sum(sizes)
     i = np.arange(n)
@@ -217,16 +212,14 @@ def objective(kind: str, sizes: Sequence[int]) -> Floats:
     return W
 
 
-def order_score(W: Floats, matrix: NDArray[np.int64], order: Ints) -> float:
+def order_score(W: Floats, matrix: Ints, order: Ints) -> float:
     """S(π) = Σ_ij W_ij M_π(i)π(j), the diagonal of M left out; lower is better."""
     reordered = matrix[np.ix_(order, order)].astype(np.float64)
     np.fill_diagonal(reordered, 0)
     return float((W * reordered).sum())
 
 
-def anneal(
-    W: Floats, matrix: NDArray[np.int64], seed: int, steps: int = STEPS, restarts: int = 1
-) -> Ints:
+def anneal(W: Floats, matrix: Ints, seed: int, steps: int = STEPS, restarts: int = 1) -> Ints:
     """The order with the lowest score in simulated annealings, (n,).
 
     The first of the `restarts` annealings starts from the identity, each other one from a random
@@ -279,18 +272,14 @@ FOLDS = 5
 ALPHAS = (1e1, 1e2, 1e3, 1e4, 1e5)  # ridge penalties
 
 
-def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int64]:
+def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> Ints:
     """M, (C, C): number of training samples of class i that a linear probe takes for class j ≠ i.
 
     Only the file's training split is read; the diagonal is 0. The probe is ridge regression on the
     one-hot classes, with features standardised and clipped to ±5. Its penalty is chosen from
     `ALPHAS`: fitted to four fifths of every class, the probe must be best on the first fifth.
-
-    Parameters
-    ----------
-    how : str
-        "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four
-        fifths. "train": all samples are classified by one probe fitted to all of them.
+    "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four;
+    "train": all samples by one probe fitted to all of them.
     """
     if how not in HOW:
         raise unknown("confusion", how, HOW)
@@ -318,14 +307,14 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int
     return matrix
 
 
-def _probe(alpha: float, x: NDArray[np.float32], y: Ints, asked: NDArray[np.float32]) -> Ints:
+def _probe(alpha: float, x: Float32s, y: Ints, asked: Float32s) -> Ints:
     """Classes that a linear probe, fitted to x and y, predicts for `asked`."""
     from sklearn.linear_model import RidgeClassifier
 
     mean, deviation = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)
 
-    def scaled(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        clipped: NDArray[np.float32] = np.clip((values - mean) / deviation, -5, 5)
+    def scaled(values: Float32s) -> Float32s:
+        clipped: Float32s = np.clip((values - mean) / deviation, -5, 5)
         return clipped
 
     answer: Ints = RidgeClassifier(alpha=alpha).fit(scaled(x), y).predict(scaled(asked))

@@ -13,7 +13,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.storage.atomic_write import read_text
 
 from .class_order import ORDERS, _order_file
-from .stream import Stream
+from .stream import EvalSet, Session, Stream, StreamSpec
 
 
 @dataclass(kw_only=True)
@@ -75,6 +75,26 @@ class Protocol(ABC):
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         """Make the stream; `seed` draws orders and permutations only."""
+
+    def make_stream(
+        self,
+        spec: StreamSpec,
+        pairs: Sequence[tuple[Session, EvalSet]],
+        files: Sequence[EmbeddingFile],
+        features: str,
+        **more: Any,
+    ) -> Stream:
+        """The stream of sessions and their eval sets; `more` has further fields of `Stream`."""
+        fields = {
+            "recipe": self.recipe(),
+            "samples": tuple(file.digests["samples"] for file in files),
+            "normalise_new": self.normalise_new,
+            "validation": self.validation,
+            "observe_batch": self.observe_batch,
+            "evaluate_every": self.evaluate_every,
+        }
+        sessions, eval_sets = zip(*pairs, strict=True)
+        return Stream(spec, sessions, eval_sets, features=features, **{**fields, **more})
 
     def recipe(self) -> str:
         """Name and parameters as canonical JSON; an order file by its content, not its path.

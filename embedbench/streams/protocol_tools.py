@@ -15,10 +15,8 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache
 
 from .layer_columns import layer_columns
-from .mapped_table import MappedPart, MappedTable
-from .resident_table import PixelTable, Table, standardise_images
-from .scaling import Scale
-from .scaling import fit_scaling as fit
+from .resident_table import MappedPart, MappedTable, PixelTable, Scale, Table, standardise_images
+from .resident_table import fit_scaling as fit
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
 
@@ -87,28 +85,20 @@ def load_table(
     The embedding and each layer are scaled in place, each by itself. Images stay bytes, and are
     scaled when they are read from the table. A table of more than RESIDENT bytes is mapped from a
     copy that the processes of the machine share, and scaled when its rows are read, with the same
-    bits.
+    bits. Returns the table, its features digest, and the digest of the rows that the scaling was
+    fitted to.
 
     Parameters
     ----------
-    file : EmbeddingFile
-        The file.
     scale : str
         See `Protocol`.
     base_rows : array of int
         (n,) training rows of session 0, the only data that "standard" is fitted to.
-    layers : sequence of str
-        Layers to read.
-    embedding : str
-        A layer that replaces the final embedding, in the digest too.
+    layers, embedding : sequence of str, str
+        Layers to read, and one that replaces the final embedding, in the digest too.
     few : bool
         Whether session 0 may have too few rows for statistics, so that "auto" takes none; see
         `scale_least`. It must follow from the file and the parameters, never from the drawn order.
-
-    Returns
-    -------
-    tuple
-        The table, its features digest, and the digest of the rows that the scaling was fitted to.
     """
     tables = file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
@@ -201,14 +191,8 @@ def make_session(
 ) -> Taught:
     """The session and eval set of these rows, in their order.
 
-    Parameters
-    ----------
-    classes : array of int
-        Classes of the eval set.
-    introduces : array of int
-        Classes that are known from this session on.
-    columns : array of int or None
-        See `View`.
+    `classes` are those of the eval set, `introduces` those that are known from this session on;
+    `columns` as in `View`.
     """
 
     def take(which: Ints) -> tuple[View, Ints]:
@@ -232,20 +216,9 @@ def class_mask(file: EmbeddingFile, classes: Ints) -> Bools:
 def dealt(labels: Ints, parts: Sequence[Ints], held: Ints) -> list[Ints]:
     """Deal validation rows to the sessions that teach their classes, in proportion.
 
-    Parameters
-    ----------
-    labels : array of int
-        (N,) class of every row.
-    parts : sequence of array of int
-        Training rows of each session.
-    held : array of int
-        (n,) validation rows. Those of a class that no session teaches are left out.
-
-    Returns
-    -------
-    list of array of int
-        Validation rows of each session, ascending. A session gets none of a class that it does not
-        teach.
+    `labels` (N,) are the classes of all rows, `parts` the training rows of each session, `held`
+    (n,) the validation rows. Returns those of each session, ascending: none of a class that it does
+    not teach, and a class that no session teaches is left out.
     """
     session = np.repeat(np.arange(len(parts)), [len(p) for p in parts])  # (n_train,) ascending
     taught = labels[np.concatenate(parts)]
@@ -260,14 +233,9 @@ def dealt(labels: Ints, parts: Sequence[Ints], held: Ints) -> list[Ints]:
 
 
 def loss_limited(pairs: list[Taught], loss: str) -> list[Taught]:
-    """The sessions with the classes that their losses may use.
+    """The sessions of a stream, in order, with the classes that their losses may use.
 
-    Parameters
-    ----------
-    pairs : list of (Session, EvalSet)
-        The sessions of a stream in order, each with the eval set of its classes.
-    loss : str
-        "all": no session is limited; "seen": each to the classes of the sessions up to it.
+    "all": no session is limited; "seen": each to the classes of the sessions up to it.
     """
     if loss == "all":
         return pairs

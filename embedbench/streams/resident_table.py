@@ -1,38 +1,92 @@
-"""Tables of embeddings or images, in memory; `mapped_table` has those that stay on disk.
+"""Tables of embeddings or images, in memory, or mapped from a file.
 
 NumPy only; torch is imported when a tensor is asked for. Learners never get a table: see `View`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Bytes, Float32s, Floats, Ints
 from embedbench.files.mmap_cache import expect, read
 
 if TYPE_CHECKING:
     import torch
 
+BLOCK = 1024  # rows whose statistics are taken, or images whose values are counted, at a time
+Rows = Callable[[Ints], Float32s]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scaling of one embedding.
+
+    Parameters
+    ----------
+    name : str
+        "none", "l2", "rms" (rows of length 1, or √D), or "standard".
+    mean, deviation : array or None
+        (D,) float32 of each column, for "standard".
+    """
+
+    name: str
+    mean: Float32s | None = None
+    deviation: Float32s | None = None
+
+    def apply(self, x: Float32s) -> None:
+        """Scale rows (n, D) in place."""
+        if self.name in ("l2", "rms"):
+            x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
+            if self.name == "rms":
+                x *= np.float32(np.sqrt(x.shape[1]))
+        elif self.mean is not None and self.deviation is not None:
+            x -= self.mean
+            x /= self.deviation
+            np.clip(x, -5, 5, out=x)
+
+
+def fit_scaling(name: str, rows: Rows, base_rows: Ints) -> Scale:
+    """The scaling `name` of an embedding; "standard" takes statistics of the base rows (n,).
+
+    `rows` returns some rows of the embedding, (n, D) float32.
+    """
+    if name != "standard":
+        return Scale(name)
+    mean, deviation = statistics(rows, base_rows)
+    return Scale(name, mean.astype(np.float32), np.maximum(deviation, 1e-6).astype(np.float32))
+
+
+def statistics(rows: Rows, base_rows: Ints) -> tuple[Floats, Floats]:
+    """Mean and deviation of each column over the base rows, (D,) each, block by block."""
+
+    def mean_of(f: Callable[[Float32s], Floats]) -> Floats:
+        total = np.zeros(0)
+        for first in range(0, len(base_rows), size):
+            x = f(rows(base_rows[first : first + size]))
+            # goes on with the sum so far, so that the order of the additions is that of one sum
+            total = np.add.reduce(x if first == 0 else np.concatenate([total[None], x]), axis=0)
+        return np.asarray(total / len(base_rows))
+
+    width = rows(base_rows[:1]).shape[1]
+    size = BLOCK if width > 1 else max(1, len(base_rows))  # one column is summed in another order
+    mean = mean_of(lambda x: x.astype(np.float64))
+    return mean, np.sqrt(mean_of(lambda x: np.square(x - mean)))
+
+
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
-BLOCK = 1024  # images whose values are counted at a time
 MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
 
 
 class Table:
-    """One embedding table, read once, moved to a device once, and indexed there.
-
-    Parameters
-    ----------
-    values : array
-        (N, D) float32.
-    """
+    """One embedding table, (N, D) float32, read once, moved to a device once, and indexed there."""
 
     scale = ""  # the name of the scaling, where the table was read from a file
 
-    def __init__(self, values: NDArray[Any]) -> None:
+    def __init__(self, values: Array) -> None:
         self.values = values
         self._tensors: dict[str, torch.Tensor] = {}
         self._moves: dict[str, bool] = {}
@@ -56,11 +110,11 @@ class Table:
         """Bytes that the whole table takes on a device."""
         return int(self.values.nbytes)
 
-    def whole(self) -> NDArray[Any]:
+    def whole(self) -> Array:
         """All values in memory, (N, D)."""
         return self.values
 
-    def stored(self, rows: Ints) -> NDArray[Any]:
+    def stored(self, rows: Ints) -> Array:
         """Rows as a device holds them that has the whole table."""
         return read(self.values, rows)
 
@@ -101,7 +155,7 @@ class Table:
             self._tensors[device] = table
         return self._tensors[device]
 
-    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them."""
         x = self.values[rows, :width] if columns is None else self.values[rows][:, columns]
         return np.pad(x, ((0, 0), (0, width - x.shape[1])))
@@ -132,19 +186,14 @@ class Table:
 
 
 class PixelTable(Table):
-    """Images stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
+    """Images (N, H, W, C) stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
 
-    Parameters
-    ----------
-    values : array of int
-        (N, H, W, C) uint8.
-    factor, offset : tuple of float
-        One number per channel; the defaults give values between 0 and 1.
+    `factor` and `offset` have one number per channel; the defaults give values between 0 and 1.
     """
 
     def __init__(
         self,
-        values: NDArray[np.uint8],
+        values: Bytes,
         factor: tuple[float, ...] = (),
         offset: tuple[float, ...] = (),
     ) -> None:
@@ -169,7 +218,7 @@ class PixelTable(Table):
         _, high, wide, channels = self.values.shape
         return (channels, high, wide) if width == high * wide else (channels, width)
 
-    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
         """Copy rows out as a `View` defines them, (n, C, H, W)."""
         x = read(self.values, rows)
         if columns is not None:
@@ -177,7 +226,7 @@ class PixelTable(Table):
         factor, offset = (
             np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
         )
-        out: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
+        out: Float32s = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
         return np.ascontiguousarray(out)
 
     def take(
@@ -210,7 +259,7 @@ class PixelTable(Table):
         return {"values": self.values, "factor": [*self.factor], "offset": [*self.offset]}
 
 
-def on_device(x: NDArray[Any], device: str) -> torch.Tensor:
+def on_device(x: Array, device: str) -> torch.Tensor:
     """An array as a tensor on a device; a GPU takes it from pinned memory."""
     import torch
 
@@ -234,7 +283,7 @@ def table_from(state: dict[str, Any]) -> Table:
     return Table(state["values"])
 
 
-def standardise_images(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
+def standardise_images(values: Bytes, base_rows: Ints) -> PixelTable:
     """Images scaled to mean 0 and deviation 1 in every channel.
 
     Mean and deviation are taken over all values of a channel in `base_rows`, (n,). A deviation
@@ -253,3 +302,95 @@ def standardise_images(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable
     deviation = np.maximum(deviation, 1 / 255)
     factor, offset = 1 / (255 * deviation), -mean / deviation
     return PixelTable(values, tuple(factor.tolist()), tuple(offset.tolist()))
+
+
+# --- mapped from copies in the cache, which the processes of a machine share; rows are converted
+# and scaled when they are read, with the same bits as those of a `Table` in memory ---
+
+
+@dataclass(frozen=True)
+class MappedPart:
+    """One embedding of a table, the final one or a layer: (N, D) as stored, and its scaling."""
+
+    values: Array
+    scale: Scale
+
+    def raw(self, rows: Ints) -> Float32s:
+        """Rows as stored, (n, D) float32."""
+        return read(self.values, rows).astype(np.float32, copy=False)
+
+    def scaled(self, rows: Ints) -> Float32s:
+        """Rows scaled, (n, D)."""
+        x = self.raw(rows)
+        self.scale.apply(x)
+        return x
+
+
+class MappedTable(Table):
+    """A table whose rows stay on disk; they come to memory, or to a GPU, when they are read.
+
+    Its parts are the embedding, and the layers behind it.
+    """
+
+    def __init__(self, parts: Sequence[MappedPart]) -> None:
+        super().__init__(parts[0].values)
+        self.parts = tuple(parts)
+
+    def __len__(self) -> int:
+        return len(self.parts[0].values)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of all parts."""
+        return sum(part.values.shape[1] for part in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values as float32."""
+        return len(self) * self.width * 4
+
+    def whole(self) -> Float32s:
+        """All values in memory, (N, D)."""
+        return self.part(np.arange(len(self)), self.width).values
+
+    def expect(self, rows: Ints) -> None:
+        """Say that these rows are read soon, in whatever order."""
+        for part in self.parts:
+            expect(part.values, rows)
+
+    def unfit_row(self) -> int | None:
+        """None: the rows were finite when they were copied, and scaling leaves them so."""
+        return None
+
+    def stored(self, rows: Ints) -> Float32s:
+        """Rows as a GPU that has the table holds them: all columns, scaled."""
+        return self.numpy(rows, self.width, None)
+
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> Float32s:
+        """Copy rows out as a `View` defines them."""
+        wanted = width if columns is None else self.width
+        ends = np.cumsum([part.values.shape[1] for part in self.parts]).tolist()
+        used = [
+            part.scaled(rows)
+            for part, end in zip(self.parts, [0, *ends], strict=False)
+            if end < wanted
+        ]
+        x = used[0] if len(used) == 1 else np.concatenate(used, axis=1)
+        x = x[:, :wanted] if columns is None else x[:, columns]
+        return np.pad(x, ((0, 0), (0, width - x.shape[1]))) if x.shape[1] < width else x
+
+    def take(
+        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
+    ) -> torch.Tensor:
+        """Copy rows out as a `View` defines them, as a tensor; indices lie on `device`.
+
+        A GPU that has room for the table gets it once, any other only these rows.
+        """
+        if self.moves(device):
+            return super().take(rows, width, columns, device)
+        order = None if columns is None else columns.cpu().numpy()
+        return on_device(self.numpy(rows.cpu().numpy(), width, order), device)
+
+    def part(self, rows: Ints, width: int) -> Table:
+        """A table of these rows alone, (n, width), in memory."""
+        return Table(self.numpy(rows, min(width, self.width), None))

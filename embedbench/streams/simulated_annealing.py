@@ -1,12 +1,9 @@
 """Simulated annealing of a class order, compiled."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from embedbench.arrays import Array
 
 WINDOW = 100  # positions that one move of a block may touch, so that it costs O(100 n) at most
 LEAST = 1e-6  # a move that changes S by less is not made
@@ -18,21 +15,13 @@ _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tuple[Array, float]:
     """Lower S = Σ_{i<j} W_ij B_ij by reordering; return the best order and its S minus the first S.
 
-    The difference is summed up move by move.
+    W (n, n) are weights of the positions, B (n, n) confusions of the classes with zeros on the
+    diagonal, both symmetric. B is reordered in place, so that every sum runs along rows; the
+    difference of S is summed up move by move. `draws` (steps, 6) are uniform in [0, 1).
 
     Half of the moves swap two positions, half exchange two neighbouring blocks (a block is cut out
-    and put back elsewhere). A move that changes S by Δ is made with probability
-    min(1, exp(-Δ / T)), T = start · cooling^step.
-
-    Parameters
-    ----------
-    W : Array
-        (n, n) weights of the positions, symmetric.
-    B : Array
-        (n, n) symmetric confusion of the classes with zeros on the diagonal. It is reordered in
-        place, so that every sum runs along rows.
-    draws : Array
-        (steps, 6) uniform in [0, 1).
+    and put back elsewhere). A move that changes S by Δ is made with probability min(1, exp(-Δ /
+    T)), T = start · cooling^step.
     """
     n = len(W)
     order, best, held = np.arange(n), np.arange(n), np.empty(n)

@@ -3,20 +3,16 @@
 Nothing here copies features: a session is a table, row numbers and maybe a column permutation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.arrays import Bools, Ints, Labels, digest
+from embedbench.arrays import Array, Bools, Ints, Labels, digest
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 
-from .digests import CoveredSet, eval_digest, mask, pack_labels
-from .joined_sessions import merge, view_columns
 from .resident_table import Scaling
 from .view import View, rows_of, table_of
 
@@ -186,7 +182,7 @@ class Stream:
     fitted: str = ""
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
-    alone: tuple[Stream, ...] = ()
+    alone: "tuple[Stream, ...]" = ()
     whole: Sequence[Session] = ()
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
@@ -237,7 +233,7 @@ class Stream:
         return tuple(np.sum(each, axis=0).tolist())
 
     @cached_property
-    def references(self) -> tuple[Stream, ...]:
+    def references(self) -> "tuple[Stream, ...]":
         """The streams on which the offline learner measures α_ideal.
 
         They are `alone`, or all sessions merged; with `so_far`, the sessions up to each one merged.
@@ -250,12 +246,12 @@ class Stream:
             return tuple(stream.merged() for stream in streams)
         return self.alone or (self.merged(),)
 
-    def revealed(self) -> Stream:
+    def revealed(self) -> "Stream":
         """The same stream with the same digests; session ids are given in training and at test."""
         sessions = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
         return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=sessions)
 
-    def merged(self) -> Stream:
+    def merged(self) -> "Stream":
         """All sessions as one: every sample once, as it first occurs in the stream.
 
         For an incremental-class stream these are all samples of all classes, and the loss may use
@@ -290,3 +286,59 @@ class Stream:
             evaluate_every=self.evaluate_every,
             fitted=self.fitted,
         )
+
+
+# --- views of one table, joined; digests ---
+
+
+def view_columns(view: View) -> Ints:
+    """The column permutation of a view; empty if it has none."""
+    return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
+
+
+def merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Labels]:
+    """Join views of one table; each sample id once, at its first appearance; sorted by id."""
+    first = parts[0][0]
+    if any(table_of(v) is not table_of(first) for v, _, _ in parts):
+        raise ValueError("merged() joins views of one table only; take `references` one by one")
+    taken = np.zeros(0, dtype=np.int64)
+    keep = []
+    for view, ids, y in parts:
+        new = ~np.isin(ids, taken)
+        taken = np.concatenate([taken, ids[new]])
+        if new.any() and not np.array_equal(view_columns(view), view_columns(first)):
+            raise ValueError("merged() cannot join new samples seen through different permutations")
+        keep.append((rows_of(view)[new], ids[new], y[new]))
+    rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))
+    order = np.argsort(ids, kind="stable")
+    view = View(table_of(first), rows[order], first.width, first.columns)
+    return view, ids[order], y[order]
+
+
+class CoveredSet(NamedTuple):
+    """The parts of an eval set in the digest `eval`; `columns` is empty without a permutation."""
+
+    split: str
+    ids: Ints
+    y: Labels
+    classes: Bools
+    columns: Ints
+    candidates: Bools | None
+
+
+def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
+    """The digest `eval` of a stream; `samples` are the digests of its files' sample lists."""
+    parts: list[Any] = [*samples]
+    for e in sets:
+        parts += [e.split, e.ids, pack_labels(e.y), e.classes, e.columns, mask(e.candidates)]
+    return digest("eval", *parts)
+
+
+def pack_labels(y: Labels) -> Array | bytes:
+    """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
+    return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
+
+
+def mask(classes: Bools | None) -> Bools:
+    """A mask for a digest; empty where there is none."""
+    return np.zeros(0, dtype=np.bool_) if classes is None else classes

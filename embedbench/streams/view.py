@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Float32s, Ints
 
 from .resident_table import Table, table_from
 
@@ -60,7 +59,7 @@ class View:
         """Columns of the table that the view may read, and of the samples."""
         return max(self.width, 0 if self.columns is None else len(self.columns))
 
-    def numpy(self) -> NDArray[np.float32]:
+    def numpy(self) -> Float32s:
         """Copy the view out, (n, *shape) float32."""
         return self._table.numpy(self._rows, self.width, self.columns)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Capacity, Memory
+from embedbench.learning.exemplars import Capacity, Memory
 from embedbench.learning.footprint import Footprint
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache

@@ -1,7 +1,5 @@
 """Tables to paste: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -25,23 +23,11 @@ FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it
 
 
-def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
-    """The tables among lines and tables, and the lines that are not among the text.
+def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list[str]]:
+    """Render the tables as "markdown" or "latex"; return the other lines as notes.
 
-    Parameters
-    ----------
-    parts : sequence of rich.text.Text or rich.table.Table
-        As `terminal.render_text` takes them. Of several tables each has its title, the bold line
-        above it.
-    form : str
-        "markdown" or "latex".
-
-    Returns
-    -------
-    text : str
-        The tables; LaTeX ones begin with the packages that they need, as comments.
-    notes : list of str
-        The other lines.
+    The parts are as `terminal.render_text` takes them. Of several tables each has its title, the
+    bold line above it; LaTeX ones begin with the packages that they need, as comments.
     """
     from rich.table import Table
 
@@ -60,7 +46,7 @@ def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[s
     return "\n\n".join(blocks), notes
 
 
-def table_cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+def table_cells(table: "Table") -> tuple[list[str], list[list[str]], list[bool]]:
     """Headings, rows, and which columns are to the right."""
     heads = [str(column.header) for column in table.columns]
     columns = [[str(cell).replace("\n", " ") for cell in column.cells] for column in table.columns]
@@ -131,7 +117,7 @@ def _joined(values: Iterable[Any]) -> str:
     return " ".join(str(value) for value in values)
 
 
-def make_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def make_table(rows: Sequence[Mapping[str, Any]]) -> "Table":
     """A table of rows; columns of texts come first."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]
@@ -197,18 +183,8 @@ def tabular(
 ) -> str:
     """A table as a tabular without float, caption and label: those are the paper's.
 
-    Columns without an entry are left out.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        Headings as in a terminal.
-    rows : sequence of sequence of str
-        Cells.
-    right : sequence of bool
-        Which columns hold numbers.
-    title : str
-        Written above as a comment.
+    Columns without an entry are left out; those that hold numbers are to the `right`. The title is
+    written above as a comment.
     """
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in heads]
     kept = [i for i, column in enumerate(columns) if any(column) or not rows]

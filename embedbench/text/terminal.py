@@ -25,13 +25,7 @@ _GLUE = "\ue000"  # in the place of a space, so that no line ends there
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Columns of the terminal that a stream writes to; None where it is none.
-
-    Parameters
-    ----------
-    stream : file or None
-        None: stdout.
-    """
+    """Columns of the terminal that a stream (stdout) writes to; None where it is none."""
     stream = stream or sys.stdout
     if not stream.isatty():
         return None
@@ -56,15 +50,8 @@ def line(text: str, style: str = "") -> Text:
 def new_table(heads: Sequence[str], *, names: int = 1, gap: int = 2) -> Table:
     """An empty table; columns further to the right are left out first where it is too wide.
 
-    Parameters
-    ----------
-    heads : sequence of str
-        The headings.
-    names : int
-        Number of columns, from the left, that hold names: to the left, folded where they are too
-        long, and never left out. The others hold numbers.
-    gap : int
-        Spaces between two columns.
+    The first `names` columns hold names: to the left, folded where they are too long, and never
+    left out. The others hold numbers. `gap` are the spaces between two columns.
     """
     from rich.table import Table
 
@@ -83,18 +70,10 @@ def new_table(heads: Sequence[str], *, names: int = 1, gap: int = 2) -> Table:
 def render_text(
     parts: Sequence[Text | Table], *, width: int | None = None, colour: bool = False
 ) -> str:
-    """Lines and tables as text, without spaces at the ends of lines.
+    """Lines and tables as text, one below the other, without spaces at the ends of lines.
 
-    Columns that have no room are left out, and a line below the table says so.
-
-    Parameters
-    ----------
-    parts : sequence of rich.text.Text or rich.table.Table
-        Printed one below the other.
-    width : int or None
-        Width to fit into; None: that of the terminal, and without one a line per row, however long.
-    colour : bool
-        Whether to use terminal colours.
+    Columns that have no room in `width` are left out, and a line below the table says so. None: the
+    width of the terminal, and without one a line per row, however long.
     """
     from rich.console import Console
     from rich.table import Table
@@ -172,14 +151,7 @@ def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
 def fold_line(text: str, room: int, *, whole: bool = False) -> list[str]:
     """One line as lines that end at words, as far indented; a number stays with its unit.
 
-    Parameters
-    ----------
-    text : str
-        The line.
-    room : int
-        The width to fit into.
-    whole : bool
-        Whether a word that is longer than a line, a path for example, stays whole; else it is cut.
+    `whole`: a word that is longer than the room, a path for example, stays whole; else it is cut.
     """
     if len(text) <= room:
         return [text]

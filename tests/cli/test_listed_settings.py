@@ -18,7 +18,7 @@ from embedbench.cli.list_settings import listed_settings
 from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.runs import class_registry
 
 Call = Callable[..., tuple[int, str, str]]

@@ -23,7 +23,7 @@ from embedbench.engines import local_pool
 from embedbench.engines.task import Resources
 from embedbench.errors import UserError
 from embedbench.extract import engine_shards, extraction_worker
-from embedbench.extract.extraction_spec import Job
+from embedbench.extract.extraction_worker import Job
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile

@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
-from embedbench.extract.source_split import across, choose_split, pairs_text
+from embedbench.extract.source_columns import across, choose_split, pairs_text
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN
 from embedbench.files.train_test_split import groups

@@ -9,7 +9,7 @@ from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.stopping import Stop
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.stream_runner import run_stream

@@ -15,8 +15,7 @@ from plan_runs import plan
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory, exemplar_bytes
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
 from embedbench.learning.sample_views import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL

@@ -20,8 +20,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import NoCheckpoint, learn_session
-from embedbench.learning.net_settings import generator, mlp_net
-from embedbench.learning.optimisers import NAdam, make_optimiser
+from embedbench.learning.net_settings import NAdam, generator, make_optimiser, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP

@@ -16,17 +16,17 @@ from torch import Tensor
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.pretrained_net import (
+from embedbench.learning.pretraining import (
     AnyNet,
+    Pretraining,
     deep_objective,
     get_trunk,
     head_logits,
     new_net,
+    pretrain,
     taught_digest,
 )
-from embedbench.learning.pretraining import Pretraining, pretrain
-from embedbench.learning.trunk import image_trunk
+from embedbench.learning.trunk import ImageTraining, image_trunk
 from embedbench.networks.weights import HEAD, load_head, save_weights
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.stream import Stream

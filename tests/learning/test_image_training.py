@@ -27,14 +27,11 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning import augmentation
 from embedbench.learning import trunk as _trunk
-from embedbench.learning.image_settings import ImageTraining
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_settings import eval_features, trunk_and_head
-from embedbench.learning.optimisers import trainable_parameters
+from embedbench.learning.net_settings import eval_features, trainable_parameters, trunk_and_head
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
+from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.networks.resnet import ResNet
 from embedbench.runs.class_registry import learner_class, learner_names
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream

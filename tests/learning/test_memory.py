@@ -20,8 +20,7 @@ from embedbench.checks.learner_contract import (
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory, exemplar_bytes, herding
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes, herding
 from embedbench.learning.learner import Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 

@@ -11,8 +11,7 @@ from multilabel_streams import N_CLASSES, WIDTH, hierarchy_stream
 from torch import Tensor
 
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory, exemplar_bytes
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
 from embedbench.streams.stream import Session, Stream
 from embedbench.streams.view import rows_of, table_of
 

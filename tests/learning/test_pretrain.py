@@ -23,13 +23,10 @@ from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.learning import pretraining as _pretrain
-from embedbench.learning.image_settings import ImageTraining
-from embedbench.learning.pretrained_net import new_net
-from embedbench.learning.pretraining import Pretraining, base_session, pretrain
-from embedbench.learning.trunk import image_trunk
+from embedbench.learning.pretraining import Pretraining, base_session, new_net, pretrain
+from embedbench.learning.trunk import ImageTraining, image_trunk
 from embedbench.networks.timm_registration import timm
-from embedbench.networks.weights import load_weights, save_weights
-from embedbench.networks.weights_metadata import read_metadata
+from embedbench.networks.weights import load_weights, read_metadata, save_weights
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of

@@ -18,11 +18,12 @@ from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.cosine_network import CosineNet, cosine_net
 from embedbench.learning.learner import Tags
 from embedbench.learning.net_settings import (
     PART,
+    CosineNet,
     Net,
+    cosine_net,
     eval_features,
     generator,
     mlp_net,
@@ -31,11 +32,10 @@ from embedbench.learning.net_settings import (
 )
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import Trunk
+from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.networks.resnet import STAGES, ResNet
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec

@@ -12,7 +12,7 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.bic import BiC, fitted_bias

@@ -26,7 +26,7 @@ from embedbench.checks.learner_sessions import learns_blobs
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Capacity
+from embedbench.learning.exemplars import Capacity
 from embedbench.learning.net_settings import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
 from embedbench.runs.run_task import StreamCache

@@ -15,9 +15,8 @@ from toy import Array, class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.stored_views import Store
-from embedbench.models._rehearsal import Rehearsal
-from embedbench.models._som import Som
+from embedbench.learning.sample_views import Store
+from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
 from embedbench.streams.resident_table import Table

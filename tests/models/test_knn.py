@@ -13,7 +13,7 @@ from toy import blobs
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.models import knn
 from embedbench.models.knn import KNN
 from embedbench.streams.stream import StreamSpec

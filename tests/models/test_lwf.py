@@ -13,9 +13,9 @@ from toy import class_stream, context
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.distillation import distillation, only
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
+from embedbench.learning.loss import distillation, only
 from embedbench.learning.net_settings import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.lwf import LwF

@@ -15,7 +15,7 @@ from toy import class_stream, context
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.net_settings import mlp_net
 from embedbench.learning.stopping import Stop

@@ -17,10 +17,9 @@ from toy import class_stream, context
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
-from embedbench.learning.cosine_network import CosineNet
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_settings import CosineNet, generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias

@@ -14,7 +14,7 @@ from toy import class_stream
 from embedbench.checks.suite import check_learner
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.net_settings import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 

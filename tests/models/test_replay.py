@@ -19,7 +19,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.net_settings import mlp_net
 from embedbench.learning.stopping import Stop

@@ -18,7 +18,7 @@ from torch import Tensor
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplar_budget import Memory
+from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import mlp_net

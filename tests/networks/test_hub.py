@@ -16,9 +16,9 @@ from typing import ClassVar
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.extract.bundled_backbone import choose_backbone
+from embedbench.extract.open_backbone import choose_backbone
 from embedbench.learning.trunk import weights_file
-from embedbench.networks.shipped_weights import LICENCE, SHA256, shipped_weights
+from embedbench.networks.hub_weights import LICENCE, SHA256, shipped_weights
 from embedbench.networks.timm_registration import known_weights
 
 WEIGHTS = b"the weights"

@@ -30,8 +30,7 @@ from embedbench.config.json_types import plain
 from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
-from embedbench.learning.net_settings import generator
-from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.net_settings import generator, make_optimiser
 from embedbench.learning.prototypes import Classifier
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit

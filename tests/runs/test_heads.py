@@ -27,7 +27,7 @@ from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Context
-from embedbench.learning.pretrained_net import taught_digest
+from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype

@@ -27,8 +27,7 @@ from embedbench.cli.app import app
 from embedbench.extract.pipeline import extract
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
-from embedbench.learning.net_settings import generator
-from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.net_settings import generator, make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.ncm import NCM

@@ -16,8 +16,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning import sample_views
-from embedbench.learning.exemplar_budget import Memory
-from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.learner import NO_CHECKPOINT
 from embedbench.learning.loss import plain_loss, validation_value
 from embedbench.learning.net_settings import mlp_net
@@ -28,10 +27,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams import protocol_tools, resident_table, scaling
-from embedbench.streams.mapped_table import MappedTable
-from embedbench.streams.resident_table import PixelTable, Table
-from embedbench.streams.scaling import statistics
+from embedbench.streams import protocol_tools, resident_table
+from embedbench.streams.resident_table import MappedTable, PixelTable, Table, statistics
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
 
@@ -104,7 +101,7 @@ def test_statistics_by_blocks_have_the_bits_of_numpy(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(seed)
-    monkeypatch.setattr(scaling, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
+    monkeypatch.setattr(resident_table, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
     n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
     spread = 10 ** draw.uniform(-3, 3, width)
     x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)

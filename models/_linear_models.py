@@ -1,0 +1,110 @@
+"""Parts of streaming linear learners: discriminants, ridge regression, blocks of samples."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embedbench.learning import UNSEEN
+
+
+def deviations(x: Tensor, y: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """x - μ_y, where μ_y is the mean of the class's earlier samples, those of the batch included.
+
+    With n_c earlier samples, Σ n_c/(n_c + 1) (x - μ_y)(x - μ_y)ᵀ is the scatter within the classes,
+    in whatever order the samples come. x (b, D) float64 and y (b,) are in order; `sums` (C, D) and
+    `counts` (C,) are of the samples before the batch. Returns the deviations (b, D), where a
+    class's first sample has x itself; and n_c (b,).
+    """
+    earlier = (y[:, None] == y).tril(-1).double()  # (b, b): earlier samples of the class
+    before = counts[y] + earlier.sum(1)  # n_c
+    so_far = torch.addmm(sums[y], earlier, x)  # (b, b) @ (b, D)
+    return x - so_far / before.clamp(min=1)[:, None], before
+
+
+def oas(sigma: Tensor, n: int) -> tuple[float, float]:
+    """Oracle approximating shrinkage of a covariance (D, D) of n samples, Chen et al. (2010).
+
+    Returns ρ and m, the mean variance: the shrunk covariance is (1 - ρ) Σ + ρ m I.
+    """
+    width = len(sigma)
+    mean = float(sigma.trace()) / width
+    alpha = float(sigma.square().mean())
+    below = (n + 1) * (alpha - mean**2 / width)
+    return (1.0 if below <= 0 else min(1.0, (alpha + mean**2) / below)), mean
+
+
+def discriminants(sigma: Tensor, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Linear discriminants of equal priors: w_c = Σ⁻¹ μ_c (C, D), b_c = -½ μ_c·w_c (C,).
+
+    A class without samples has the bias `UNSEEN`.
+    """
+    weights = torch.cholesky_solve(means.T, torch.linalg.cholesky(sigma)).T
+    return weights, (means * weights).sum(1).mul(-0.5).masked_fill(counts == 0, UNSEEN)
+
+
+# --- blocks of one size, however the stream is cut: large products, and the same bits ---
+
+
+BLOCK = 256  # samples at once
+
+
+class Blocks:
+    """Collects batches x (b, D), y (b,) into blocks of `BLOCK` samples.
+
+    A product with ten rows takes as long as one with fifty, because it reads the whole matrix that
+    it adds to. What is left waits for the next batch, or for `rest`, which `prepare` calls: between
+    evaluations at most `BLOCK` - 1 samples wait, after one none.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def add(self, x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Add a batch; the blocks that are now complete."""
+        self.waiting.append((x, y))
+        if sum(len(part) for _, part in self.waiting) < BLOCK:
+            return
+        x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
+        whole = len(y) - len(y) % BLOCK
+        self.waiting = [(x[whole:].clone(), y[whole:].clone())] if whole < len(y) else []
+        yield from zip(torch.split(x[:whole], BLOCK), torch.split(y[:whole], BLOCK), strict=True)
+
+    def rest(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The samples that wait, as one block."""
+        if self.waiting:
+            x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
+            self.waiting = []
+            yield x, y
+
+    def state_dict(self) -> dict[str, Any]:
+        """The samples that wait."""
+        return {"waiting": [tuple(part.clone() for part in batch) for batch in self.waiting]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+        self.waiting = [(x, y) for x, y in state["waiting"]]
+
+
+# --- ridge regression from sums of second moments ---
+
+
+def ridge(gram: Tensor, targets: Tensor, lam: float, least: float) -> tuple[Tensor, float]:
+    """W = (G + λI)⁻¹ Q (M, C), for G = Σ hhᵀ (M, M) and Q = Σ hyᵀ (M, C), float64; and the λ used.
+
+    While G + λI is not positive definite, λ becomes ten times as large, and at least `least`.
+    """
+    while True:
+        whole = gram.clone()
+        whole.diagonal().add_(lam)
+        factor, failed = torch.linalg.cholesky_ex(whole)
+        if not int(failed):
+            return torch.cholesky_solve(targets, factor), lam
+        lam = max(10 * lam, least)
+
+
+def add_moments(gram: Tensor, targets: Tensor, h: Tensor, y: Tensor) -> None:
+    """Add HᵀH to `gram` (M, M) and HᵀY to `targets` (M, C), for h (b, M) float64 and y (b,)."""
+    gram.addmm_(h.T, h)  # (M, b) @ (b, M)
+    targets.index_add_(1, y, h.T)
