@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card, Redundancy
 
 
-RawValues = Annotated[
-    str | None, typer.Option(help="'pixels': the features are raw values of images.")
-]
-Grouped = Annotated[
-    str | None,
-    typer.Option(help="Key or column that groups samples; of their ids: stem, parent, a regex."),
-]
-
-
 @taking(column_keys=column_keys, stated=collect_metadata)
 def import_command(
     source: Annotated[
@@ -47,12 +38,19 @@ def import_command(
     labels: Annotated[
         str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
     ] = None,
-    group: Grouped = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Key or column that groups samples; of their ids: stem, parent, a regex."
+        ),
+    ] = None,
     split: Split = None,
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
-    backbone: RawValues = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="'pixels': the features are raw values of images.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     *,
@@ -100,14 +98,6 @@ def export(
     show(out, str, as_json=False)
 
 
-Heatmap = Annotated[
-    Path | None, typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features.")
-]
-Map = Annotated[
-    Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
-]
-
-
 @with_tables
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
@@ -117,14 +107,19 @@ def inspect(
     discretise: Annotated[
         str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
     ] = None,
-    heatmap: Heatmap = None,
+    heatmap: Annotated[
+        Path | None,
+        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
+    ] = None,
     alignment: Annotated[
         bool,
         typer.Option(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
-    picture: Map = None,
+    picture: Annotated[
+        Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
+    ] = None,
     page: Annotated[
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,

@@ -25,25 +25,21 @@ if TYPE_CHECKING:
     from embedbench.streams.stream_summary import StreamSummary
 
 
-Export = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
-]
-Picture = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
-]
-
-
 @with_tables
 @taking(study=stream_options)
 def show(
     study: Study,
-    export: Export = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
+    ] = None,
     features: Annotated[
         bool, typer.Option("--features", help="With --export: features too, scaled as for run.")
     ] = False,
-    out: Picture = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
