@@ -27,7 +27,7 @@ def choose_split(
     group : str or None
         The rule for `groups`, for a hash split; None means `stem`.
     stratify : bool or None
-        Let every class keep its share in a hash split, see `embedbench.files.stratify`. None: where
+        Let every class keep its share in a hash split, see `embedbench.files.train_test_split`. None: where
         the data are `small`.
 
     Returns

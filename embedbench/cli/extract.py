@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 from embedbench.system.cpu import MOST_THREADS
 
 from .new_file_options import Out, collect_metadata, samples

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.files.provenance import UserMetadata
 from embedbench.files.remote.uri import is_name
-from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 

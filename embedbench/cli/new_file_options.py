@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 
 Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Split = Annotated[

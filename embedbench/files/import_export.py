@@ -22,10 +22,9 @@ from .formats.idx import pixels, pixels_recipe
 from .formats.import_source import Arrays, ImportRequest, read_source
 from .optional_columns import read_list
 from .output_path import check_target
+from .provenance import NOTHING, UserMetadata
 from .sample_list import Samples
-from .stratify import describe_lopsided
-from .train_test_split import make_split, split_rule
-from .user_metadata import NOTHING, UserMetadata
+from .train_test_split import describe_lopsided, make_split, split_rule
 from .write_file import write_file
 
 

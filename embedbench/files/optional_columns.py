@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError, short, unknown
 
 from . import format_digests
-from .sample_lists import read_lines
+from .sample_list import read_lines
 
 
 def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, NDArray[Any]]:

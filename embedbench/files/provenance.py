@@ -1,11 +1,16 @@
-"""Provenance: the JSON object in every embedding file that says what made it."""
+"""Provenance: what made an embedding file, and what people say of it: JSON in every file.
 
-from collections.abc import Mapping
+What people say enters no digest.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import UserError
+
+from .pretraining_overlap import classes_seen
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,60 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
     made = {key: value for key, value in made.items() if value not in ("", None)}
     _ProvenanceParts.from_json(made, name)
     return made
+
+
+# --- what people say of a file ---
+
+
+@dataclass(frozen=True)
+class UserMetadata:
+    """Statements of a user on a file; what is empty leaves the provenance as it is.
+
+    Parameters
+    ----------
+    licence, citation, url : str
+        Of the data set.
+    backbone : str
+        Name of the backbone, for people.
+    weights_licence : str
+        Licence of the backbone's weights.
+    pretrained_on : sequence of str
+        Data sets that the backbone was pretrained on.
+    """
+
+    licence: str = ""
+    citation: str = ""
+    url: str = ""
+    backbone: str = ""
+    weights_licence: str = ""
+    pretrained_on: Sequence[str] = ()
+
+    def added_to(self, provenance: Mapping[str, Any], leaves: Sequence[str]) -> dict[str, Any]:
+        """Return a provenance with this in it, and with the classes that the backbone has seen.
+
+        Parameters
+        ----------
+        provenance : mapping
+            What made a file.
+        leaves : sequence of str
+            Names of its leaf classes.
+        """
+        said = {"licence": self.licence, "citation": self.citation, "url": self.url}
+        source = {**(provenance.get("source") or {}), **_given(said)}
+        said_of_weights = {
+            "backbone": self.backbone,
+            "licence": self.weights_licence,
+            "pretrained_on": list(self.pretrained_on),
+        }
+        weights = {**(provenance.get("weights") or {}), **_given(said_of_weights)}
+        seen = classes_seen(leaves, str(source.get("name", "")), weights.get("pretrained_on", ()))
+        weights = _given({**weights, "classes_seen": seen})
+        parts = {"source": source, "weights": weights}
+        return {**provenance, **_given(parts)}
+
+
+NOTHING = UserMetadata()
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value}

@@ -1,12 +1,17 @@
 """The samples of a data set without their features: ids, labels, splits, class hierarchy."""
 
+import csv
+import io
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
+from embedbench.storage.atomic_write import read_text
 
 from . import format_digests
 
@@ -147,3 +152,24 @@ class Samples:
         return format_digests.samples_digest(
             self.ids, self.labels, self.split, self.classes, self.parents
         )
+
+
+# --- list files of users ---
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and fields of every line that is not empty.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or is not such a file.
+    """
+    text = read_text(path)
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    try:
+        for number, fields in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+            if fields:
+                yield number, fields
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV or TSV file ({error}).") from error

@@ -10,21 +10,25 @@ huggingface_hub's datasetcard_template.md.
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embedbench.errors import UserError
 from embedbench.files import format_digests
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
 from embedbench.files.pretraining_overlap import LISTED
 from embedbench.files.provenance import read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
-from embedbench.reports.result_rows import Row
+from embedbench.reports.result_rows import Row, groups
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import table_parts
 from embedbench.storage.atomic_write import open_regular
 from embedbench.text.markdown import block, code, escape_markdown, link, table
+from embedbench.text.table_export import export_tables
 
-from .baseline_tables import baseline_lines
-from .destination import DATASETS
+from .hub_upload import DATASETS
 from .licences import hub_licence, is_stated
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -342,3 +346,46 @@ def _python(card: Card, place: str, name: str) -> Iterator[str]:
     read = "images" if card.kind == format_digests.PIXELS else "read"
     yield f"x, y = file.{read}(), file.labels  # {tuple(card.shape)}, ({card.shape[0]},)"
     yield "test = file.split == 2"
+
+
+# --- tables of runs on the file ---
+
+
+def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
+    """Return the rows of all runs under `root` that learned from this content.
+
+    Raises
+    ------
+    UserError
+        There is no such run.
+    """
+    content = file.digests["content"]
+    rows = [
+        row
+        for row in collect(root, notify=notify)
+        if any(used.digests.get("content") == content for used in row.group.first.files)
+    ]
+    if not rows:
+        raise UserError(
+            f"no run under {root} learned from {file.path}: their files have other content; make "
+            f"some with `embedbench run {file.path} --learner ncm,slda,joint --out {root}`"
+        )
+    return rows
+
+
+def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of the report for each stream."""
+    for group in groups(rows):
+        settings = ", ".join(
+            f"{name} {value}"
+            for name, value in group.first.protocol_params.items()
+            if value not in (None, "", 0, False)
+        )
+        words = f"{'; '.join(group.describe())}. Settings: {settings}."
+        yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
+        text, notes = export_tables(
+            table_parts([row for row in rows if row.group is group]), "markdown"
+        )
+        yield text
+    yield escape_markdown(notes[-1])
+    yield "=n: all runs gave the same answers. Every number was recomputed from stored predictions."

@@ -11,8 +11,7 @@ from embedbench.files.remote.fsspec_files import PACKAGES
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
 
-from .destination import Place
-from .hub_upload import Content, check_replaced, chunks
+from .hub_upload import Content, Place, check_replaced, chunks
 
 _CHUNK = 2**20
 

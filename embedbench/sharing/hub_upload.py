@@ -6,16 +6,72 @@ The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
+from embedbench.files.remote.uri import HUB, WEB, Name
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+
+
+DATASETS = f"{HUB}://datasets/"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository or folder that gets files.
+
+    Parameters
+    ----------
+    url : str
+        As it was given, without a slash at the end.
+    repository : str
+        ORG/NAME of a data set on the hub; "" elsewhere.
+    """
+
+    url: str
+    repository: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read a URL.
+
+        Raises
+        ------
+        UserError
+            Files cannot be pushed to it, or it holds a secret.
+        """
+        plain = url.rstrip("/")
+        scheme, colon, rest = plain.partition("://")
+        if not colon or not rest:
+            raise UserError(
+                f"expected hf://datasets/ORG/NAME or the URL of a folder, such as "
+                f"s3://bucket/folder or file:///shared/folder, got {short(url)}."
+            )
+        if scheme in WEB:
+            raise UserError(
+                f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME, or to a "
+                "folder such as s3://bucket/folder."
+            )
+        if scheme != HUB:
+            Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
+            return cls(plain)
+        repository = plain.removeprefix(DATASETS)
+        if not _REPOSITORY.fullmatch(repository):
+            raise UserError(
+                f"expected hf://datasets/ORG/NAME, got {short(url)}; the file keeps its name, and "
+                "a push goes to the branch main."
+            )
+        return cls(plain, repository)
+
 
 Content = Path | bytes
 _CHUNK = 2**20

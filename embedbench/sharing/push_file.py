@@ -15,9 +15,8 @@ from embedbench.files.sample_list import SPLITS
 from embedbench.files.verify import verify
 
 from . import fsspec_upload, hub_upload
-from .baseline_tables import rows_on_file
-from .dataset_card import HUB_SPLITS, card_page, data_licence, file_sha256
-from .destination import Place
+from .dataset_card import HUB_SPLITS, card_page, data_licence, file_sha256, rows_on_file
+from .hub_upload import Place
 from .licences import is_stated
 
 PAGE = "README.md"
