@@ -15,7 +15,7 @@ from embedbench.files.sample_list import SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
-from . import parquet, safetensors_files, saved_datasets, torch_files
+from . import arrow_columns, safetensors_files, torch_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
@@ -34,13 +34,13 @@ _PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
 _Reader = Callable[[Path], Mapping[str, Any]]
 _FILES: dict[str, _Reader] = {
     ".npz": load_npz,
-    **dict.fromkeys(parquet.SUFFIXES, parquet.read),
+    **dict.fromkeys(arrow_columns.PARQUET, arrow_columns.read_parquet),
     **dict.fromkeys(safetensors_files.SUFFIXES, safetensors_files.read),
     **dict.fromkeys(torch_files.SUFFIXES, torch_files.read),
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
-    (saved_datasets.is_folder, saved_datasets.read),
-    (parquet.is_folder, parquet.read),
+    (arrow_columns.is_saved_data_set, arrow_columns.read_saved_data_set),
+    (arrow_columns.is_parquet_folder, arrow_columns.read_parquet),
     (lambda path: any(path.glob("*.npy")), load_folder),
 ]
 
