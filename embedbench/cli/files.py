@@ -23,7 +23,8 @@ from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.inspect import Card, Redundancy
+    from embedbench.files.inspect import Card
+    from embedbench.files.redundancy import Redundancy
 
 
 @taking(column_keys=column_keys, stated=collect_metadata)
@@ -178,14 +179,13 @@ def _redundancy(
     file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
 ) -> Redundancy:
     """Count the features that are not redundant; draw all pairs of features where asked."""
-    from embedbench.files.inspect import Redundancy
     from embedbench.files.redundancy import redundancy as analyse
     from embedbench.files.redundancy import su_matrix
 
     from .progress import bar
 
     with bar("features", quiet) as advance:
-        figures, codes = analyse(file, discretise or "mdlp", progress=advance)
+        result, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
             from embedbench.reports.figure_files import render_figure
             from embedbench.reports.matrix_figures import draw_maps
@@ -194,7 +194,7 @@ def _redundancy(
             names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
             figure = draw_maps({"": matrix}, 5, axes_names=names, numbers=False, scale=scale)
             write_safely(heatmap, render_figure(figure, "png"))
-    return Redundancy.from_json(figures)
+    return result
 
 
 def _page(card: Card) -> str:

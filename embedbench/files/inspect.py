@@ -15,6 +15,7 @@ from .embedding_file import EmbeddingFile
 from .layer_prototype_fit import Alignment, alignment_words
 from .pretraining_overlap import LISTED
 from .provenance import read_weights_entry
+from .redundancy import Redundancy
 from .sample_list import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
@@ -74,52 +75,6 @@ class Norms(JsonRecord):
     min: float
     mean: float
     max: float
-
-
-@dataclass(frozen=True)
-class Intervals(JsonRecord):
-    """Intervals per feature: the fewest, the median and the most."""
-
-    min: int
-    median: float
-    max: int
-
-
-@dataclass(frozen=True)
-class Redundancy(JsonRecord):
-    """The number of features that are not redundant, see `embedbench.files.redundancy`.
-
-    Parameters
-    ----------
-    features, kept, relevant : int
-        Features of the file, those that are not redundant, and those that inform on the class.
-    share : float
-        `kept` divided by `features`.
-    delta : float
-        The threshold δ of the filter.
-    discretisation : str
-        How features were cut into intervals: mdlp or frequency.
-    intervals : Intervals
-        Intervals per feature.
-    samples, classes : int
-        Number of samples that were used, and of their classes.
-    seconds : float
-        Duration.
-    features_kept : tuple of int
-        The columns kept.
-    """
-
-    features: int
-    kept: int
-    share: float
-    relevant: int
-    delta: float
-    discretisation: str
-    intervals: Intervals
-    samples: int
-    classes: int
-    seconds: float
-    features_kept: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -309,7 +309,7 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
         }
         if data:
             result, _ = redundancy(EmbeddingFile.open(data.file))
-            kept, share = Stat.of([result["kept"]]), Stat.of([100 * result["share"]])
+            kept, share = Stat.of([result.kept]), Stat.of([100 * result.share])
             values = {
                 "features": Value(row["kept"], kept, 0, data.stands_in, made=EXACT),
                 "percent": Value(row["percent"], share, 1, data.stands_in, made=EXACT),
