@@ -199,9 +199,10 @@ def _redundancy(
 
 def _page(card: Card) -> str:
     """The page that push writes."""
-    from embedbench.sharing.dataset_card import card_page, file_sha256
+    from embedbench.sharing.dataset_card import card_page
+    from embedbench.storage import cache
 
-    return card_page(card, sha256=file_sha256(Path(card.path))).rstrip("\n")
+    return card_page(card, sha256=cache.sha256(Path(card.path))).rstrip("\n")
 
 
 def order(

@@ -7,7 +7,6 @@ the licence and the place alone: no date of today, no host, no user.
 huggingface_hub's datasetcard_template.md.
 """
 
-import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.result_rows import Row, groups
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import table_parts
-from embedbench.storage.atomic_write import open_regular
 from embedbench.text.markdown import block, code, escape_markdown, link, table
 from embedbench.text.table_export import export_tables
 
@@ -83,15 +81,6 @@ def card_page(
         parts += ["## Baselines", *baseline_lines(rows)]
     parts += ["## Limits", "\n".join(_limits(card)), "## Digests", *_digests(card, sha256)]
     return "\n\n".join(parts) + "\n"
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    whole = hashlib.sha256()
-    with open_regular(path) as opened:
-        while part := opened.read(2**20):
-            whole.update(part)
-    return whole.hexdigest()
 
 
 def data_licence(provenance: Mapping[str, Any]) -> str:

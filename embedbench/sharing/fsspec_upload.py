@@ -1,17 +1,19 @@
 """Files to a folder by its URL: s3, gs, sftp, memory and the other kinds that fsspec writes."""
 
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.files.remote.fsspec_files import PACKAGES
+from embedbench.files.remote.fsspec_files import PACKAGES, lacks_package
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
 
-from .hub_upload import Content, Place, check_replaced, chunks
+from .hub_upload import Content, Place, check_replaced, open_content
 
 _CHUNK = 2**20
 
@@ -73,9 +75,8 @@ def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> Non
 
 
 def _write(file: Any, content: Content) -> None:
-    with file:
-        for part in chunks(content):
-            file.write(part)
+    with file, open_content(content) as source:
+        shutil.copyfileobj(source, file, _CHUNK)
 
 
 def _is_there(store: Any, path: str, content: Content) -> bool | None:
@@ -84,16 +85,16 @@ def _is_there(store: Any, path: str, content: Content) -> bool | None:
         size = store.info(path)["size"]
     except FileNotFoundError:
         return None
-    if size != (len(content) if isinstance(content, bytes) else content.stat().st_size):
-        return False
-    mine = hashlib.sha256()
-    for part in chunks(content):
-        mine.update(part)
-    theirs = hashlib.sha256()
-    with store.open(path, "rb") as file:
-        while part := file.read(_CHUNK):
-            theirs.update(part)
-    return mine.digest() == theirs.digest()
+    with open_content(content) as mine:
+        if mine.seek(0, os.SEEK_END) != size:
+            return False
+        mine.seek(0)
+        with store.open(path, "rb") as theirs:
+            return _sha256(mine) == _sha256(theirs)
+
+
+def _sha256(file: Any) -> bytes:
+    return hashlib.file_digest(file, "sha256").digest()
 
 
 @contextmanager
@@ -104,10 +105,7 @@ def explain_store_errors(place: Place) -> Iterator[None]:
     except UserError:
         raise
     except ImportError:
-        scheme = place.url.partition("://")[0]
-        package = PACKAGES.get(scheme)
-        which = f"pip install {package}" if package else "see fsspec's list of file systems"
-        raise UserError(f"{scheme}:// needs one more package: {which}") from None
+        raise lacks_package(place.url) from None
     except Exception as error:  # each store has errors of its own
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             raise UserError(

@@ -6,13 +6,15 @@ The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from embedbench.errors import UserError, short
 from embedbench.files.remote.uri import HUB, WEB, Name
@@ -74,7 +76,6 @@ class Place:
 
 
 Content = Path | bytes
-_CHUNK = 2**20
 _LOGIN = "log in with `hf auth login`, with a token that may write"
 
 
@@ -146,9 +147,8 @@ def send(
         if not new:
             return head, []
         operations = [
-            CommitOperationAdd(name, c if isinstance(c, bytes) else str(c))
+            CommitOperationAdd(name, c if isinstance(c := files[name], bytes) else str(c))
             for name in new
-            for c in (files[name],)
         ]
         commit = api.create_commit(
             repository,
@@ -190,22 +190,18 @@ def _head(api: HfApi, repository: str, *, private: bool) -> str:
 
 def _digests(content: Content) -> tuple[str, str]:
     """SHA-256 of a content, as LFS names it, and SHA-1 with its size, as git does."""
-    size = len(content) if isinstance(content, bytes) else content.stat().st_size
-    sha, blob = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
-    for part in chunks(content):
-        sha.update(part)
-        blob.update(part)
-    return sha.hexdigest(), blob.hexdigest()
+    with open_content(content) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        blob = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        git = hashlib.file_digest(file, lambda: blob)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), git.hexdigest()
 
 
-def chunks(content: Content) -> Iterator[bytes]:
-    """Yield a content in parts of at most 1 MiB."""
-    if isinstance(content, bytes):
-        yield content
-        return
-    with content.open("rb") as file:
-        while part := file.read(_CHUNK):
-            yield part
+def open_content(content: Content) -> BinaryIO:
+    """Open a content for reading."""
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
 
 
 @contextmanager

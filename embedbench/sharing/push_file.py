@@ -13,9 +13,10 @@ from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
 from embedbench.files.sample_list import SPLITS
 from embedbench.files.verify import verify
+from embedbench.storage import cache
 
 from . import fsspec_upload, hub_upload
-from .dataset_card import HUB_SPLITS, card_page, data_licence, file_sha256, rows_on_file
+from .dataset_card import HUB_SPLITS, card_page, data_licence, rows_on_file
 from .hub_upload import Place
 from .licences import is_stated
 
@@ -165,7 +166,7 @@ def _parcel(
         place=place.url,
         picture=name,
         parquet=tables,
-        sha256=file_sha256(file.path),
+        sha256=cache.sha256(file.path),
     )
     return {**files, PAGE: page.encode()}
 

@@ -32,9 +32,7 @@ def ask(name: Name) -> Remote:
         version = str(store.ukey(path))
         size = None if info.get("size") is None else int(info["size"])
     except ImportError:
-        package = PACKAGES.get(name.scheme)
-        which = f"pip install {package}" if package else "see fsspec's list of file systems"
-        raise UserError(f"{name.scheme}:// needs one more package: {which}") from None
+        raise lacks_package(name.url) from None
     except Exception as error:  # each store has errors of its own
         raise _refused(name.url, error) from None
     if info.get("type") == "directory" or size is None:
@@ -55,6 +53,14 @@ def _read(url: str, store: Any, path: str, start: int, end: int) -> Iterator[byt
         if len(piece) != wanted:
             raise file_changed(url)
         yield piece
+
+
+def lacks_package(url: str) -> UserError:
+    """The error of a store whose package is not installed."""
+    scheme = url.partition("://")[0]
+    package = PACKAGES.get(scheme)
+    which = f"pip install {package}" if package else "see fsspec's list of file systems"
+    return UserError(f"{scheme}:// needs one more package: {which}")
 
 
 def _refused(url: str, error: Exception) -> UserError:
