@@ -52,9 +52,8 @@ def show(
         raise UserError("--features goes with --export DIR")
     specs = resolve(fixed_study(study, (), quiet), out="RUNS")
     _check_picture(out, len(specs), overwrite)
-    directories = (
-        [_export_directory(export, spec.seed, len(specs)) for spec in specs] if export else []
-    )
+    one = len(specs) == 1  # streams of several seeds lie side by side
+    directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
     for directory in directories:
         _check_free(directory, overwrite)
     streams, summaries = StreamCache(), []
@@ -114,11 +113,6 @@ def _draw(task: Task, path: Path) -> None:
     names, width = _class_names(task), WIDTHS["column"]
     write(path, draw_stream(train, test, names, width, sets=sets))
     note(f"wrote {path}")
-
-
-def _export_directory(directory: Path, seed: int, count: int) -> Path:
-    """The directory of an exported stream: streams of several seeds lie side by side."""
-    return directory if count == 1 else directory / f"seed-{seed}"
 
 
 def _check_free(directory: Path, overwrite: bool) -> None:

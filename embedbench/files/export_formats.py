@@ -34,7 +34,7 @@ def write_npz(file: EmbeddingFile, out: Path) -> Path:
         "sample_ids": samples.ids,
         "classes": np.array(samples.classes),
         "parents": samples.parents,
-        "provenance": np.array(_provenance(file)),
+        "provenance": np.array(_json(file.provenance)),
         **file.columns,
     }
     with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
@@ -85,7 +85,7 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
     order = sorted(forms, key=lambda name: -forms[name][0].itemsize)  # keeps every tensor aligned
     forms = {_name(name): forms[name] for name in order}
     head = _header(
-        forms, {"provenance": _provenance(file)} | {k: _json(v) for k, v in texts.items()}
+        forms, {"provenance": _json(file.provenance)} | {k: _json(v) for k, v in texts.items()}
     )
     if len(head) > _MOST_HEADER:
         raise UserError(
@@ -152,7 +152,8 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         )
     schema = _schema(file)
     with writing(out) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
-        for first, blocks in _aligned(file):
+        for parts in zip(*(file.blocks(table) for table in _tables(file)), strict=True):
+            first, blocks = parts[0][0], [block for _, block in parts]
             rows = np.arange(first, first + len(blocks[0]))
             kept = np.ones(len(rows), bool) if split is None else file.split[rows] == split
             if kept.any():
@@ -199,22 +200,12 @@ def _cells(file: EmbeddingFile, rows: NDArray[Any]) -> Iterator[Any]:
         yield values[rows].tolist()
 
 
-def _aligned(file: EmbeddingFile) -> Iterator[tuple[int, list[NDArray[Any]]]]:
-    """Yield the first row and the blocks of all feature tables, side by side."""
-    for parts in zip(*(file.blocks(table) for table in _tables(file)), strict=True):
-        yield parts[0][0], [rows for _, rows in parts]
-
-
 def _tables(file: EmbeddingFile) -> list[str]:
     return file.tables(list(file.layers))
 
 
 def _name(table: str) -> str:
     return table.replace("layers/", "layer/")
-
-
-def _provenance(file: EmbeddingFile) -> str:
-    return _json(file.provenance)
 
 
 def _json(value: Any) -> str:

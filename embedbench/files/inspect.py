@@ -196,7 +196,7 @@ def card_text(card: Card) -> str:
     n, *sample = card.shape
     layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
-        ("file", f"{card.path} ({_megabytes(card.bytes)})"),
+        ("file", f"{card.path} ({card.bytes / 1e6:,.1f} MB)"),
         ("format", f"{format_digests.FORMAT} {card.format_version}, kind {card.kind}"),
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
@@ -237,10 +237,6 @@ def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
             f"{cut.median:g}; {result.samples:,} samples, {result.seconds:.1f} s",
         ),
     ]
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
 
 
 # --- provenance and optional columns, as lines of a card ---

@@ -183,6 +183,8 @@ def _entry(
     used = [one for one in runs if not {*LEFT_OUT} & {*one.record.flags}]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
+    made_on = (made.environment for made in records)
+    devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
     if any(one.run.answers in equal for one in runs):
         flags[EQUAL] = None
     entry = Entry(
@@ -196,7 +198,7 @@ def _entry(
         n=len(used),
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
-        devices=tuple(sorted({_device(made) for made in records})),
+        devices=tuple(sorted(set(devices))),
         command=first.command,
         flags=tuple(flags),
         same_answers=(),
@@ -211,10 +213,6 @@ def _value(made: RunRecord, name: str) -> float:
     if name == "memory":
         return made.footprint["total"]
     return made.seconds.learn if name == "seconds" else metric_value(made, name)
-
-
-def _device(made: RunRecord) -> str:
-    return ", ".join(str(made.environment.get(key, "?")) for key in ("device", "machine"))
 
 
 def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranking | None:

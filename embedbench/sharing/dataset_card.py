@@ -208,11 +208,8 @@ def _making(card: Card) -> Iterator[tuple[str, str]]:
     yield "split", _joined(made.get("split"))
     if skipped := made.get("skipped"):
         yield "left out", f"{len(skipped):,} samples that could not be read"
-    yield "made", escape_markdown(made.get("date_utc", "")) + _by(made.get("made_by"))
-
-
-def _by(made_by: Mapping[str, Any] | None) -> str:
-    return f" by {_joined(made_by)}" if made_by else ""
+    by = _joined(made.get("made_by"))
+    yield "made", escape_markdown(made.get("date_utc", "")) + (f" by {by}" if by else "")
 
 
 def _joined(part: Mapping[str, Any] | None, keys: Sequence[str] = ()) -> str:

@@ -241,7 +241,7 @@ def _study(path: Path) -> str:
     for name in (f.name for f in fields(Study)):
         value = getattr(study, name)
         if name == "files":
-            values[name] = tuple(tuple(map(_last, files)) for files in value)
+            values[name] = tuple(tuple(map(_word, files)) for files in value)
         elif isinstance(value, str):
             values[name] = text_without_paths(value)
         elif name == "set":
@@ -251,10 +251,6 @@ def _study(path: Path) -> str:
         elif name in ("tune", "grid"):
             values[name] = {k: tuple(map(text_without_paths, v)) for k, v in value.items()}
     return study_text(replace(study, **values, engine=None, engine_set={}, resources=None))
-
-
-def _last(path: str) -> str:
-    return command_without_paths(shlex.quote(path)).strip("'")
 
 
 # --- records without paths of the machine ---
