@@ -32,11 +32,7 @@ def of_kinds(incomplete: str) -> list[str]:
 
 
 def of_figures(incomplete: str) -> list[tuple[str, str]]:
-    """Completes a kind of figure.
-
-    >>> [name for name, _ in of_figures("cu")]
-    ['curves']
-    """
+    """Completes a kind of figure."""
     from embedbench.reports.figure_kinds import KINDS
 
     return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]

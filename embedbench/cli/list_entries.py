@@ -32,6 +32,12 @@ ENGINES = {
     "ray": "Ray, here or at ray://HOST:PORT",
     "slurm": "jobs of SLURM",
 }
+BACKBONES = {
+    "pixels": "flattened raw values, divided by 255",
+    "none": "no backbone: the images themselves, a pixel file",
+    "log-mel": "of sounds: log-mel frames, one a second",
+    "hf:NAME": "a model of transformers: of images, sounds or texts",
+}
 
 
 def entries(kind: str) -> list[dict[str, str]]:
@@ -50,10 +56,7 @@ def entries(kind: str) -> list[dict[str, str]]:
 
 def listed_text(rows: list[dict[str, str]]) -> str:
     """Entries as text, one a line."""
-    pairs = [
-        (r["name"], " ".join([r["summary"], *([f"[{r['package']}]"] if "package" in r else [])]))
-        for r in rows
-    ]
+    pairs = [(r["name"], r["summary"] + f" [{r.get('package')}]" * ("package" in r)) for r in rows]
     return align_pairs(pairs) if pairs else "none"
 
 
@@ -64,17 +67,6 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return _room(here / "models", class_registry.our_learners())
     if kind == "protocols":
         return _room(here / "protocols", class_registry.our_protocols())
-    if kind == "metrics":
-        functions = [
-            *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
-            *_functions(here / "scores" / "against_chance.py", ["scores"]),
-            *_functions(here / "scores" / "few_shot_scores.py", ["accuracies"]),
-        ]
-        ours = [{"name": f.name, "summary": _first_line(f)} for f in functions]
-        asked = {name: inspect.getdoc(f) or "" for name, f in FUNCTIONS.items()}
-        return ours + [{"name": n, "summary": doc.partition("\n")[0]} for n, doc in asked.items()]
-    if kind == "presets":
-        return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "orders":
         return [
             {
@@ -84,12 +76,23 @@ def _ours(kind: str) -> list[dict[str, str]]:
             }
             for name, (what, count) in NAMED.items()
         ]
-    if kind == "backbones":
-        return _backbones()
     if kind == "files":
         return file_rows()
-    said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
-    return [{"name": name, "summary": summary} for name, summary in said.items()]
+    listed = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
+    if kind == "metrics":
+        scores = here / "scores"
+        functions = [
+            *_functions(scores / "metrics.py", ["scores", "reference"]),
+            *_functions(scores / "against_chance.py", ["scores"]),
+            *_functions(scores / "few_shot_scores.py", ["accuracies"]),
+        ]
+        listed = {f.name: _first_line(f) for f in functions}
+        listed |= {n: (inspect.getdoc(f) or "").partition("\n")[0] for n, f in FUNCTIONS.items()}
+    if kind == "presets":
+        listed = {name: presets.summary(name) for name in presets.preset_names()}
+    if kind == "backbones":
+        listed = _backbones()
+    return [{"name": name, "summary": summary} for name, summary in listed.items()]
 
 
 def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
@@ -127,27 +130,15 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]
 
 
-def _backbones() -> list[dict[str, str]]:
+def _backbones() -> dict[str, str]:
     """Our own, and every model that timm or we register in timm, read from the source."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
     pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
-    names: dict[str, str] = {}
-    for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
-        for name in pattern.findall(path.read_text(encoding="utf-8")):
-            names[name] = f"timm, {path.stem}"
     ours = Path(__file__).parents[1] / "networks" / "timm_registration.py"
-    for name in pattern.findall(ours.read_text(encoding="utf-8")):
-        names[name] = "a network of the papers, to be pretrained"
-    listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
-    return [
-        {"name": "pixels", "summary": "flattened raw values, divided by 255"},
-        {"name": "none", "summary": "no backbone: the images themselves, a pixel file"},
-        {
-            "name": "log-mel",
-            "summary": "of sounds: log-mel frames, one a second",
-        },
-        {"name": "hf:NAME", "summary": "a model of transformers: of images, sounds or texts"},
-        *listed,
-    ]
+    names: dict[str, str] = {}
+    for path in (*sorted((Path(spec.origin).parent / "models").glob("*.py")), ours):
+        what = "a network of the papers, to be pretrained" if path == ours else f"timm, {path.stem}"
+        names |= dict.fromkeys(pattern.findall(path.read_text("utf-8")), what)
+    return {**BACKBONES, **dict(sorted(names.items()))}

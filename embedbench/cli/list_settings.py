@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
 from embedbench.config.declared_settings import make
-from embedbench.config.describe_settings import (
-    Setting,
-    flatten_settings,
-    format_setting,
-    parts,
-    source,
-)
+from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.errors import UserError, unknown
 from embedbench.runs import class_registry
 from embedbench.streams.protocol import Protocol
@@ -50,8 +44,6 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
         Nothing has the name.
     """
     every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
-    rows = [row for data in every for row in data["settings"]]
-    data = every[0] if len(every) == 1 else every
 
     def tables() -> list[Text | Table]:
         from embedbench.text.table_export import make_table
@@ -62,10 +54,13 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
             parts += [*map(line, _head(data)), *table]
         return parts
 
-    def text(_: Any) -> str:
-        return "\n\n".join(map(_text, every))
-
-    show_tables(data, text, as_json, lambda: rows, tables)
+    show_tables(
+        every[0] if len(every) == 1 else every,
+        lambda _: "\n\n".join(map(_text, every)),
+        as_json,
+        lambda: [row for data in every for row in data["settings"]],
+        tables,
+    )
 
 
 def _head(data: dict[str, Any]) -> list[str]:
@@ -93,56 +88,49 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
             f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "
             "such as embedbench list learners ewc"
         )
-    if kind == "presets":
-        rows = [
-            {"setting": str(key), "value": value} for key, value in presets.preset(name).items()
-        ]
-        summary, about = presets.about(name)
-        how = f"`run --preset {name}` has these settings; `--set` goes over them."
-        return _data(kind, name, summary, about, how, rows)
-    given = class_registry.alias_settings(name) if kind == "learners" else {}
-    cls = (
-        class_registry.learner_class(name)
-        if kind == "learners"
-        else class_registry.protocol_class(name)
-    )
-    key = name if kind == "learners" else "protocol"
-    made = make(cls, given, name=name) if given else None
+    about = _of_preset(name) if kind == "presets" else _of_class(kind, name)
+    return {"kind": kind, "name": name, **about}
+
+
+def _of_preset(name: str) -> dict[str, Any]:
+    summary, about = presets.about(name)
+    return {
+        "summary": summary,
+        "about": about,
+        "set": f"`run --preset {name}` has these settings; `--set` goes over them.",
+        "settings": [{"setting": str(k), "value": v} for k, v in presets.preset(name).items()],
+    }
+
+
+def _of_class(kind: str, name: str) -> dict[str, Any]:
+    """Describe a learner, by any of its names, or a protocol."""
+    learns = kind == "learners"
+    given = class_registry.alias_settings(name) if learns else {}
+    cls = (class_registry.learner_class if learns else class_registry.protocol_class)(name)
+    key = name if learns else "protocol"
+    # What the learner does not refuse, in the place of what any memory takes.
+    selects = getattr(cls, "selects", ())
+    ranges = {"memory.select": f"one of {', '.join(selects)}"} if selects else {}
     rows = [
         {
-            "setting": f"{key}.{setting.name}",
-            "default": format_setting(setting.default),
-            "values": ", ".join(filter(None, (setting.type, _range(cls, setting)))),
-            "meaning": setting.meaning,
+            "setting": f"{key}.{s.name}",
+            "default": format_setting(s.default),
+            "values": ", ".join(filter(None, (s.type, ranges.get(s.name, s.range)))),
+            "meaning": s.meaning,
         }
-        for setting in flatten_settings(cls, made)
+        for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
-    how = f"`run --set {key}.SETTING=VALUE` changes one."
     summary = parts(cls)[""].partition("\n")[0]
     if name in class_registry.ALIASES:
-        summary = f"another name of {class_registry.ALIASES[name]}{_with(given)}. {summary}"
-    about = f"Source: {text}" if (text := source(cls)) else ""
-    return _data(kind, name, summary, about, how, rows)
-
-
-def _range(cls: type, setting: Setting) -> str:
-    """What a setting may be; of `memory.select`, what the learner does not refuse."""
-    selects = getattr(cls, "selects", ()) if setting.name == "memory.select" else ()
-    return f"one of {', '.join(selects)}" if selects else setting.range
-
-
-def _with(given: dict[str, Any]) -> str:
-    """The settings that belong to another name."""
-    return (
-        " with " + ", ".join(f"{k}={format_setting(v)}" for k, v in given.items()) if given else ""
-    )
-
-
-def _data(
-    kind: str, name: str, summary: str, about: str, how: str, rows: list[dict[str, str]]
-) -> dict[str, Any]:
-    known = {"kind": kind, "name": name, "summary": summary, "about": about, "set": how}
-    return {**known, "settings": rows}
+        settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
+        same = class_registry.ALIASES[name] + (f" with {settings}" if given else "")
+        summary = f"another name of {same}. {summary}"
+    return {
+        "summary": summary,
+        "about": f"Source: {text}" if (text := source(cls)) else "",
+        "set": f"`run --set {key}.SETTING=VALUE` changes one.",
+        "settings": rows,
+    }
 
 
 def _kinds_of(name: str) -> list[str]:
