@@ -295,7 +295,7 @@ def push(
     quiet: Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
-    from embedbench.sharing.push_file import How
+    from embedbench.sharing.hub_upload import How
     from embedbench.sharing.push_file import push as send
 
     how = How(licence, runs, parquet, private, overwrite, quiet)

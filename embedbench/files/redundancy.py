@@ -296,9 +296,9 @@ def discretise(
     return DiscretisedFeatures(values, bins)
 
 
-def frequency_cuts(values: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float32]:
+def frequency_cuts(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """The largest values of all intervals but the last, which hold equally many samples."""
-    shares = np.arange(1, bins) / bins
+    shares = np.arange(1, BINS) / BINS
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     kept: NDArray[np.float32] = cuts[cuts < values.max()]
     return kept

@@ -94,36 +94,41 @@ def check_login(repository: str) -> None:
             raise UserError(f"no login of the hub, which pushing to {repository} needs; {_LOGIN}.")
 
 
-def send(
-    files: Mapping[str, Content],
-    repository: str,
-    *,
-    overwrite: bool,
-    private: bool,
-    quiet: bool,
-    message: str,
-) -> tuple[str, list[str]]:
-    """Bring files to a data set, which is made if it is missing; all in one commit.
+@dataclass(frozen=True)
+class How:
+    """Options of a push.
 
     Parameters
     ----------
-    files : mapping
-        Path in the repository → the file here, or its bytes.
-    repository : str
-        ORG/NAME.
+    licence : str
+        Licence of the data, for a file that states none; "unknown" if nobody knows it.
+    runs : Path or None
+        Runs on the file, for the table of baselines.
+    parquet : bool
+        Also send the rows as Parquet, one file a split; the hub shows these.
+    private : bool
+        Make a new repository on the hub private.
     overwrite : bool
         Replace files of other content.
-    private : bool
-        Make a new repository private.
     quiet : bool
         No bars of progress.
-    message : str
-        What the commit says.
+    """
 
-    Returns
-    -------
-    tuple
-        The commit that has all files, and the names of those that were sent.
+    licence: str = ""
+    runs: Path | None = None
+    parquet: bool = False
+    private: bool = False
+    overwrite: bool = False
+    quiet: bool = True
+
+
+def send(
+    files: Mapping[str, Content], repository: str, how: How, message: str
+) -> tuple[str, list[str]]:
+    """Bring files to a data set, which is made if it is missing; all in one commit.
+
+    `files` are by their path in the repository. Returns the commit that has all of them, and the
+    names of those that were sent.
 
     Raises
     ------
@@ -134,16 +139,18 @@ def send(
     from huggingface_hub.hf_api import RepoFile
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    if quiet or not sys.stderr.isatty():
+    if how.quiet or not sys.stderr.isatty():
         disable_progress_bars()
     with explain_hub_errors(repository):
         api = HfApi()
-        head = _head(api, repository, private=private)
+        head = _head(api, repository, private=how.private)
         there = api.get_paths_info(repository, list(files), repo_type="dataset", revision=head)
         files_there = [item for item in there if isinstance(item, RepoFile)]
         digests = {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in files_there}
         new = [name for name in files if digests.get(name) not in _digests(files[name])]
-        check_replaced([n for n in new if n in digests], f"hf://datasets/{repository}", overwrite)
+        check_replaced(
+            [n for n in new if n in digests], f"hf://datasets/{repository}", how.overwrite
+        )
         if not new:
             return head, []
         operations = [

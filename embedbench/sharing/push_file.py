@@ -17,7 +17,7 @@ from embedbench.storage import cache
 
 from . import fsspec_upload, hub_upload
 from .dataset_card import HUB_SPLITS, card_page, data_licence, rows_on_file
-from .hub_upload import Place
+from .hub_upload import How, Place
 from .licences import is_stated
 
 PAGE = "README.md"
@@ -41,34 +41,6 @@ class PushResult(JsonRecord):
     commit: str
     sent: tuple[str, ...]
     unchanged: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class How:
-    """Options of a push.
-
-    Parameters
-    ----------
-    licence : str
-        Licence of the data, for a file that states none; "unknown" if nobody knows it.
-    runs : Path or None
-        Runs on the file, for the table of baselines.
-    parquet : bool
-        Also send the rows as Parquet, one file a split; the hub shows these.
-    private : bool
-        Make a new repository on the hub private.
-    overwrite : bool
-        Replace files of other content.
-    quiet : bool
-        No bars of progress.
-    """
-
-    licence: str = ""
-    runs: Path | None = None
-    parquet: bool = False
-    private: bool = False
-    overwrite: bool = False
-    quiet: bool = True
 
 
 def push(
@@ -110,14 +82,8 @@ def push(
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, how, Path(folder), notify)
         if place.repository:
-            commit, sent = hub_upload.send(
-                files,
-                place.repository,
-                overwrite=how.overwrite,
-                private=how.private,
-                quiet=how.quiet,
-                message=f"{file.path.name}, content {file.digests['content'][:12]}",
-            )
+            message = f"{file.path.name}, content {file.digests['content'][:12]}"
+            commit, sent = hub_upload.send(files, place.repository, how, message)
         else:
             commit, sent = "", fsspec_upload.send(files, place, overwrite=how.overwrite)
     at = f"@{commit}" if commit else ""

@@ -22,7 +22,8 @@ from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_card import peek
 from embedbench.files.write_file import write_file
 from embedbench.sharing import fsspec_upload
-from embedbench.sharing.push_file import How, push
+from embedbench.sharing.hub_upload import How
+from embedbench.sharing.push_file import push
 from embedbench.storage.atomic_write import temporary_name
 
 
