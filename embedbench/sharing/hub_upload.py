@@ -122,6 +122,9 @@ class How:
     quiet: bool = True
 
 
+PLAIN = How()
+
+
 def send(
     files: Mapping[str, Content], repository: str, how: How, message: str
 ) -> tuple[str, list[str]]:

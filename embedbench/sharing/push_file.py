@@ -17,7 +17,7 @@ from embedbench.storage import cache
 
 from . import fsspec_upload, hub_upload
 from .dataset_card import HUB_SPLITS, card_page, data_licence, rows_on_file
-from .hub_upload import How, Place
+from .hub_upload import PLAIN, How, Place
 from .licences import is_stated
 
 PAGE = "README.md"
@@ -46,7 +46,7 @@ class PushResult(JsonRecord):
 def push(
     path: str | os.PathLike[str],
     url: str,
-    how: How = How(),  # frozen
+    how: How = PLAIN,
     *,
     notify: Callable[[str], None] = lambda _: None,
 ) -> PushResult:
