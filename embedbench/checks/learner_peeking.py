@@ -21,7 +21,7 @@ from embedbench.streams.view import View, rows_of, table_of
 from .blob_streams import as_images, blobs, family_blobs, on_table, with_views
 from .demand import applies_where, demand
 from .learner_check_tools import ask, device, learner_check, probe, run, same, small
-from .learner_images import FEW
+from .learner_contract import FEW
 
 Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done after each session
 

@@ -15,9 +15,8 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
 from . import completion
-from .extract import describe_file
+from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
 from .file_arguments import File, here, transfer_text
-from .new_file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys
 from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
 from .table_options import show_tables, with_tables
 
@@ -295,8 +294,8 @@ def push(
     quiet: Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
-    from embedbench.sharing.hub_upload import How
     from embedbench.sharing.push_file import push as send
+    from embedbench.sharing.uploads import How
 
     how = How(licence, runs, parquet, private, overwrite, quiet)
     result = send(file, url, how, notify=note)

@@ -26,8 +26,8 @@ from embedbench.reports.terminal_tables import table_parts
 from embedbench.text.markdown import block, code, escape_markdown, link, table
 from embedbench.text.table_export import export_tables
 
-from .hub_upload import DATASETS
 from .licences import hub_licence, is_stated
+from .uploads import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")

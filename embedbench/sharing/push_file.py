@@ -15,10 +15,10 @@ from embedbench.files.sample_list import SPLITS
 from embedbench.files.verify import verify
 from embedbench.storage import cache
 
-from . import fsspec_upload, hub_upload
+from . import uploads
 from .dataset_card import HUB_SPLITS, card_page, data_licence, rows_on_file
-from .hub_upload import PLAIN, How, Place
 from .licences import is_stated
+from .uploads import PLAIN, How, Place
 
 PAGE = "README.md"
 
@@ -74,7 +74,7 @@ def push(
     file = EmbeddingFile.open(path)
     _check_licence(file, how.licence)
     if place.repository:
-        hub_upload.check_login(place.repository)
+        uploads.check_login(place.repository)
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
     if file.kind == "embedding" and not is_stated(read_weights_entry(file.provenance).licence):
@@ -83,9 +83,9 @@ def push(
         files = _parcel(file, place, how, Path(folder), notify)
         if place.repository:
             message = f"{file.path.name}, content {file.digests['content'][:12]}"
-            commit, sent = hub_upload.send(files, place.repository, how, message)
+            commit, sent = uploads.send_to_hub(files, place.repository, how, message)
         else:
-            commit, sent = "", fsspec_upload.send(files, place, overwrite=how.overwrite)
+            commit, sent = "", uploads.send_to_store(files, place, overwrite=how.overwrite)
     at = f"@{commit}" if commit else ""
     return PushResult(
         url=f"{place.url}{at}/{file.path.name}",
@@ -111,10 +111,10 @@ def _check_licence(file: EmbeddingFile, licence: str) -> None:
 
 def _parcel(
     file: EmbeddingFile, place: Place, how: How, folder: Path, notify: Callable[[str], None]
-) -> dict[str, hub_upload.Content]:
+) -> dict[str, uploads.Content]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
     rows = rows_on_file(how.runs, file, notify) if how.runs else []
-    files: dict[str, hub_upload.Content] = {file.path.name: file.path}
+    files: dict[str, uploads.Content] = {file.path.name: file.path}
     tables = {}
     if how.parquet:
         from embedbench.files.export_formats import write_parquet

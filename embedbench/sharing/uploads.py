@@ -1,6 +1,7 @@
-"""Files to a data set of the Hugging Face hub: one commit, nothing replaced unasked.
+"""Files to a data set of the Hugging Face hub, or to a folder that fsspec writes; and where to.
 
-The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
+Nothing is replaced unasked: that, and errors in one sentence without secrets, is what the libraries
+lack. The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from embedbench.errors import UserError, short
+from embedbench.files.remote.fsspec_files import PACKAGES, lacks_package
 from embedbench.files.remote.uri import HUB, WEB, Name
+from embedbench.storage.atomic_write import writing
+from embedbench.storage.leases import alone
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-
 
 DATASETS = f"{HUB}://datasets/"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -125,7 +129,7 @@ class How:
 PLAIN = How()
 
 
-def send(
+def send_to_hub(
     files: Mapping[str, Content], repository: str, how: How, message: str
 ) -> tuple[str, list[str]]:
     """Bring files to a data set, which is made if it is missing; all in one commit.
@@ -244,3 +248,109 @@ def _answer(status: int, repository: str) -> str:
     if status in (409, 412):
         return f"{repository} was changed by another commit meanwhile; run the command again."
     return f"the hub answered {status} for {repository}; nothing was committed."
+
+
+# --- a folder of a store by its URL ---
+
+
+_CHUNK = 2**20  # bytes that are copied at once
+
+
+def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
+    """Bring files to a folder: all of them, or none where the store can undo.
+
+    Returns
+    -------
+    list of str
+        Names of the files that were sent; those with the same content are there already.
+
+    Raises
+    ------
+    UserError
+        A package is missing, the store refuses, or a file of the same name has other content.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    with explain_store_errors(place), ExitStack() as stack:
+        store, root = url_to_fs(place.url)
+        store.invalidate_cache()
+        new = _new(store, root, files, place, overwrite)
+        folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
+        # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
+        if place.url.partition("://")[0] not in PACKAGES:
+            for folder in sorted(folders):
+                store.makedirs(folder, exist_ok=True)
+        if isinstance(store, LocalFileSystem):
+            for name in sorted(new):  # in one order, so that no two pushes wait for each other
+                stack.enter_context(alone(Path(root, name)))
+            new = _new(store, root, files, place, overwrite)  # another push may have ended
+            _write_here(store, {Path(root, name): files[name] for name in new}, stack)
+        else:
+            stack.enter_context(store.transaction)
+            for name in new:
+                _write(store.open(f"{root}/{name}", "wb"), files[name])
+    return new
+
+
+def _new(
+    store: Any, root: str, files: Mapping[str, Content], place: Place, overwrite: bool
+) -> list[str]:
+    """Names of the files that are not there with this content; none is replaced unasked."""
+    states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
+    check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
+    return [name for name, same in states.items() if not same]
+
+
+def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> None:
+    """Write files beside their places, and compare them; they get their names as `stack` ends."""
+    # what is entered first is renamed last: the page
+    made = {path: stack.enter_context(writing(path)) for path in reversed(files)}
+    for path, temporary in made.items():
+        _write(temporary.open("wb"), files[path])
+        if not _is_there(store, str(temporary), files[path]):
+            raise UserError(f"{path} was not written as it is sent; is the disk in order?")
+
+
+def _write(file: Any, content: Content) -> None:
+    with file, open_content(content) as source:
+        shutil.copyfileobj(source, file, _CHUNK)
+
+
+def _is_there(store: Any, path: str, content: Content) -> bool | None:
+    """Whether a file has this content; None if there is no such file."""
+    try:
+        size = store.info(path)["size"]
+    except FileNotFoundError:
+        return None
+    with open_content(content) as mine:
+        if mine.seek(0, os.SEEK_END) != size:
+            return False
+        mine.seek(0)
+        with store.open(path, "rb") as theirs:
+            return _sha256(mine) == _sha256(theirs)
+
+
+def _sha256(file: Any) -> bytes:
+    return hashlib.file_digest(file, "sha256").digest()
+
+
+@contextmanager
+def explain_store_errors(place: Place) -> Iterator[None]:
+    """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ImportError:
+        raise lacks_package(place.url) from None
+    except Exception as error:  # each store has errors of its own
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            raise UserError(
+                f"no permission to write to {place.url}; log in the way this store has for it "
+                "(such as AWS_PROFILE)"
+            ) from None
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise UserError(
+            f"cannot write to {place.url} ({reason}); is the address right, and the network there?"
+        ) from None
