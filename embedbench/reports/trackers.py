@@ -83,8 +83,9 @@ def make_tracker(text: str) -> Tracker:
         It is unknown, its library is missing, or it cannot be made.
     """
     name, target = _parts(text)
+    ours: dict[str, Callable[[str], Tracker]]
     ours = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
-    make: Callable[[str], Tracker] = ours[name] if name in ours else _load(name)
+    make = ours[name] if name in ours else _load(name)
     try:
         return make(target)
     except UserError:

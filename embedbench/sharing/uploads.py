@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from embedbench.errors import UserError, short
 from embedbench.files.remote.fsspec_files import PACKAGES, lacks_package
@@ -213,7 +213,7 @@ def _digests(content: Content) -> tuple[str, str]:
         return hashlib.file_digest(file, "sha256").hexdigest(), git.hexdigest()
 
 
-def open_content(content: Content) -> BinaryIO:
+def open_content(content: Content) -> io.BytesIO | io.BufferedReader:
     """Open a content for reading."""
     return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
 

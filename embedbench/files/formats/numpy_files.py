@@ -1,6 +1,7 @@
 """NumPy's npy and npz files; what they declare is compared with the bytes that are there.
 
-Arrays of samples are streamed: they are never whole in memory.
+Arrays of samples are streamed, since `np.load` holds a member of an npz whole in memory, and the
+pages of an npy count as memory too.
 """
 
 import math

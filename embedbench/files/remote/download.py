@@ -1,4 +1,7 @@
-"""Downloading: into a partial file, continued after an interruption, verified, and then named."""
+"""Downloading: into a partial file, continued after an interruption, verified, and then named.
+
+By hand, since the hub's client and fsspec begin anew, and name a file before it is verified.
+"""
 
 import hashlib
 import os

@@ -1,4 +1,7 @@
-"""Files of web servers, whole and by ranges (RFC 9110), by the standard library."""
+"""Files of web servers, whole and by ranges (RFC 9110), by the standard library.
+
+By hand, since fsspec's reader follows any redirect, and does not see that a file has changed.
+"""
 
 import io
 import re
