@@ -13,7 +13,7 @@ from embedbench.text.terminal import align_pairs
 from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 from .layer_prototype_fit import Alignment, alignment_words
-from .pretraining_overlap import LISTED
+from .pretraining_overlap import list_some
 from .provenance import read_weights_entry
 from .redundancy import Redundancy
 from .sample_list import SPLITS
@@ -260,8 +260,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
         }
         yield "weights", ", ".join(f"{k} {v}" for k, v in values.items() if v)
     for data_set, names in weights.classes_seen.items():
-        first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
-        yield "classes seen", f"{len(names)} of {n_leaves} are in {data_set} by name: {first}"
+        seen = f"{len(names)} of {n_leaves} are in {data_set} by name: {list_some(names)}"
+        yield "classes seen", seen
     yield "skipped", f"{len(made.get('skipped', []))} samples"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
@@ -286,5 +286,5 @@ def column_words(values: NDArray[Any]) -> str:
     names, counts = np.unique(values, return_counts=True)
     if values.dtype.kind == "f":
         return f"{names[0]:g} to {names[-1]:g}, {len(names):,} values"
-    first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
-    return f"{len(names):,} values of {counts.min():,} to {counts.max():,} samples: {first}"
+    sizes = f"{counts.min():,} to {counts.max():,}"
+    return f"{len(names):,} values of {sizes} samples: {list_some(names)}"

@@ -10,7 +10,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-LISTED = 3  # names that a sentence lists
 _LISTS = {
     "imagenet": "imagenet_synsets.txt",
     "ilsvrc2012": "imagenet_synsets.txt",
@@ -64,12 +63,16 @@ def seen_note(file: str, seen: Mapping[str, Sequence[str]], classes: Collection[
     sentences = []
     for data_set, names in seen.items():
         if there := [name for name in names if name in set(classes)]:
-            listed = ", ".join(there[:LISTED]) + (", …" if len(there) > LISTED else "")
             sentences.append(
                 f"the backbone of {file} was pretrained on {data_set}, which has {len(there)} of "
-                f"the {len(classes)} classes by name ({listed})"
+                f"the {len(classes)} classes by name ({list_some(there)})"
             )
     return sentences
+
+
+def list_some(names: Sequence[str], most: int = 3) -> str:
+    """Names in a sentence; the rest of many is left out."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def _letters(name: str) -> str:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short
 
-from .sample_list import SPLITS, TEST, TRAIN, read_lines
+from .sample_list import SPLITS, TEST, TRAIN, read_by_sample, read_lines
 
 TEST_FRACTION = 0.3
+HEAD = ["sample_id", "split"]  # of a list file, which may have one
 SMALL = 50  # samples a class, below which a split by hash alone leaves classes without a side
 
 
@@ -172,27 +173,14 @@ def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
             f"--split {path} is neither a fraction such as 0.3 nor a list file that exists; "
             "give one of the two."
         )
-    row_of = {str(name): row for row, name in enumerate(ids)}
-    split = np.full(len(ids), 255, dtype=np.uint8)
-    for number, fields in read_lines(path):
-        if number == 1 and fields[:2] == ["sample_id", "split"]:
-            continue
-        where = f"{path}, line {number}"
+
+    def check(where: str, fields: list[str]) -> None:
         if len(fields) != 2 or fields[1].strip() not in SPLITS:
             raise UserError(f"{where}: expected sample_id,train|val|test, not {short(fields)}.")
-        row = row_of.get(fields[0])
-        if row is None:
-            raise UserError(f"{where}: no sample {fields[0]!r} in the source; remove the line.")
-        if split[row] != 255:
-            raise UserError(f"{where}: sample {fields[0]!r} is listed twice; keep one line.")
-        split[row] = SPLITS.index(fields[1].strip())
-    missing = np.flatnonzero(split == 255)
-    if len(missing):
-        raise UserError(
-            f"{path} lists no split for {len(missing)} of {len(ids)} samples, the first "
-            f"{ids[missing[0]]!r}; add them."
-        )
-    return split
+
+    lines = [(n, line) for n, line in read_lines(path) if (n, line[:2]) != (1, HEAD)]
+    rows = read_by_sample(path, ids, lines, check)
+    return np.array([SPLITS.index(split.strip()) for (split,) in rows], dtype=np.uint8)
 
 
 # --- splits in which every class keeps its share ---

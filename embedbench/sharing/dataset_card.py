@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files import format_digests
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
-from embedbench.files.pretraining_overlap import LISTED
+from embedbench.files.pretraining_overlap import list_some
 from embedbench.files.provenance import read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.result_rows import Row, groups
@@ -165,9 +165,8 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
     yield "features", f"{size} {card.dtype}"
     yield "layers", ", ".join(f"{code(name)} ({width:,})" for name, width in card.layers.items())
     yield "samples", ", ".join(f"{n:,} {name}" for name, n in card.samples.items() if n)
-    names = list(card.class_counts)[:_LISTED]
-    more = ", …" if card.classes.leaves > _LISTED else ""
-    yield "classes", f"{card.classes.leaves:,}: {escape_markdown(', '.join(names))}{more}"
+    names = escape_markdown(list_some(list(card.class_counts), _LISTED))
+    yield "classes", f"{card.classes.leaves:,}: {names}"
     if card.classes.inner:
         nodes = "node" if card.classes.inner == 1 else "nodes"
         yield "hierarchy", f"{card.classes.inner:,} {nodes} above the classes"
@@ -239,11 +238,10 @@ def _limits(card: Card) -> Iterator[str]:
     """Remarks that a user should read before believing a number."""
     seen = read_weights_entry(card.provenance)
     for data_set, names in seen.classes_seen.items():
-        first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
         yield (
             f"- The backbone was pretrained on {escape_markdown(data_set)}, which has "
             f"{len(names):,} of the {card.classes.leaves:,} classes by name "
-            f"({escape_markdown(first)}): these are not new to it."
+            f"({escape_markdown(list_some(names))}): these are not new to it."
         )
     if card.kind != format_digests.PIXELS and not seen.pretrained_on:
         yield (
