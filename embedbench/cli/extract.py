@@ -100,7 +100,7 @@ def column_keys(
     return {name: key for name, key in keys.items() if key is not None}
 
 
-# --- options of the commands that make an embedding file, extract and import ---
+# --- extract ---
 
 
 Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]

@@ -13,8 +13,7 @@ from embedbench.text.terminal import align_pairs
 from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 from .layer_prototype_fit import Alignment, alignment_words
-from .pretraining_overlap import list_some
-from .provenance import read_weights_entry
+from .provenance import list_some, read_weights_entry
 from .redundancy import Redundancy
 from .sample_list import SPLITS
 

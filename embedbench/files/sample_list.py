@@ -180,6 +180,7 @@ def read_by_sample(
     ids: Sequence[str],
     lines: Iterable[tuple[int, list[str]]],
     check: Callable[[str, list[str]], None],
+    lacks: str = "has no line",
 ) -> list[list[str]]:
     """Return the fields behind each sample's id; each of (N,) `ids` must have one line.
 
@@ -198,7 +199,7 @@ def read_by_sample(
     missing = [name for name in ids if name not in values]
     if missing:
         raise UserError(
-            f"{path} has no line for {len(missing)} of {len(ids)} samples, the first "
+            f"{path} {lacks} for {len(missing)} of {len(ids)} samples, the first "
             f"{short(missing[0])}; add them."
         )
     return [values[name] for name in ids]

@@ -179,7 +179,7 @@ def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
             raise UserError(f"{where}: expected sample_id,train|val|test, not {short(fields)}.")
 
     lines = [(n, line) for n, line in read_lines(path) if (n, line[:2]) != (1, HEAD)]
-    rows = read_by_sample(path, ids, lines, check)
+    rows = read_by_sample(path, ids, lines, check, "lists no split")
     return np.array([SPLITS.index(split.strip()) for (split,) in rows], dtype=np.uint8)
 
 

@@ -16,8 +16,7 @@ from embedbench.files.verify import verify
 from embedbench.storage import cache
 
 from . import uploads
-from .dataset_card import HUB_SPLITS, card_page, data_licence, rows_on_file
-from .licences import is_stated
+from .dataset_card import HUB_SPLITS, card_page, data_licence, is_stated, rows_on_file
 from .uploads import PLAIN, How, Place
 
 PAGE = "README.md"
@@ -117,7 +116,7 @@ def _parcel(
     files: dict[str, uploads.Content] = {file.path.name: file.path}
     tables = {}
     if how.parquet:
-        from embedbench.files.export_formats import write_parquet
+        from embedbench.files.import_export import write_parquet
 
         for number, split in enumerate(SPLITS):
             if (file.split == number).any():

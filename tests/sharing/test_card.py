@@ -23,8 +23,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.write_file import write_file
 from embedbench.reports.embedding_map import components
-from embedbench.sharing.dataset_card import card_page, rows_on_file
-from embedbench.sharing.licences import hub_licence
+from embedbench.sharing.dataset_card import card_page, hub_licence, rows_on_file
 from embedbench.sharing.push_file import picture
 from embedbench.storage import cache
 from embedbench.text.markdown import code, escape_markdown

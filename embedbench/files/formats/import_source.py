@@ -15,7 +15,7 @@ from embedbench.files.sample_list import SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
-from . import arrow_columns, safetensors_files, torch_files
+from . import arrow_columns, tensor_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
@@ -35,8 +35,8 @@ _Reader = Callable[[Path], Mapping[str, Any]]
 _FILES: dict[str, _Reader] = {
     ".npz": load_npz,
     **dict.fromkeys(arrow_columns.PARQUET, arrow_columns.read_parquet),
-    **dict.fromkeys(safetensors_files.SUFFIXES, safetensors_files.read),
-    **dict.fromkeys(torch_files.SUFFIXES, torch_files.read),
+    **dict.fromkeys(tensor_files.SAFETENSORS, tensor_files.read_safetensors),
+    **dict.fromkeys(tensor_files.TORCH, tensor_files.read_torch),
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
     (arrow_columns.is_saved_data_set, arrow_columns.read_saved_data_set),

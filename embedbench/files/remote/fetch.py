@@ -128,17 +128,11 @@ def parse_name(text: str) -> Name:
 
 def ask(name: Name) -> Remote:
     """Ask a server or store for the facts of a file."""
+    from .remote_file import Address, ask_hub, ask_server, ask_store
+
     if name.scheme == HUB:
-        from . import hub_names
-
-        return hub_names.ask(name)
-    if name.scheme in WEB:
-        from . import http_files
-
-        return http_files.ask(http_files.Address(name.url, name.url))
-    from . import fsspec_files
-
-    return fsspec_files.ask(name)
+        return ask_hub(name)
+    return ask_server(Address(name.url, name.url)) if name.scheme in WEB else ask_store(name)
 
 
 def origin(name: str) -> FetchedFile | None:
