@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from embedbench import plugins
+from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import class_registry
@@ -44,7 +45,7 @@ BACKBONES = ("pixels", "log-mel")  # ours that compute rows
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(JsonRecord):
     """The result of one check.
 
     Parameters
@@ -74,10 +75,6 @@ class CheckResult:
     def error(self) -> bool:
         """Whether an error ended the check."""
         return not self.passed and bool(re.match(ERROR, self.message))
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON."""
-        return dataclasses.asdict(self)
 
 
 def check_text(results: Sequence[CheckResult]) -> str:

@@ -45,7 +45,9 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
+    from embedbench.interop.export_stream import export as export_stream
     from embedbench.runs.run_task import StreamCache
+    from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
     if features and export is None:
@@ -59,9 +61,12 @@ def show(
     streams, summaries = StreamCache(), []
     for i, spec in enumerate(specs):
         task = streams.task(spec, Path())
-        summaries.append(_summary(task))
+        files = ", ".join(file.path.name for file in task.files)
+        title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
+        summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
         if directories:
-            _export(task, directories[i], features)
+            digest = export_stream(task, directories[i], features=features).digest
+            note(f"wrote {directories[i]}: stream {digest[:12]}")
         if out is not None:
             _draw(task, out)
     lines = [part for summary in summaries for part in stream_parts(summary)]
@@ -72,15 +77,6 @@ def show(
         lambda: [row for summary in summaries for row in stream_rows(summary)],
         lambda: lines,
     )
-
-
-def _summary(task: Task) -> StreamSummary:
-    from embedbench.streams.stream_summary import StreamSummary
-
-    names = _class_names(task)
-    files = ", ".join(file.path.name for file in task.files)
-    title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
-    return StreamSummary.of(task.stream, title, names)
 
 
 def _class_names(task: Task) -> list[str]:
@@ -123,13 +119,6 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is a file; name a directory")
     for name in (*LISTS, STREAM, FEATURES):
         check_free(directory / name, overwrite)
-
-
-def _export(task: Task, directory: Path, features: bool) -> None:
-    from embedbench.interop.export_stream import export
-
-    exported = export(task, directory, features=features)
-    note(f"wrote {directory}: stream {exported.digest[:12]}")
 
 
 # --- a stream for the terminal ---

@@ -26,7 +26,7 @@ from embedbench.storage.atomic_write import read_text, write_safely, writing
 from embedbench.streams.digests import CoveredSet, eval_digest
 from embedbench.streams.joined_sessions import view_columns
 from embedbench.streams.layer_columns import without_layers
-from embedbench.streams.stream import EvalSet, Session, Stream
+from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
 
 SCHEMA = "embedbench-stream/1.0"
@@ -209,31 +209,30 @@ def describe_stream(task: Task) -> ExportedStream:
         "run": task.run_dir.name,
         "samples": stream.samples,
         "input_shape": without_layers(stream).spec.input_shape,
-        "sessions": tuple(map(_taught, stream.sessions)),
-        "eval_sets": tuple(map(_asked, stream.eval_sets)),
+        "sessions": tuple(
+            SessionEntry(
+                introduces=tuple(s.classes.tolist()),
+                train=len(s.x),
+                val=len(s.val_x),
+                columns=tuple(view_columns(s.x).tolist()) or None,
+            )
+            for s in stream.sessions
+        ),
+        "eval_sets": tuple(
+            EvalEntry(
+                classes=tuple(np.flatnonzero(e.classes).tolist()),
+                test=len(e.x),
+                candidates=None
+                if (c := e.candidates) is None
+                else tuple(np.flatnonzero(c).tolist()),
+                columns=tuple(view_columns(e.x).tolist()) or None,
+            )
+            for e in stream.eval_sets
+        ),
         "packages": list_packages(protocol=spec.protocol.settings),
     }
     exported = ExportedStream(**made, digest="")
     return ExportedStream(**made, digest=exported.identity)
-
-
-def _taught(s: Session) -> SessionEntry:
-    return SessionEntry(
-        introduces=tuple(s.classes.tolist()),
-        train=len(s.x),
-        val=len(s.val_x),
-        columns=tuple(view_columns(s.x).tolist()) or None,
-    )
-
-
-def _asked(e: EvalSet) -> EvalEntry:
-    limit = None if e.candidates is None else tuple(np.flatnonzero(e.candidates).tolist())
-    return EvalEntry(
-        classes=tuple(np.flatnonzero(e.classes).tolist()),
-        test=len(e.x),
-        candidates=limit,
-        columns=tuple(view_columns(e.x).tolist()) or None,
-    )
 
 
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
     if found is None:
         return None
     remember(remote, found.sha256)
-    return FetchedFile(**{**vars(found), "url": remote.url, "commit": remote.commit})
+    return replace(found, url=remote.url, commit=remote.commit)
 
 
 def remember(remote: Remote, sha256: str) -> None:
