@@ -286,4 +286,4 @@ def column_words(values: NDArray[Any]) -> str:
     if values.dtype.kind == "f":
         return f"{names[0]:g} to {names[-1]:g}, {len(names):,} values"
     sizes = f"{counts.min():,} to {counts.max():,}"
-    return f"{len(names):,} values of {sizes} samples: {list_some(names)}"
+    return f"{len(names):,} values of {sizes} samples: {list_some(names.tolist())}"
