@@ -28,7 +28,6 @@ from embedbench.text.terminal import fit_width, terminal_width
 from . import (
     backbone_contract,
     learner_contract,
-    learner_peeking,
     learner_sessions,
     metric_contract,
     plugin_contracts,
@@ -139,7 +138,7 @@ def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Che
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    suites = (learner_contract, learner_sessions, learner_peeking)
+    suites = (learner_contract, learner_sessions)
     return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
 
 

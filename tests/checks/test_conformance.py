@@ -33,7 +33,7 @@ from embedbench.checks.learner_check_tools import (
     small,
 )
 from embedbench.checks.learner_contract import same_seed_same_predictions, state_round_trips
-from embedbench.checks.learner_peeking import eval_labels_do_not_matter
+from embedbench.checks.learner_sessions import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.checks.suite import check_learner
