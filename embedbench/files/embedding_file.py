@@ -188,7 +188,7 @@ class EmbeddingFile:
         Values that are not finite are refused, unless `finite` is False.
         """
         with open_file.open_embedding_file(self.path) as file:
-            for first, end, rows, checksum in open_file.read_blocks(file, table):
+            for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
                 if not open_file.is_sound(rows, checksum):
                     raise open_file.damaged_error(self.path, [(table, first, end)])
                 if finite and (problem := _not_finite(first, rows)):
@@ -256,7 +256,7 @@ class EmbeddingFile:
 
         with open_file.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
-                for first, end, rows, checksum in open_file.read_blocks(file, table):
+                for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
                     job = pool.submit(_place, target, first, rows, checksum)
                     pending.append(((table, first, end), job))
                     if len(pending) > 8:  # bounds the memory beside `out`

@@ -171,14 +171,14 @@ def check_metadata(path: Path, file: h5py.File) -> None:
 
 
 def read_blocks(
-    file: h5py.File, table: str
+    file: h5py.File, table: str, n: int
 ) -> Iterator[tuple[int, int, NDArray[Any] | None, bytes]]:
-    """Yield the blocks of a table: first row, row after the last, rows as stored, and checksum.
+    """Yield the blocks of n rows: first row, row after the last, rows as stored, and checksum.
 
     Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
     """
     sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(format_digests.block_ranges(file[table].shape[0])):
+    for block, (first, end) in enumerate(format_digests.block_ranges(n)):
         rows: NDArray[Any] | None = None
         with suppress(OSError, RuntimeError):
             rows = file[table][first:end]
@@ -195,7 +195,7 @@ def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, 
     return [
         (table, first, end)
         for table in tables
-        for first, end, rows, checksum in read_blocks(file, table)
+        for first, end, rows, checksum in read_blocks(file, table, file[table].shape[0])
         if not is_sound(rows, checksum)
     ]
 
