@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import wave
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from embedbench.files.verify import verify
 from embedbench.storage.atomic_write import write_safely
 
-from .demand import demand
+from .demand import Checks, demand
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -73,14 +72,7 @@ class BackboneSubject:
         return list(sounds()) if self.first.takes == "sounds" else images()
 
 
-BackboneCheck = Callable[[BackboneSubject], None]
-BACKBONE_CHECKS: list[BackboneCheck] = []
-
-
-def backbone_check(check: BackboneCheck) -> BackboneCheck:
-    """Add a check to the suite."""
-    BACKBONE_CHECKS.append(check)
-    return check
+BACKBONE_CHECKS = Checks[BackboneSubject]()
 
 
 def images() -> list[Image.Image]:
@@ -118,7 +110,7 @@ def forward_as_arrays(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDAr
     return {name: rows.detach().cpu().numpy() for name, rows in tables.items()}
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def says_what_it_is(subject: BackboneSubject) -> None:
     """It states its name, weights, layer, pooling and preprocessing, as values of JSON."""
     made = subject.first
@@ -130,7 +122,7 @@ def says_what_it_is(subject: BackboneSubject) -> None:
     demand(made.takes in ("images", "sounds"), f"takes must be images or sounds: {made.takes!r}")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def samples_have_one_shape(subject: BackboneSubject) -> None:
     """Samples of any size, and images of any mode, are prepared to one shape and type."""
     ready = [subject.first.prepare(content) for content in subject.contents()]
@@ -138,7 +130,7 @@ def samples_have_one_shape(subject: BackboneSubject) -> None:
     demand(len(kinds) == 1, f"expected one shape and type of prepared samples, got {kinds}")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def rows_are_finite(subject: BackboneSubject) -> None:
     """It returns `features`, and maybe `layers/NAME`: one finite row of numbers a sample."""
     tables = forward_as_arrays(subject.first, subject.batch)
@@ -153,7 +145,7 @@ def rows_are_finite(subject: BackboneSubject) -> None:
         demand(np.isfinite(rows).all(), f"expected finite numbers in {name}, got NaN or infinite")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def same_sample_same_row(subject: BackboneSubject) -> None:
     """The same samples give the same bits, also from a backbone that is made anew."""
     first = forward_as_arrays(subject.first, subject.batch)
@@ -166,7 +158,7 @@ def same_sample_same_row(subject: BackboneSubject) -> None:
         demand(same, f"expected the same rows {name}, got others")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def batches_do_not_matter(subject: BackboneSubject) -> None:
     """A row depends on its sample alone, however the batches are cut."""
     whole, n = forward_as_arrays(subject.first, subject.batch), len(subject.batch)
@@ -185,7 +177,7 @@ def batches_do_not_matter(subject: BackboneSubject) -> None:
                 demand(close, f"expected the same {table} {name}, they are {apart.max():.3g} apart")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def samples_stay_untouched(subject: BackboneSubject) -> None:
     """It changes neither a sample nor a batch."""
     for content in subject.contents():
@@ -197,7 +189,7 @@ def samples_stay_untouched(subject: BackboneSubject) -> None:
     demand(np.array_equal(kept, subject.batch), "expected the batch as it was, it was changed")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def threads_agree(subject: BackboneSubject) -> None:
     """Several threads at once prepare and compute the same."""
     expected = forward_as_arrays(subject.first, subject.batch)["features"]
@@ -211,7 +203,7 @@ def threads_agree(subject: BackboneSubject) -> None:
             demand(np.array_equal(rows, expected), "expected the same rows in every thread")
 
 
-@backbone_check
+@BACKBONE_CHECKS.add
 def it_makes_a_file(subject: BackboneSubject) -> None:
     """`embedbench extract` makes a file of it, twice the same, whose checksums are right."""
     from embedbench.extract.pipeline import extract

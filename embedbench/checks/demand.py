@@ -1,4 +1,18 @@
-"""The errors that end a check: a demand that is not met, or nothing to check."""
+"""The checks of a contract, and what ends one: a demand that is not met, or nothing to check."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Checks(list[Callable[[T], None]]):
+    """The checks of one contract, in order."""
+
+    def add(self, check: Callable[[T], None]) -> Callable[[T], None]:
+        """Add a check; a decorator."""
+        self.append(check)
+        return check
 
 
 class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)

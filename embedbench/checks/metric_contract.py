@@ -4,7 +4,6 @@ import copy
 import inspect
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -14,19 +13,12 @@ from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
-from .demand import demand
+from .demand import Checks, demand
 
-MetricCheck = Callable[[Metric], None]
-METRIC_CHECKS: list[MetricCheck] = []
+METRIC_CHECKS = Checks[Metric]()
 SEEDS = range(5)
 N_CLASSES = 3
 SIZES = (10, 100, 1000)  # training samples of each class
-
-
-def metric_check(check: MetricCheck) -> MetricCheck:
-    """Add a check to the suite."""
-    METRIC_CHECKS.append(check)
-    return check
 
 
 def random_predictions(seed: int, sessions: int = 3) -> Predictions:
@@ -76,7 +68,7 @@ def value_of(metric: Metric, scores: ScoreMatrix, references: Reference) -> floa
     return value
 
 
-@metric_check
+@METRIC_CHECKS.add
 def says_where_it_comes_from(metric: Metric) -> None:
     """The docstring has a sentence as its first line, and its **Source**."""
     text = inspect.getdoc(metric) or ""
@@ -85,7 +77,7 @@ def says_where_it_comes_from(metric: Metric) -> None:
     demand(summary.endswith("."), f"expected a sentence in the first line, got {summary!r}")
 
 
-@metric_check
+@METRIC_CHECKS.add
 def is_a_fraction(metric: Metric) -> None:
     """From fractions it computes a float between -1 and 1."""
     for seed in SEEDS:
@@ -94,7 +86,7 @@ def is_a_fraction(metric: Metric) -> None:
             demand(-1 <= value <= 1, f"expected a fraction between -1 and 1, got {value}")
 
 
-@metric_check
+@METRIC_CHECKS.add
 def order_of_samples_does_not_matter(metric: Metric) -> None:
     """The order of the samples within an eval set does not change the value."""
     for seed in SEEDS:
@@ -109,7 +101,7 @@ def order_of_samples_does_not_matter(metric: Metric) -> None:
             demand(a == b, f"expected {a} for any order of the samples, got {b}")
 
 
-@metric_check
+@METRIC_CHECKS.add
 def one_session_is_no_silent_zero(metric: Metric) -> None:
     """With a single session the value is a score of that session or of its classes, or NaN."""
     for seed in SEEDS:
@@ -123,7 +115,7 @@ def one_session_is_no_silent_zero(metric: Metric) -> None:
         )
 
 
-@metric_check
+@METRIC_CHECKS.add
 def undefined_scores_are_nan(metric: Metric) -> None:
     """Without defined scores the value is NaN; without references it is NaN or unchanged."""
     scores = scores_of(random_predictions(0))
@@ -139,7 +131,7 @@ def undefined_scores_are_nan(metric: Metric) -> None:
     )
 
 
-@metric_check
+@METRIC_CHECKS.add
 def scores_stay_untouched(metric: Metric) -> None:
     """The metric does not change the score matrix."""
     scores = scores_of(random_predictions(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
 
-from .demand import CheckFailed, applies_where, demand
+from .demand import CheckFailed, Checks, applies_where, demand
 from .protocol_cases import WIDTH, small_file
 
 if TYPE_CHECKING:
@@ -58,17 +58,10 @@ class SourceSubject:
         return sorted(set(np.linspace(0, n - 1, min(READ, n)).astype(int).tolist()))
 
 
-SourceCheck = Callable[[SourceSubject], None]
-SOURCE_CHECKS: list[SourceCheck] = []
+SOURCE_CHECKS = Checks[SourceSubject]()
 
 
-def source_check(check: SourceCheck) -> SourceCheck:
-    """Add a check to the suite."""
-    SOURCE_CHECKS.append(check)
-    return check
-
-
-@source_check
+@SOURCE_CHECKS.add
 def samples_form_a_data_set(subject: SourceSubject) -> None:
     """Ids are unique paths, labels are leaf classes, and leaves come before inner classes."""
     from embedbench.extract.source import id_problem
@@ -81,7 +74,7 @@ def samples_form_a_data_set(subject: SourceSubject) -> None:
     Samples(np.array(made.ids), made.labels, split, made.classes, made.parents).check()
 
 
-@source_check
+@SOURCE_CHECKS.add
 def says_what_it_is(subject: SourceSubject) -> None:
     """It has a name, says whether it holds images or sounds, and under which licence."""
     made = subject.first
@@ -90,7 +83,7 @@ def says_what_it_is(subject: SourceSubject) -> None:
     demand(made.holds in ("images", "sounds"), f"holds must be images or sounds: {made.holds!r}")
 
 
-@source_check
+@SOURCE_CHECKS.add
 def opened_again_it_is_the_same(subject: SourceSubject) -> None:
     """Opened twice, it has the same samples in the same order."""
     one, two = subject.first, subject.open()
@@ -99,7 +92,7 @@ def opened_again_it_is_the_same(subject: SourceSubject) -> None:
     demand(same, "expected the same labels and classes, got others")
 
 
-@source_check
+@SOURCE_CHECKS.add
 def samples_can_be_read(subject: SourceSubject) -> None:
     """Samples are images within our bounds, sounds or texts, and come again with the same bytes."""
     from embedbench.extract.sound_files import read_sound
@@ -116,7 +109,7 @@ def samples_can_be_read(subject: SourceSubject) -> None:
             open_image(content).load()
 
 
-@source_check
+@SOURCE_CHECKS.add
 def threads_agree(subject: SourceSubject) -> None:
     """Samples can be read by several threads at once, unless they are read in order."""
     applies_where(not subject.first.in_order)
@@ -132,14 +125,7 @@ def threads_agree(subject: SourceSubject) -> None:
 TASKS = 5
 PATIENCE = 300  # seconds for all tasks of a check
 
-EngineCheck = Callable[[str], None]
-ENGINE_CHECKS: list[EngineCheck] = []
-
-
-def engine_check(check: EngineCheck) -> EngineCheck:
-    """Add a check to the suite."""
-    ENGINE_CHECKS.append(check)
-    return check
+ENGINE_CHECKS = Checks[str]()
 
 
 @contextmanager
@@ -161,7 +147,7 @@ def fail(number: int) -> int:
     raise ValueError(f"task {number} is meant to fail")
 
 
-@engine_check
+@ENGINE_CHECKS.add
 def tasks_are_run(name: str) -> None:
     """Every task runs once, and its result comes back."""
     with _executor(name) as executor:
@@ -170,7 +156,7 @@ def tasks_are_run(name: str) -> None:
     demand(got == {i: i * i for i in range(TASKS)}, f"expected the squares of 0 to 4, got {got}")
 
 
-@engine_check
+@ENGINE_CHECKS.add
 def errors_come_back(name: str) -> None:
     """The error of a task comes back as it was raised, and other tasks go on."""
     with _executor(name) as executor:
@@ -184,7 +170,7 @@ def errors_come_back(name: str) -> None:
         demand(good.result(timeout=PATIENCE) == 9, "expected the result of the task beside it")
 
 
-@engine_check
+@ENGINE_CHECKS.add
 def it_ends(name: str) -> None:
     """After it was shut down it takes no task, and can be started again."""
     with _executor(name) as executor:
@@ -242,14 +228,7 @@ class TrackerSubject:
         return make_tracker(self.target(name))
 
 
-TrackerCheck = Callable[[TrackerSubject], None]
-TRACKER_CHECKS: list[TrackerCheck] = []
-
-
-def tracker_check(check: TrackerCheck) -> TrackerCheck:
-    """Add a check to the suite."""
-    TRACKER_CHECKS.append(check)
-    return check
+TRACKER_CHECKS = Checks[TrackerSubject]()
 
 
 def _contents(root: Path) -> dict[Path, bytes]:
@@ -258,7 +237,7 @@ def _contents(root: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in parts}
 
 
-@tracker_check
+@TRACKER_CHECKS.add
 def finished_runs_are_replayed(subject: TrackerSubject) -> None:
     """`embedbench runs track` replays finished runs to it, and no file of a run changes."""
     before, n = _contents(subject.runs), len(record_files.find(subject.runs))
@@ -267,7 +246,7 @@ def finished_runs_are_replayed(subject: TrackerSubject) -> None:
     demand(_contents(subject.runs) == before, "expected the runs as they were, a file changed")
 
 
-@tracker_check
+@TRACKER_CHECKS.add
 def values_stay_untouched(subject: TrackerSubject) -> None:
     """It changes nothing that it is given: run, scores, log and record."""
     run_dir = record_files.find(subject.runs)[0]
@@ -286,7 +265,7 @@ def values_stay_untouched(subject: TrackerSubject) -> None:
     demand(made.to_json() == kept, "expected the record as it was, the tracker changed it")
 
 
-@tracker_check
+@TRACKER_CHECKS.add
 def any_log_is_taken(subject: TrackerSubject) -> None:
     """A learner's log may hold anything that JSON can hold, and scores may be missing."""
     run_dir = record_files.find(subject.runs)[0]
@@ -300,7 +279,7 @@ def any_log_is_taken(subject: TrackerSubject) -> None:
     tracker.close()
 
 
-@tracker_check
+@TRACKER_CHECKS.add
 def it_closes_without_a_run(subject: TrackerSubject) -> None:
     """It can be closed when no run came."""
     subject.make("empty").close()

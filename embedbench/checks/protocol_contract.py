@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,10 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
-from .demand import applies_where, demand
+from .demand import Checks, applies_where, demand
 from .protocol_cases import KINDS, SEEDS, Case, build, each_case
 
-ProtocolCheck = Callable[[type[Protocol]], None]
-PROTOCOL_CHECKS: list[ProtocolCheck] = []
-
-
-def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
-    """Add a check to the suite."""
-    PROTOCOL_CHECKS.append(check)
-    return check
+PROTOCOL_CHECKS = Checks[type[Protocol]]()
 
 
 def flat(cls: type[Protocol]) -> Iterator[Case]:
@@ -37,7 +30,7 @@ def _multilabel(cls: type[Protocol]) -> bool:
     return build(cls, "plain", 0).stream.spec.multilabel
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def parameters_survive_json(cls: type[Protocol]) -> None:
     """Parameters survive JSON, and the recipe holds all that differ from earlier behaviour.
 
@@ -57,7 +50,7 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
     )
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
     """Training, validation and test data of a stream share no sample, by id."""
     for case in each_case(cls):
@@ -76,7 +69,7 @@ def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
             demand(not both, f"{where}: rows {both} are in {a} and in {b} data")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def counts_are_exact(cls: type[Protocol]) -> None:
     """Every sample of the file occurs in one session, or every sample in all sessions.
 
@@ -108,7 +101,7 @@ def counts_are_exact(cls: type[Protocol]) -> None:
             demand(not strange, f"{where}: rows {strange} are no {role} samples of the file")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def samples_are_the_files(cls: type[Protocol]) -> None:
     """Features and labels are those of the file's rows, and every sample has one id."""
     for kind in [] if _multilabel(cls) else KINDS:
@@ -129,7 +122,7 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
         demand(len({*names.values()}) == len(names), f"file {kind!r}: a sample has two ids")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def same_seed_same_stream(cls: type[Protocol]) -> None:
     """The same file, parameters and seed give the same stream with the same digests."""
     for kind in KINDS:
@@ -138,7 +131,7 @@ def same_seed_same_stream(cls: type[Protocol]) -> None:
         demand(_taught(a) == _taught(b), f"file {kind!r}: expected the same sessions, got others")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def train_digest_tells_streams_apart(cls: type[Protocol]) -> None:
     """With another seed the train digest changes if and only if the taught data change."""
     streams = [build(cls, "plain", seed).stream for seed in range(6)]
@@ -161,7 +154,7 @@ def _taught(stream: Stream) -> list[list[Any]]:
     ]
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def recipe_is_the_parameters(cls: type[Protocol]) -> None:
     """Recipe and features digests depend on the parameters and not on the seed."""
     first, *others = [build(cls, "plain", seed).stream.digests for seed in SEEDS]
@@ -174,7 +167,7 @@ def recipe_is_the_parameters(cls: type[Protocol]) -> None:
     demand(other != first["features"], "expected another features digest for another scale")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def one_table_for_all(cls: type[Protocol]) -> None:
     """All views of a file share one table: nothing is copied."""
     for case in each_case(cls):
@@ -184,7 +177,7 @@ def one_table_for_all(cls: type[Protocol]) -> None:
         )
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def merged_ignores_the_order(cls: type[Protocol]) -> None:
     """The reference streams are the same for every seed, and together hold every sample once.
 
@@ -216,7 +209,7 @@ def merged_ignores_the_order(cls: type[Protocol]) -> None:
         demand(np.array_equal(tested, mine), f"file {kind!r}: merged() must test every sample")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def validation_is_carved_per_class(cls: type[Protocol]) -> None:
     """Each class of two or more samples gives validation samples, the same for every seed.
 
@@ -251,7 +244,7 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 # --- sessions: what each teaches, introduces and tests ---
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
     """A session introduces exactly the new classes it teaches, and has only its own labels.
 
@@ -276,7 +269,7 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
             )
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def labels_are_introduced(cls: type[Protocol]) -> None:
     """Every class is introduced once, in the first session with its label or before."""
     for case in flat(cls):
@@ -295,7 +288,7 @@ def labels_are_introduced(cls: type[Protocol]) -> None:
         )
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def masks_admit_the_labels(cls: type[Protocol]) -> None:
     """The class masks of losses and of answers include all labels of the data."""
     for case in flat(cls):
@@ -306,7 +299,7 @@ def masks_admit_the_labels(cls: type[Protocol]) -> None:
             demand(not shut, f"{case.where}: labels {shut} are masked where they are the truth")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def session_ids_are_as_announced(cls: type[Protocol]) -> None:
     """Session ids are the sessions' numbers if the spec reveals them, and None otherwise."""
     for case in each_case(cls):
@@ -317,7 +310,7 @@ def session_ids_are_as_announced(cls: type[Protocol]) -> None:
             demand(got == expected, f"{where}: expected session id {expected}, got {got}")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def small_classes_are_borne(cls: type[Protocol]) -> None:
     """Classes of one to five samples or without test samples leave no session empty."""
     for case in flat(cls):
@@ -353,7 +346,7 @@ def _complete(case: Case) -> Bools:
     return labels
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def label_sets_are_the_files(cls: type[Protocol]) -> None:
     """Samples are tested for all their labels, and taught with at least one of them."""
     for case in _cases(cls):
@@ -370,7 +363,7 @@ def label_sets_are_the_files(cls: type[Protocol]) -> None:
                 demand(y.any(axis=1).all(), f"{where}: session {i} has samples without a label")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
     """Every class is introduced once, after the class above it.
 
@@ -400,7 +393,7 @@ def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
         demand(seen.all(), f"{where}: classes {np.flatnonzero(~seen)} are never introduced")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def label_sets_keep_their_roles(cls: type[Protocol]) -> None:
     """Training, in-task validation, post-task validation and test data share no sample.
 
@@ -425,7 +418,7 @@ def label_sets_keep_their_roles(cls: type[Protocol]) -> None:
             demand(not both, f"{where}: rows {both} are in {a} and in {b} data")
 
 
-@protocol_check
+@PROTOCOL_CHECKS.add
 def label_sets_merge_to_the_complete_ones(cls: type[Protocol]) -> None:
     """For every seed the reference stream holds each taught row once, with all its labels."""
     for kind in KINDS:

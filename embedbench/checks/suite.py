@@ -3,7 +3,6 @@
 `embedbench check NAME` runs it, also for code outside the project; the tests run it over everything
 in the package. A check is one function. The first line of its docstring says what it demands; it
 raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply.
-`learner_checks` and `protocol_checks` list the files with checks.
 """
 
 import dataclasses
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from embedbench import plugins
+from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import class_registry
@@ -25,7 +25,16 @@ from embedbench.scores.plugin_metrics import OutsideMetric, takes_scores
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal import fit_width, terminal_width
 
+from . import (
+    backbone_contract,
+    learner_contract,
+    learner_sessions,
+    metric_contract,
+    plugin_contracts,
+    protocol_contract,
+)
 from .demand import CheckFailed, NotApplicable
+from .learner_check_tools import LEARNER_CHECKS, on_device
 
 T = TypeVar("T")
 SEVERAL = 3  # checks that end with one error are listed together
@@ -35,7 +44,7 @@ BACKBONES = ("pixels", "log-mel")  # ours that compute rows
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(JsonRecord):
     """The result of one check.
 
     Parameters
@@ -65,10 +74,6 @@ class CheckResult:
     def error(self) -> bool:
         """Whether an error ended the check."""
         return not self.passed and bool(re.match(ERROR, self.message))
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON."""
-        return dataclasses.asdict(self)
 
 
 def check_text(results: Sequence[CheckResult]) -> str:
@@ -113,20 +118,19 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     kind = "metrics" if name == "metrics" else kind_of(name, kind)
     if device != "cpu" and kind != "learners":
         raise UserError(f"{name} is checked on no device; leave out --device {device}")
-    if name == "metrics":
-        return check_metrics()
     if kind == "learners":
         return check_learner(name, device)
-    if kind == "protocols":
-        return check_protocol(name)
-    checks, subject = contract(kind, name)
-    return run_checks(checks, subject)
+    if name != "metrics":
+        return run_checks(*contract(kind, name))
+    return [
+        dataclasses.replace(r, name=f"{each}: {r.name}")
+        for each, metric in all_metrics().items()
+        for r in run_checks(metric_contract.METRIC_CHECKS, metric)
+    ]
 
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
     """Run every check for learners on a learner, given by name or class, on a device."""
-    from .learner_check_tools import on_device
-
     cls = class_registry.learner_class(learner) if isinstance(learner, str) else learner
     with on_device(device):
         return run_checks(learner_checks(), cls)
@@ -134,37 +138,8 @@ def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Che
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    from . import learner_contract, learner_images, learner_peeking, learner_sessions
-    from .learner_check_tools import LEARNER_CHECKS
-
-    suites = (learner_images, learner_contract, learner_sessions, learner_peeking)
+    suites = (learner_contract, learner_sessions)
     return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
-
-
-def check_protocol(protocol: str | type[Protocol]) -> list[CheckResult]:
-    """Run every check for protocols on a protocol, given by name or class."""
-    cls = class_registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
-    return run_checks(protocol_checks(), cls)
-
-
-def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
-    """Every check for protocols."""
-    from . import protocol_contract
-
-    return list(protocol_contract.PROTOCOL_CHECKS)
-
-
-def check_metrics() -> list[CheckResult]:
-    """Run every check for metrics on every metric; results are named `metric: check`."""
-    from embedbench.scores.metrics import all_metrics
-
-    from .metric_contract import METRIC_CHECKS
-
-    return [
-        dataclasses.replace(r, name=f"{name}: {r.name}")
-        for name, metric in all_metrics().items()
-        for r in run_checks(METRIC_CHECKS, metric)
-    ]
 
 
 def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[CheckResult]:
@@ -263,26 +238,17 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 
 
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
-    """The checks of a kind, and what each of them takes; not of learners and protocols."""
+    """The checks of a kind, and what each of them takes; not of learners."""
+    if kind == "protocols":
+        return protocol_contract.PROTOCOL_CHECKS, class_registry.protocol_class(name)
     if kind == "metrics":
-        from .metric_contract import METRIC_CHECKS
-
         ours = all_metrics()
-        return METRIC_CHECKS, ours[name] if name in ours else OutsideMetric.load(name).function
+        metric = ours[name] if name in ours else OutsideMetric.load(name).function
+        return metric_contract.METRIC_CHECKS, metric
     if kind == "backbones":
-        from . import backbone_contract
-
         return backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject(name)
     if kind == "sources":
-        from . import plugin_contracts
-
         return plugin_contracts.SOURCE_CHECKS, plugin_contracts.SourceSubject(name)
     if kind == "engines":
-        from .plugin_contracts import ENGINE_CHECKS
-
-        return ENGINE_CHECKS, name
-    if kind == "trackers":
-        from . import plugin_contracts
-
-        return plugin_contracts.TRACKER_CHECKS, plugin_contracts.TrackerSubject(name)
-    raise UserError(f"{name}: {kind} are checked by themselves")
+        return plugin_contracts.ENGINE_CHECKS, name
+    return plugin_contracts.TRACKER_CHECKS, plugin_contracts.TrackerSubject(name)

@@ -100,7 +100,7 @@ def list_command(
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        from .list_settings import show_settings
+        from .list_entries import show_settings
 
         show_settings(kind if name else None, name or str(kind), as_json)
         return

@@ -24,19 +24,14 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
 def of_kinds(incomplete: str) -> list[str]:
     """Completes what `embedbench list` takes: a kind, or what has settings."""
-    from .list_entries import KINDS
-    from .list_settings import NAMES
+    from .list_entries import KINDS, NAMES
 
     every = [*KINDS, *(name for names in NAMES.values() for name in names())]
     return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]
 
 
 def of_figures(incomplete: str) -> list[tuple[str, str]]:
-    """Completes a kind of figure.
-
-    >>> [name for name, _ in of_figures("cu")]
-    ['curves']
-    """
+    """Completes a kind of figure."""
     from embedbench.reports.figure_kinds import KINDS
 
     return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]

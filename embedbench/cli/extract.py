@@ -1,4 +1,4 @@
-"""The command extract: images and sounds to an embedding file."""
+"""The command extract, and the options that it shares with import."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 from embedbench.system.cpu import MOST_THREADS
 
-from .new_file_options import Out, collect_metadata, samples
 from .progress import bar
 from .shared_options import (
     Device,
@@ -29,6 +28,80 @@ from .shared_options import (
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.files.embedding_file import EmbeddingFile
+
+
+Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
+Split = Annotated[
+    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+]
+STRATIFY = "Keep each class's share in a split by test fraction"
+ColumnList = Annotated[
+    Path | None,
+    typer.Option("--columns", help="A CSV file: sample_id and any of domain, group, time."),
+]
+
+
+def collect_metadata(
+    licence: Annotated[str, typer.Option(help="Licence of the data.")] = "",
+    citation: Annotated[str, typer.Option(help="How to cite the data.")] = "",
+    url: Annotated[str, typer.Option(help="Where the data are from.")] = "",
+    backbone_name: Annotated[str, typer.Option(help="Name of the backbone, for people.")] = "",
+    weights_licence: Annotated[str, typer.Option(help="Licence of its weights.")] = "",
+    pretrained_on: Annotated[
+        str, typer.Option(help="Data sets that it was pretrained on: imagenet-1k,laion-2b.")
+    ] = "",
+) -> UserMetadata:
+    """Collect what the options say of a file, for people."""
+    names = [name.strip() for name in pretrained_on.split(",")]
+    return UserMetadata(
+        licence=licence,
+        citation=citation,
+        url=url,
+        backbone=backbone_name,
+        weights_licence=weights_licence,
+        pretrained_on=[name for name in names if name],
+    )
+
+
+def samples(
+    split: Split = None,
+    group: Annotated[
+        str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
+    ] = None,
+    stratify: Annotated[
+        bool | None, typer.Option(help=f"{STRATIFY}; as it is below 50 samples a class.")
+    ] = None,
+    columns: ColumnList = None,
+    domain_from: Annotated[
+        str | None,
+        typer.Option(help="Column domain: folder (SOURCE/DOMAIN/CLASS/file), or as --group."),
+    ] = None,
+    group_from: Annotated[
+        str | None, typer.Option(help="Column group: stem, parent or a regex.")
+    ] = None,
+    time_from: Annotated[
+        str | None, typer.Option(help="Column time: a regex that finds a number.")
+    ] = None,
+) -> dict[str, Any]:
+    """The split of an extraction and its optional columns, as arguments of it."""
+    from embedbench.extract.source_columns import ColumnRules
+
+    rules = ColumnRules(columns, domain_from, group_from, time_from)
+    return {"split": split, "group": group, "stratify": stratify, "columns": rules}
+
+
+def column_keys(
+    domain_from: Annotated[str | None, typer.Option(help="Key or column for domain.")] = None,
+    group_from: Annotated[str | None, typer.Option(help="Key or column for group.")] = None,
+    time_from: Annotated[str | None, typer.Option(help="Key or column for time.")] = None,
+) -> dict[str, str]:
+    """The keys of a source whose arrays are optional columns, by column."""
+    keys = {"domain": domain_from, "group": group_from, "time": time_from}
+    return {name: key for name, key in keys.items() if key is not None}
+
+
+# --- extract ---
+
 
 Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
 Backbone = Annotated[

@@ -9,30 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.files.provenance import UserMetadata
 from embedbench.files.remote.uri import is_name
-from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
 from . import completion
-from .extract import describe_file
+from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
 from .file_arguments import File, here, transfer_text
-from .new_file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys
 from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
 from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.inspect import Card, Redundancy
-
-
-RawValues = Annotated[
-    str | None, typer.Option(help="'pixels': the features are raw values of images.")
-]
-Grouped = Annotated[
-    str | None,
-    typer.Option(help="Key or column that groups samples; of their ids: stem, parent, a regex."),
-]
+    from embedbench.files.inspect import Card
+    from embedbench.files.redundancy import Redundancy
 
 
 @taking(column_keys=column_keys, stated=collect_metadata)
@@ -47,12 +38,19 @@ def import_command(
     labels: Annotated[
         str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
     ] = None,
-    group: Grouped = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Key or column that groups samples; of their ids: stem, parent, a regex."
+        ),
+    ] = None,
     split: Split = None,
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
-    backbone: RawValues = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="'pixels': the features are raw values of images.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     *,
@@ -100,14 +98,6 @@ def export(
     show(out, str, as_json=False)
 
 
-Heatmap = Annotated[
-    Path | None, typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features.")
-]
-Map = Annotated[
-    Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
-]
-
-
 @with_tables
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
@@ -117,14 +107,19 @@ def inspect(
     discretise: Annotated[
         str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
     ] = None,
-    heatmap: Heatmap = None,
+    heatmap: Annotated[
+        Path | None,
+        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
+    ] = None,
     alignment: Annotated[
         bool,
         typer.Option(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
-    picture: Map = None,
+    picture: Annotated[
+        Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
+    ] = None,
     page: Annotated[
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,
@@ -183,14 +178,13 @@ def _redundancy(
     file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
 ) -> Redundancy:
     """Count the features that are not redundant; draw all pairs of features where asked."""
-    from embedbench.files.inspect import Redundancy
     from embedbench.files.redundancy import redundancy as analyse
     from embedbench.files.redundancy import su_matrix
 
     from .progress import bar
 
     with bar("features", quiet) as advance:
-        figures, codes = analyse(file, discretise or "mdlp", progress=advance)
+        result, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
             from embedbench.reports.figure_files import render_figure
             from embedbench.reports.matrix_figures import draw_maps
@@ -199,14 +193,15 @@ def _redundancy(
             names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
             figure = draw_maps({"": matrix}, 5, axes_names=names, numbers=False, scale=scale)
             write_safely(heatmap, render_figure(figure, "png"))
-    return Redundancy.from_json(figures)
+    return result
 
 
 def _page(card: Card) -> str:
     """The page that push writes."""
-    from embedbench.sharing.dataset_card import card_page, file_sha256
+    from embedbench.sharing.dataset_card import card_page
+    from embedbench.storage import cache
 
-    return card_page(card, sha256=file_sha256(Path(card.path))).rstrip("\n")
+    return card_page(card, sha256=cache.sha256(Path(card.path))).rstrip("\n")
 
 
 def order(
@@ -299,8 +294,8 @@ def push(
     quiet: Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
-    from embedbench.sharing.push_file import How
     from embedbench.sharing.push_file import push as send
+    from embedbench.sharing.uploads import How
 
     how = How(licence, runs, parquet, private, overwrite, quiet)
     result = send(file, url, how, notify=note)

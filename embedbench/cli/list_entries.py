@@ -1,21 +1,35 @@
 """The entries of `embedbench list`, read from source text, so that torch is not imported."""
 
+from __future__ import annotations
+
 import ast
 import importlib.util
 import inspect
 import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
+from embedbench.config.declared_settings import make
+from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import class_registry
 from embedbench.scores.answer_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
+from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
-from embedbench.text.terminal import align_pairs
+from embedbench.text.terminal import align_pairs, fit_width, line, terminal_width
 
 from .file_arguments import file_rows
+from .table_options import show_tables
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
 
 KINDS = (
     *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
@@ -31,6 +45,12 @@ ENGINES = {
     "local": "processes on this machine, as many as the cores allow; local:N has N",
     "ray": "Ray, here or at ray://HOST:PORT",
     "slurm": "jobs of SLURM",
+}
+BACKBONES = {
+    "pixels": "flattened raw values, divided by 255",
+    "none": "no backbone: the images themselves, a pixel file",
+    "log-mel": "of sounds: log-mel frames, one a second",
+    "hf:NAME": "a model of transformers: of images, sounds or texts",
 }
 
 
@@ -50,10 +70,7 @@ def entries(kind: str) -> list[dict[str, str]]:
 
 def listed_text(rows: list[dict[str, str]]) -> str:
     """Entries as text, one a line."""
-    pairs = [
-        (r["name"], " ".join([r["summary"], *([f"[{r['package']}]"] if "package" in r else [])]))
-        for r in rows
-    ]
+    pairs = [(r["name"], r["summary"] + f" [{r.get('package')}]" * ("package" in r)) for r in rows]
     return align_pairs(pairs) if pairs else "none"
 
 
@@ -64,17 +81,6 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return _room(here / "models", class_registry.our_learners())
     if kind == "protocols":
         return _room(here / "protocols", class_registry.our_protocols())
-    if kind == "metrics":
-        functions = [
-            *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
-            *_functions(here / "scores" / "against_chance.py", ["scores"]),
-            *_functions(here / "scores" / "few_shot_scores.py", ["accuracies"]),
-        ]
-        ours = [{"name": f.name, "summary": _first_line(f)} for f in functions]
-        asked = {name: inspect.getdoc(f) or "" for name, f in FUNCTIONS.items()}
-        return ours + [{"name": n, "summary": doc.partition("\n")[0]} for n, doc in asked.items()]
-    if kind == "presets":
-        return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "orders":
         return [
             {
@@ -84,12 +90,23 @@ def _ours(kind: str) -> list[dict[str, str]]:
             }
             for name, (what, count) in NAMED.items()
         ]
-    if kind == "backbones":
-        return _backbones()
     if kind == "files":
         return file_rows()
-    said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
-    return [{"name": name, "summary": summary} for name, summary in said.items()]
+    listed = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
+    if kind == "metrics":
+        scores = here / "scores"
+        functions = [
+            *_functions(scores / "metrics.py", ["scores", "reference"]),
+            *_functions(scores / "against_chance.py", ["scores"]),
+            *_functions(scores / "few_shot_scores.py", ["accuracies"]),
+        ]
+        listed = {f.name: _first_line(f) for f in functions}
+        listed |= {n: (inspect.getdoc(f) or "").partition("\n")[0] for n, f in FUNCTIONS.items()}
+    if kind == "presets":
+        listed = {name: presets.summary(name) for name in presets.preset_names()}
+    if kind == "backbones":
+        listed = _backbones()
+    return [{"name": name, "summary": summary} for name, summary in listed.items()]
 
 
 def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
@@ -127,27 +144,148 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]
 
 
-def _backbones() -> list[dict[str, str]]:
+def _backbones() -> dict[str, str]:
     """Our own, and every model that timm or we register in timm, read from the source."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
     pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
-    names: dict[str, str] = {}
-    for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
-        for name in pattern.findall(path.read_text(encoding="utf-8")):
-            names[name] = f"timm, {path.stem}"
     ours = Path(__file__).parents[1] / "networks" / "timm_registration.py"
-    for name in pattern.findall(ours.read_text(encoding="utf-8")):
-        names[name] = "a network of the papers, to be pretrained"
-    listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
-    return [
-        {"name": "pixels", "summary": "flattened raw values, divided by 255"},
-        {"name": "none", "summary": "no backbone: the images themselves, a pixel file"},
+    names: dict[str, str] = {}
+    for path in (*sorted((Path(spec.origin).parent / "models").glob("*.py")), ours):
+        what = "a network of the papers, to be pretrained" if path == ours else f"timm, {path.stem}"
+        names |= dict.fromkeys(pattern.findall(path.read_text("utf-8")), what)
+    return {**BACKBONES, **dict(sorted(names.items()))}
+
+
+# --- what a name is, and its settings ---
+
+
+NAMES: dict[str, Callable[[], Sequence[str]]] = {
+    "learners": class_registry.learner_names,
+    "protocols": class_registry.protocol_names,
+    "presets": presets.preset_names,
+}
+
+
+def show_settings(kind: str | None, name: str, as_json: bool) -> None:
+    """Print what a name is, and its settings; of a protocol and a preset of one name, both.
+
+    Parameters
+    ----------
+    kind : str or None
+        A key of `NAMES`; None: those that have the name.
+
+    Raises
+    ------
+    UserError
+        Nothing has the name.
+    """
+    every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
+
+    def tables() -> list[Text | Table]:
+        from embedbench.text.table_export import make_table
+
+        parts: list[Text | Table] = []
+        for data in every:
+            table = [make_table(data["settings"])] if data["settings"] else []
+            parts += [*map(line, _head(data)), *table]
+        return parts
+
+    show_tables(
+        every[0] if len(every) == 1 else every,
+        lambda _: "\n\n".join(map(_text, every)),
+        as_json,
+        lambda: [row for data in every for row in data["settings"]],
+        tables,
+    )
+
+
+def _head(data: dict[str, Any]) -> list[str]:
+    said = [data["name"] + ": " + data["summary"], data["about"]]
+    return [*filter(None, said), data["set"] if data["settings"] else "It has no settings."]
+
+
+def _text(data: dict[str, Any]) -> str:
+    """Each setting with its default as `--set` takes it, what it may be, and below it its meaning.
+
+    A table would leave the meanings a narrow column.
+    """
+    lines = _head(data)
+    for row in data["settings"]:
+        setting, value, *rest = row.values()
+        lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))
+        lines += [f"    {meaning}" for meaning in rest[1:] if meaning]
+    return fit_width("\n".join(lines), terminal_width())
+
+
+def listed_settings(kind: str, name: str) -> dict[str, Any]:
+    """Describe a name of a kind, and its settings as `--set` takes them."""
+    if kind not in NAMES:
+        raise UserError(
+            f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "
+            "such as embedbench list learners ewc"
+        )
+    about = _of_preset(name) if kind == "presets" else _of_class(kind, name)
+    return {"kind": kind, "name": name, **about}
+
+
+def _of_preset(name: str) -> dict[str, Any]:
+    summary, about = presets.about(name)
+    return {
+        "summary": summary,
+        "about": about,
+        "set": f"`run --preset {name}` has these settings; `--set` goes over them.",
+        "settings": [{"setting": str(k), "value": v} for k, v in presets.preset(name).items()],
+    }
+
+
+def _of_class(kind: str, name: str) -> dict[str, Any]:
+    """Describe a learner, by any of its names, or a protocol."""
+    learns = kind == "learners"
+    given = class_registry.alias_settings(name) if learns else {}
+    cls = (class_registry.learner_class if learns else class_registry.protocol_class)(name)
+    key = name if learns else "protocol"
+    # What the learner does not refuse, in the place of what any memory takes.
+    selects = getattr(cls, "selects", ())
+    ranges = {"memory.select": f"one of {', '.join(selects)}"} if selects else {}
+    rows = [
         {
-            "name": "log-mel",
-            "summary": "of sounds: log-mel frames, one a second",
-        },
-        {"name": "hf:NAME", "summary": "a model of transformers: of images, sounds or texts"},
-        *listed,
+            "setting": f"{key}.{s.name}",
+            "default": format_setting(s.default),
+            "values": ", ".join(filter(None, (s.type, ranges.get(s.name, s.range)))),
+            "meaning": s.meaning,
+        }
+        for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
+    summary = parts(cls)[""].partition("\n")[0]
+    if name in class_registry.ALIASES:
+        settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
+        same = class_registry.ALIASES[name] + (f" with {settings}" if given else "")
+        summary = f"another name of {same}. {summary}"
+    return {
+        "summary": summary,
+        "about": f"Source: {text}" if (text := source(cls)) else "",
+        "set": f"`run --set {key}.SETTING=VALUE` changes one.",
+        "settings": rows,
+    }
+
+
+def _kinds_of(name: str) -> list[str]:
+    """The kinds that have a name."""
+    if ":" in name:
+        thing = plugins.outside(name)
+        is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
+        return ["protocols" if is_protocol else "learners"]
+    plain = {name, name.replace("_", "-")}
+    kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
+    if kinds:
+        return kinds
+    if name in class_registry.FIELD_NAMES:
+        class_registry.protocol_class(name)  # refuses it, and names ours
+    every = [*KINDS, *(known for names in NAMES.values() for known in names())]
+    error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
+    raise UserError(
+        f"{error} The name of a learner, a protocol or a preset gives its settings: "
+        "embedbench list ewc"
+    )

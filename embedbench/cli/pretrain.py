@@ -10,39 +10,29 @@ from embedbench.errors import UserError, unknown
 from .file_arguments import here
 from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
 
-File = Annotated[Path, typer.Argument(help="A pixel file.", parser=here)]
-Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
-Trunk = Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")]
-Out = Annotated[Path, typer.Option(help="The .safetensors file to write.")]
-Epochs = Annotated[int, typer.Option(help="Epochs over the base session.")]
-Rate = Annotated[float, typer.Option(help="Highest learning rate of AdamW.")]
-WeightDecay = Annotated[float, typer.Option(help="Weight decay of AdamW.")]
-BatchSize = Annotated[int, typer.Option(help="Images per step.")]
-Warmup = Annotated[int, typer.Option(help="Epochs until the highest learning rate.")]
-Head = Annotated[str, typer.Option(help="linear, or cosine (x 12), as Tang et al. have it.")]
-Deep = Annotated[
-    str, typer.Option(help="Blocks, as in extract --layers, whose class tokens are classified too.")
-]
-Augment = Annotated[str, typer.Option(help="none, crop-flip or timm.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")]
-Seed = Annotated[int, typer.Option(help="As in run.", min=0)]
-
 
 def pretrain(
-    file: File,
-    protocol: Protocol,
-    trunk: Trunk,
-    out: Out,
-    epochs: Epochs = 300,
-    lr: Rate = 5e-4,
-    weight_decay: WeightDecay = 0.05,
-    batch_size: BatchSize = 256,
-    warmup: Warmup = 5,
-    augment: Augment = "timm",
-    head: Head = "linear",
-    deep_supervision: Deep = "",
-    settings: Settings = None,
-    seed: Seed = 0,
+    file: Annotated[Path, typer.Argument(help="A pixel file.", parser=here)],
+    protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
+    trunk: Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")],
+    out: Annotated[Path, typer.Option(help="The .safetensors file to write.")],
+    epochs: Annotated[int, typer.Option(help="Epochs over the base session.")] = 300,
+    lr: Annotated[float, typer.Option(help="Highest learning rate of AdamW.")] = 5e-4,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of AdamW.")] = 0.05,
+    batch_size: Annotated[int, typer.Option(help="Images per step.")] = 256,
+    warmup: Annotated[int, typer.Option(help="Epochs until the highest learning rate.")] = 5,
+    augment: Annotated[str, typer.Option(help="none, crop-flip or timm.")] = "timm",
+    head: Annotated[
+        str, typer.Option(help="linear, or cosine (x 12), as Tang et al. have it.")
+    ] = "linear",
+    deep_supervision: Annotated[
+        str,
+        typer.Option(help="Blocks, as in extract --layers, whose class tokens are classified too."),
+    ] = "",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="As in run.", min=0)] = 0,
     device: Device = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,

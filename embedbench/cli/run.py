@@ -39,24 +39,22 @@ if TYPE_CHECKING:
     from embedbench.runs.run_task import StreamCache
     from embedbench.studies.resolve import Grid
 
-Out = Annotated[Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")]
-SaveConfig = Annotated[
-    Path | None,
-    typer.Option(metavar="STUDY", help="Write this command as a study file, and run nothing."),
-]
-Shard = Annotated[
-    str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
-]
-
 
 @with_tables
 @taking(study=study_options)
 def run(
     study: Study,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")
+    ] = None,
     expect: Expect = None,
-    save_config: SaveConfig = None,
-    shard: Shard = None,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(metavar="STUDY", help="Write this command as a study file, and run nothing."),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
+    ] = None,
     checkpoint: Checkpoint = 60.0,
     overwrite: Overwrite = False,
     as_json: Json = False,

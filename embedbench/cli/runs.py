@@ -86,7 +86,7 @@ def status(
     from embedbench.runs.runs_status import status as look
     from embedbench.text.table_export import records
 
-    from .runs_status_text import status_parts
+    from .progress import status_parts
 
     now = look(root)
     data, parts = now.to_json(), status_parts(now)

@@ -59,7 +59,7 @@ Device = Annotated[str, typer.Option(help=DEVICE)]
 
 
 def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Let a command take options as values that functions make of them.
+    """Let a command take options as values that functions make of them; typer has no groups.
 
     Parameters
     ----------

@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from embedbench.streams.stream_summary import StreamSummary
 
 
-Export = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
-]
-Picture = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
-]
-
-
 @with_tables
 @taking(study=stream_options)
 def show(
     study: Study,
-    export: Export = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
+    ] = None,
     features: Annotated[
         bool, typer.Option("--features", help="With --export: features too, scaled as for run.")
     ] = False,
-    out: Picture = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
+    from embedbench.interop.export_stream import export as export_stream
     from embedbench.runs.run_task import StreamCache
+    from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
     specs = resolve(fixed_study(study, (), quiet), out="RUNS")
     _check_picture(out, len(specs), overwrite)
-    directories = (
-        [_export_directory(export, spec.seed, len(specs)) for spec in specs] if export else []
-    )
+    one = len(specs) == 1  # streams of several seeds lie side by side
+    directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
     for directory in directories:
         _check_free(directory, overwrite)
     streams, summaries = StreamCache(), []
     for i, spec in enumerate(specs):
         task = streams.task(spec, Path())
-        summaries.append(_summary(task))
+        files = ", ".join(file.path.name for file in task.files)
+        title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
+        summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
         if directories:
-            _export(task, directories[i], features)
+            digest = export_stream(task, directories[i], features=features).digest
+            note(f"wrote {directories[i]}: stream {digest[:12]}")
         if out is not None:
             _draw(task, out)
     lines = [part for summary in summaries for part in stream_parts(summary)]
@@ -77,15 +77,6 @@ def show(
         lambda: [row for summary in summaries for row in stream_rows(summary)],
         lambda: lines,
     )
-
-
-def _summary(task: Task) -> StreamSummary:
-    from embedbench.streams.stream_summary import StreamSummary
-
-    names = _class_names(task)
-    files = ", ".join(file.path.name for file in task.files)
-    title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
-    return StreamSummary.of(task.stream, title, names)
 
 
 def _class_names(task: Task) -> list[str]:
@@ -120,11 +111,6 @@ def _draw(task: Task, path: Path) -> None:
     note(f"wrote {path}")
 
 
-def _export_directory(directory: Path, seed: int, count: int) -> Path:
-    """The directory of an exported stream: streams of several seeds lie side by side."""
-    return directory if count == 1 else directory / f"seed-{seed}"
-
-
 def _check_free(directory: Path, overwrite: bool) -> None:
     """Refuse to replace the files of an exported stream."""
     from embedbench.interop.export_stream import FEATURES, LISTS, STREAM
@@ -133,13 +119,6 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is a file; name a directory")
     for name in (*LISTS, STREAM, FEATURES):
         check_free(directory / name, overwrite)
-
-
-def _export(task: Task, directory: Path, features: bool) -> None:
-    from embedbench.interop.export_stream import export
-
-    exported = export(task, directory, features=features)
-    note(f"wrote {directory}: stream {exported.digest[:12]}")
 
 
 # --- a stream for the terminal ---

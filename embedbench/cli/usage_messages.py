@@ -1,4 +1,7 @@
-"""Typer's messages in our form: a wrong command line is one sentence, and help is in groups."""
+"""Typer's messages in our form: a wrong command line is one sentence, and help is in groups.
+
+By hand, since typer has groups only with rich, which draws boxes and cuts sentences.
+"""
 
 import re
 from collections import Counter

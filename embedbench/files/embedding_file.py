@@ -188,10 +188,8 @@ class EmbeddingFile:
         Values that are not finite are refused, unless `finite` is False.
         """
         with open_file.open_embedding_file(self.path) as file:
-            sums = file[f"checksums/{table}"][()]
-            for block, (first, end) in enumerate(format_digests.block_ranges(self.shape[0])):
-                rows = open_file.read_rows(file, table, first, end)
-                if rows is None or format_digests.block_digest(rows) != sums[block].tobytes():
+            for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
+                if not open_file.is_sound(rows, checksum):
                     raise open_file.damaged_error(self.path, [(table, first, end)])
                 if finite and (problem := _not_finite(first, rows)):
                     raise self._unfit(table, problem)
@@ -258,10 +256,8 @@ class EmbeddingFile:
 
         with open_file.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
-                sums = file[f"checksums/{table}"][()]
-                for block, (first, end) in enumerate(format_digests.block_ranges(self.shape[0])):
-                    rows = open_file.read_rows(file, table, first, end)
-                    job = pool.submit(_place, target, first, rows, sums[block].tobytes())
+                for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
+                    job = pool.submit(_place, target, first, rows, checksum)
                     pending.append(((table, first, end), job))
                     if len(pending) > 8:  # bounds the memory beside `out`
                         settle()
@@ -280,7 +276,7 @@ class EmbeddingFile:
 
 def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or ""."""
-    if rows is None or format_digests.block_digest(rows) != sha:
+    if not open_file.is_sound(rows, sha):
         return "damaged"
     target[first : first + len(rows)] = rows
     return _not_finite(first, rows)

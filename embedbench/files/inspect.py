@@ -13,8 +13,8 @@ from embedbench.text.terminal import align_pairs
 from . import format_digests, open_file
 from .embedding_file import EmbeddingFile
 from .layer_prototype_fit import Alignment, alignment_words
-from .pretraining_overlap import LISTED
-from .provenance import read_weights_entry
+from .provenance import list_some, read_weights_entry
+from .redundancy import Redundancy
 from .sample_list import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
@@ -74,52 +74,6 @@ class Norms(JsonRecord):
     min: float
     mean: float
     max: float
-
-
-@dataclass(frozen=True)
-class Intervals(JsonRecord):
-    """Intervals per feature: the fewest, the median and the most."""
-
-    min: int
-    median: float
-    max: int
-
-
-@dataclass(frozen=True)
-class Redundancy(JsonRecord):
-    """The number of features that are not redundant, see `embedbench.files.redundancy`.
-
-    Parameters
-    ----------
-    features, kept, relevant : int
-        Features of the file, those that are not redundant, and those that inform on the class.
-    share : float
-        `kept` divided by `features`.
-    delta : float
-        The threshold δ of the filter.
-    discretisation : str
-        How features were cut into intervals: mdlp or frequency.
-    intervals : Intervals
-        Intervals per feature.
-    samples, classes : int
-        Number of samples that were used, and of their classes.
-    seconds : float
-        Duration.
-    features_kept : tuple of int
-        The columns kept.
-    """
-
-    features: int
-    kept: int
-    share: float
-    relevant: int
-    delta: float
-    discretisation: str
-    intervals: Intervals
-    samples: int
-    classes: int
-    seconds: float
-    features_kept: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -241,7 +195,7 @@ def card_text(card: Card) -> str:
     n, *sample = card.shape
     layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
-        ("file", f"{card.path} ({_megabytes(card.bytes)})"),
+        ("file", f"{card.path} ({card.bytes / 1e6:,.1f} MB)"),
         ("format", f"{format_digests.FORMAT} {card.format_version}, kind {card.kind}"),
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
@@ -284,10 +238,6 @@ def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
     ]
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
-
-
 # --- provenance and optional columns, as lines of a card ---
 
 
@@ -309,8 +259,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
         }
         yield "weights", ", ".join(f"{k} {v}" for k, v in values.items() if v)
     for data_set, names in weights.classes_seen.items():
-        first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
-        yield "classes seen", f"{len(names)} of {n_leaves} are in {data_set} by name: {first}"
+        seen = f"{len(names)} of {n_leaves} are in {data_set} by name: {list_some(names)}"
+        yield "classes seen", seen
     yield "skipped", f"{len(made.get('skipped', []))} samples"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
@@ -335,5 +285,5 @@ def column_words(values: NDArray[Any]) -> str:
     names, counts = np.unique(values, return_counts=True)
     if values.dtype.kind == "f":
         return f"{names[0]:g} to {names[-1]:g}, {len(names):,} values"
-    first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
-    return f"{len(names):,} values of {counts.min():,} to {counts.max():,} samples: {first}"
+    sizes = f"{counts.min():,} to {counts.max():,}"
+    return f"{len(names):,} values of {sizes} samples: {list_some(names.tolist())}"

@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import writing
+from embedbench.system.callback_types import Notify
 
 from .embedding_file import EmbeddingFile
 
@@ -33,9 +34,7 @@ PIECE = 32  # pages; the system reads no more at one request than a disk takes
 CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
 
 
-def mapped_table(
-    file: EmbeddingFile, table: str, notify: Callable[[str], None] = lambda _: None
-) -> NDArray[Any]:
+def mapped_table(file: EmbeddingFile, table: str) -> NDArray[Any]:
     """Map a feature table of a file, (N, …) as stored, read-only.
 
     Parameters
@@ -44,8 +43,6 @@ def mapped_table(
         The file.
     table : str
         `features` or `layers/NAME`.
-    notify : callable
-        Takes one sentence if another process makes the copy, which is waited for.
 
     Raises
     ------
@@ -57,7 +54,7 @@ def mapped_table(
     dtype, shape = file.form(table)
     key = f"{file.digests['content']} {table}"
     blocks = (rows for _, rows in file.blocks(table))
-    return map_copy(key, dtype, shape, blocks, f"a copy of {file.path}", notify)
+    return map_copy(key, dtype, shape, blocks, f"a copy of {file.path}")
 
 
 def map_copy(
@@ -66,7 +63,7 @@ def map_copy(
     shape: tuple[int, ...],
     blocks: Iterator[NDArray[Any]],
     what: str,
-    notify: Callable[[str], None] = lambda _: None,
+    notify: Notify = lambda _: None,
 ) -> NDArray[Any]:
     """Map the rows that `key` names, read-only; `blocks` gives them if they are not in the cache.
 
@@ -81,7 +78,7 @@ def map_copy(
     what : str
         What is made, for messages.
     notify : callable
-        See `mapped_table`.
+        Takes one sentence if another process makes the copy, which is waited for.
     """
     directory = cache.directory() / KIND
     name = hashlib.sha256(key.encode()).hexdigest()

@@ -1,10 +1,10 @@
 """Opening embedding files and checking what is in them."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import h5py
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
     """
     with open_embedding_file(path) as file:
         check_tables(path, file)
-        tables = (*_feature_tables(file), *_row_tables(file))
-        return [damage for table in tables for damage in find_damage(file, table)]
+        return find_damage(file, (*_feature_tables(file), *_row_tables(file)))
 
 
 @contextmanager
@@ -167,28 +166,38 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: the checksums of its features do not match the content digest; "
             "copy or extract it again."
         )
-    damage = [span for table in _row_tables(file) for span in find_damage(file, table)]
-    if damage:
+    if damage := find_damage(file, _row_tables(file)):
         raise damaged_error(path, damage)
 
 
-def read_rows(file: h5py.File, table: str, first: int, end: int) -> NDArray[Any] | None:
-    """Return rows of a table as stored, or None where HDF5 cannot read them."""
-    try:
-        rows: NDArray[Any] = file[table][first:end]
-    except (OSError, RuntimeError):  # a broken chunk of a compressed table
-        return None
-    return rows
+def read_blocks(
+    file: h5py.File, table: str, n: int
+) -> Iterator[tuple[int, int, NDArray[Any] | None, bytes]]:
+    """Yield the blocks of n rows: first row, row after the last, rows as stored, and checksum.
 
-
-def find_damage(file: h5py.File, table: str) -> list[tuple[str, int, int]]:
-    damage = []
+    Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
+    """
     sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(format_digests.block_ranges(file[table].shape[0])):
-        rows = read_rows(file, table, first, end)
-        if rows is None or format_digests.block_digest(rows) != sums[block].tobytes():
-            damage.append((table, first, end))
-    return damage
+    for block, (first, end) in enumerate(format_digests.block_ranges(n)):
+        rows: NDArray[Any] | None = None
+        with suppress(OSError, RuntimeError):
+            rows = file[table][first:end]
+        yield first, end, rows, sums[block].tobytes()
+
+
+def is_sound(rows: NDArray[Any] | None, checksum: bytes) -> TypeGuard[NDArray[Any]]:
+    """Whether a block could be read, and matches its checksum."""
+    return rows is not None and format_digests.block_digest(rows) == checksum
+
+
+def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, int]]:
+    """Table, first row and row after the last of each block that is not sound."""
+    return [
+        (table, first, end)
+        for table in tables
+        for first, end, rows, checksum in read_blocks(file, table, file[table].shape[0])
+        if not is_sound(rows, checksum)
+    ]
 
 
 def damaged_error(path: Path, damage: Sequence[tuple[str, int, int]]) -> DamagedFileError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError, short, unknown
 
 from . import format_digests
-from .sample_lists import read_lines
+from .sample_list import read_by_sample, read_lines
 
 
 def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, NDArray[Any]]:
@@ -84,25 +84,14 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
             raise unknown(f"column in the first line of {path}:", name, format_digests.COLUMNS)
     if len(set(names)) < len(names):
         raise UserError(f"{path} names a column twice in its first line; keep one of each.")
-    values: dict[str, list[str]] = {}  # by sample
-    known = set(ids)
-    for number, (name, *rest) in lines:
-        where = f"{path}, line {number}"
-        if name not in known:
-            raise UserError(f"{where}: no sample {short(name)} in the source; remove the line.")
-        if name in values:
-            raise UserError(f"{where}: sample {short(name)} is listed twice; keep one line.")
-        if len(rest) != len(names) or not all(rest):
+
+    def check(where: str, fields: list[str]) -> None:
+        if len(fields) != len(head) or not all(fields[1:]):
             raise UserError(f"{where}: expected a value for each of {','.join(head)}.")
-        values[name] = rest
-        _check_time(where, dict(zip(names, rest, strict=True)))
-    missing = [name for name in ids if name not in values]
-    if missing:
-        raise UserError(
-            f"{path} has no line for {len(missing)} of {len(ids)} samples, the first "
-            f"{short(missing[0])}; add them."
-        )
-    table = {name: [values[id_][i] for id_ in ids] for i, name in enumerate(names)}
+        _check_time(where, dict(zip(head, fields, strict=True)))
+
+    rows = read_by_sample(path, ids, lines, check)
+    table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return {
         name: format_digests.texts(column, f"{path}: {name}")
         if format_digests.COLUMNS[name] == "S"

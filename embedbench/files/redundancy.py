@@ -5,7 +5,7 @@ Fig. S4; the filter is Yu and Liu (2003), the intervals are Fayyad and Irani (19
 
 **Departs**: the paper states neither how features were discretised nor the threshold δ. Here δ = 0,
 and intervals come from the MDL principle on the class labels, or hold equally many samples. All
-samples but the test samples are used.
+samples but the test samples are used. By hand: scikit-learn has neither the filter nor MDL.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Floats, Ints
+from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.system.callback_types import Progress
 
@@ -140,13 +141,59 @@ def _removes(codes: DiscretisedFeatures, relevance: Floats, p: Ints, q: Ints) ->
     return su_between(codes.take(p), codes.take(q)) >= relevance[q] - SLACK
 
 
+@dataclass(frozen=True)
+class Intervals(JsonRecord):
+    """Intervals per feature: the fewest, the median and the most."""
+
+    min: int
+    median: float
+    max: int
+
+
+@dataclass(frozen=True)
+class Redundancy(JsonRecord):
+    """The number of features that are not redundant (Table S9).
+
+    Parameters
+    ----------
+    features, kept, relevant : int
+        Features of the file, those that are not redundant, and those that inform on the class.
+    share : float
+        `kept` divided by `features`.
+    delta : float
+        The threshold δ of the filter.
+    discretisation : str
+        How features were cut into intervals: mdlp or frequency.
+    intervals : Intervals
+        Intervals per feature.
+    samples, classes : int
+        Number of samples that were used, and of their classes.
+    seconds : float
+        Duration.
+    features_kept : tuple of int
+        The columns kept.
+    """
+
+    features: int
+    kept: int
+    share: float
+    relevant: int
+    delta: float
+    discretisation: str
+    intervals: Intervals
+    samples: int
+    classes: int
+    seconds: float
+    features_kept: tuple[int, ...]
+
+
 def redundancy(
     file: EmbeddingFile,
     method: str = "mdlp",
     *,
     progress: Callable[..., None] = lambda *_: None,
-) -> tuple[dict[str, Any], DiscretisedFeatures]:
-    """Filter the features of a file: the result as plain JSON (Table S9), and the intervals.
+) -> tuple[Redundancy, DiscretisedFeatures]:
+    """Filter the features of a file; return the result, and the intervals.
 
     Parameters
     ----------
@@ -163,24 +210,21 @@ def redundancy(
     codes = discretise(file.read()[rows], y, method, lambda *n: progress(*n, "intervals"))
     relevance = class_su(codes, y)
     kept = fcbf(codes, relevance, progress=lambda *n: progress(*n, "filter"))
-    seconds = time.perf_counter() - began
-    result = {
-        "features": len(codes.bins),
-        "kept": len(kept),
-        "share": len(kept) / len(codes.bins),
-        "relevant": int((relevance > SLACK).sum()),
-        "delta": 0.0,
-        "discretisation": method,
-        "intervals": {
-            "min": int(codes.bins.min()),
-            "median": float(np.median(codes.bins)),
-            "max": int(codes.bins.max()),
-        },
-        "samples": len(y),
-        "classes": len(np.unique(y)),
-        "seconds": seconds,
-        "features_kept": kept.tolist(),
-    }
+    result = Redundancy(
+        features=len(codes.bins),
+        kept=len(kept),
+        share=len(kept) / len(codes.bins),
+        relevant=int((relevance > SLACK).sum()),
+        delta=0.0,
+        discretisation=method,
+        intervals=Intervals(
+            int(codes.bins.min()), float(np.median(codes.bins)), int(codes.bins.max())
+        ),
+        samples=len(y),
+        classes=len(np.unique(y)),
+        seconds=time.perf_counter() - began,
+        features_kept=tuple(kept.tolist()),
+    )
     return result, codes
 
 
@@ -252,9 +296,9 @@ def discretise(
     return DiscretisedFeatures(values, bins)
 
 
-def frequency_cuts(values: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float32]:
+def frequency_cuts(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """The largest values of all intervals but the last, which hold equally many samples."""
-    shares = np.arange(1, bins) / bins
+    shares = np.arange(1, BINS) / BINS
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     kept: NDArray[np.float32] = cuts[cuts < values.max()]
     return kept

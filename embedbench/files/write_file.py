@@ -79,7 +79,7 @@ def assemble(
 def check_rows(
     table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
 ) -> None:
-    """Raise UserError unless the rows are finite embeddings, or images, as in `hdf5_layout.TABLES`.
+    """Raise UserError unless the rows are finite embeddings or images: `format_digests.TABLES`.
 
     Parameters
     ----------

@@ -34,8 +34,7 @@ from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import open_regular, unreadable
 from embedbench.version import __version__
 
-from .export_stream import EvalList, load
-from .stream_json import ExportedStream
+from .export_stream import EvalList, ExportedStream, load
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
 _TOOL = re.compile(r"([A-Za-z0-9][\w.+-]{0,59})==([\w.+-]{1,60})", re.ASCII)

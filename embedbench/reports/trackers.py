@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from embedbench import plugins
 from embedbench.config.json_types import JsonRecord, parse_json
@@ -83,7 +83,9 @@ def make_tracker(text: str) -> Tracker:
         It is unknown, its library is missing, or it cannot be made.
     """
     name, target = _parts(text)
-    make = _maker(name)
+    ours: dict[str, Callable[[str], Tracker]]
+    ours = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+    make = ours[name] if name in ours else _load(name)
     try:
         return make(target)
     except UserError:
@@ -92,14 +94,10 @@ def make_tracker(text: str) -> Tracker:
         raise UserError(f"--to {text} made no tracker: {type(e).__name__}: {e}") from e
 
 
-def _maker(name: str) -> Callable[[str], Tracker]:
-    """The class or function that makes a tracker from its target."""
-    if name == "tensorboard":
-        return TensorBoard
-    if name == "wandb":
-        return WeightsAndBiases
+def _load(name: str) -> Any:
+    """The class or function of a plug-in that makes a tracker from its target."""
     try:
-        return cast(Callable[[str], Tracker], plugins.load("trackers", name, TRACKERS))
+        return plugins.load("trackers", name, TRACKERS)
     except UserError as e:
         head = name.partition(":")[0]
         if difflib.get_close_matches(head, TRACKERS, n=1):
@@ -110,9 +108,9 @@ def _maker(name: str) -> Callable[[str], Tracker]:
 def _parts(text: str) -> tuple[str, str]:
     """Name and target of `name:target` or `package.module:Name:target`."""
     name, _, target = text.partition(":")
+    if name in TRACKERS and not target:
+        raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
     if name in TRACKERS or name in plugins.entry_points_by_name("trackers"):
-        if name in TRACKERS and not target:
-            raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
         return name, target
     attribute, _, target = target.partition(":")
     if not attribute:
@@ -263,6 +261,14 @@ def _seen(root: Path) -> _Seen:
 # Runs as TensorBoard's event files: curves by session, and the metrics beside the settings.
 
 
+SETTINGS = ("learner", "protocol", "seed", "files", "order")
+
+
+def _chosen(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The values of a run under these names, and under those within them: `learner.lam`."""
+    return {k: v for k, v in row.items() if k.partition(".")[0] in names}
+
+
 class TensorBoard:
     """One folder a run, as in the directory of runs.
 
@@ -286,14 +292,11 @@ class TensorBoard:
     def cell_started(self, cell: Run) -> None:
         """Begin the run's event file."""
         self._writer = self._make(str(self._root / cell.name))
-        row = cell.row()
-        wanted = ("learner", "protocol", "seed", "files", "order")
         self._settings = {
             k: v if isinstance(v, bool | str | int | float) else str(v)
-            for k, v in row.items()
-            if k in wanted or k.startswith(("learner.", "protocol."))
+            for k, v in _chosen(cell.row(), SETTINGS).items()
         }
-        self._writer.add_text("command", row["command"])
+        self._writer.add_text("command", cell.row()["command"])
 
     def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
         """Add a point to each curve."""
@@ -340,27 +343,21 @@ class WeightsAndBiases:
         """Begin a run; its group is its learner on its stream."""
         row = cell.row()
         sha256 = row["digests.predictions"] or ""
-        config = {
-            k: v
-            for k, v in row.items()
-            if k in ("learner", "protocol", "seed", "files", "order", "command")
-            or k.startswith(("learner.", "protocol.", "seeds.", "digests.", "environment."))
-        }
         self._run = self._wandb.init(
             project=self._project,
             entity=self._entity or None,
             name=cell.name,
             id=hashlib.sha256(f"{cell.name} {sha256}".encode()).hexdigest()[:16],
             group=cell.name.rpartition("/")[0],
-            config=config,
+            config=_chosen(row, (*SETTINGS, "command", "seeds", "digests", "environment")),
             settings=self._wandb.Settings(console="off", silent=True),
         )
 
     def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
         """Log a step."""
         values = {f"scores/{k}": v for k, v in scores.items()}
-        numbers = {k: v for k, v in log.items() if isinstance(v, int | float)}
-        self._run.log(values | {f"log/{k}": v for k, v in numbers.items()}, step=i)
+        values |= {f"log/{k}": v for k, v in log.items() if isinstance(v, int | float)}
+        self._run.log(values, step=i)
 
     def cell_done(self, record: RunRecord) -> None:
         """Put the metrics into the summary, and end the run."""

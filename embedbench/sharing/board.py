@@ -3,8 +3,10 @@
 *Recomputed, not re-run*: every number follows from the predictions in the packs, and all that the
 records say of stream, seeds, learner and references agrees with the stream rebuilt from a given
 file. That a learner gave these answers, what memory it held and how long it took is what its
-submitter says.
+submitter says. A board is written as `board.json`, and the pages are made from it.
 """
+
+from __future__ import annotations
 
 import json
 import math
@@ -15,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.arrays import digest
+from embedbench.config.json_types import JsonRecord
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
-from embedbench.reports.comparison_results import Ranking, compare
+from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
 from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, metric_value
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.scores.sample_share import LeftOut
 from embedbench.version import __version__
 
-from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
 from .rebuild_stream import Rebuilder
 from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
 
@@ -181,6 +183,8 @@ def _entry(
     used = [one for one in runs if not {*LEFT_OUT} & {*one.record.flags}]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
+    made_on = (made.environment for made in records)
+    devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
     if any(one.run.answers in equal for one in runs):
         flags[EQUAL] = None
     entry = Entry(
@@ -194,7 +198,7 @@ def _entry(
         n=len(used),
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
-        devices=tuple(sorted({_device(made) for made in records})),
+        devices=tuple(sorted(set(devices))),
         command=first.command,
         flags=tuple(flags),
         same_answers=(),
@@ -209,10 +213,6 @@ def _value(made: RunRecord, name: str) -> float:
     if name == "memory":
         return made.footprint["total"]
     return made.seconds.learn if name == "seconds" else metric_value(made, name)
-
-
-def _device(made: RunRecord) -> str:
-    return ", ".join(str(made.environment.get(key, "?")) for key in ("device", "machine"))
 
 
 def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranking | None:
@@ -254,3 +254,119 @@ def _ranked(entry: Entry, rankings: dict[str, Ranking], answers: dict[str, set[s
     mine = answers[entry.label]
     same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
     return replace(entry, verdicts=verdicts, same_answers=tuple(same))
+
+
+# --- what a board holds ---
+
+
+SCHEMA = "embedbench-board/3.0"
+STATEMENT = "recomputed, not re-run"
+
+
+@dataclass(frozen=True)
+class Entry(JsonRecord):
+    """One learner with one setting, from one pack, on one stream.
+
+    Parameters
+    ----------
+    label, learner : str
+        Its name on this page, unique; and its name in the records.
+    params : dict
+        Its hyperparameters.
+    learns : bool
+        False for what ignores the data (`chance`), which is not ranked.
+    pack : str
+        SHA-256 of the pack.
+    by, date : str or None
+        Who submitted it and when; None: not stated.
+    n : int
+        Runs in the means; runs flagged `nan` or `diverged` are not.
+    left_out : int
+        Runs with these flags.
+    versions : tuple of str
+        Versions of embedbench that made the runs.
+    devices : tuple of str
+        Devices and processors of the runs.
+    command : str
+        The command of its first run; empty if it was made from Python.
+    flags : tuple of str
+        Flags of its runs; `equal-answers` where runs with other initial weights, on which the
+        answers of the learner depend, gave the same answers.
+    same_answers : tuple of str
+        Labels of other entries whose runs gave the same answers.
+    metrics : dict
+        Name → mean, interval and values over the runs; fractions, bytes, seconds.
+    verdicts : dict
+        Name → rank of its mean, the ranks left open, and how far it is behind.
+    """
+
+    label: str
+    learner: str
+    params: dict[str, Any]
+    learns: bool
+    pack: str
+    by: str | None
+    date: str | None
+    n: int
+    left_out: int
+    versions: tuple[str, ...]
+    devices: tuple[str, ...]
+    command: str
+    flags: tuple[str, ...]
+    same_answers: tuple[str, ...]
+    metrics: dict[str, Stat]
+    verdicts: dict[str, RankedLearner]
+
+
+@dataclass(frozen=True)
+class BoardStream(JsonRecord):
+    """One stream with its entries, best final accuracy first.
+
+    Parameters
+    ----------
+    page, title : str
+        Name of its page; protocol and files.
+    protocol : str
+        Name of the protocol.
+    protocol_params : dict
+        Its parameters.
+    files : tuple of FileInfo
+        Names and digests of the embedding files.
+    recipe, features : str
+        Digests of the stream that all entries share.
+    evals : tuple of str
+        Digests of the test data, one for each seed of the order.
+    sessions, classes : int
+        Their numbers.
+    notes : tuple of str
+        Notes of the runs, and what speaks against comparing their Ω.
+    entries : tuple of Entry
+        The learners.
+    units : dict
+        Metric → what its intervals are computed over, see `Ranking`.
+    """
+
+    page: str
+    title: str
+    protocol: str
+    protocol_params: dict[str, Any]
+    files: tuple[FileInfo, ...]
+    recipe: str
+    features: str
+    evals: tuple[str, ...]
+    sessions: int
+    classes: int
+    notes: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    units: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Board(JsonRecord):
+    """All streams, and all packs with what of them is not ranked."""
+
+    schema: str
+    statement: str
+    version: str
+    submissions: tuple[Submission, ...]
+    streams: tuple[BoardStream, ...]

@@ -17,8 +17,7 @@ from embedbench.scores.mean_intervals import amount, format_signed
 from embedbench.scores.run_record import FINAL
 from embedbench.storage.atomic_write import write_safely
 
-from .board import METRICS, is_comparable
-from .board_types import Board, BoardStream, Entry
+from .board import METRICS, Board, BoardStream, Entry, is_comparable
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
 NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}

@@ -4,28 +4,30 @@ It is written from the file's provenance, and from runs if there are any. Its by
 the licence and the place alone: no date of today, no host, no user.
 
 **Source** the hub's metadata: huggingface/hub-docs, datasetcard.md; the order of the sections:
-huggingface_hub's datasetcard_template.md.
+huggingface_hub's datasetcard_template.md; licences that fit data:
+https://huggingface.co/docs/hub/repositories-licenses.
 """
 
-import hashlib
 import json
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embedbench.errors import UserError
 from embedbench.files import format_digests
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
-from embedbench.files.pretraining_overlap import LISTED
-from embedbench.files.provenance import read_weights_entry
+from embedbench.files.provenance import list_some, read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
-from embedbench.reports.result_rows import Row
-from embedbench.storage.atomic_write import open_regular
+from embedbench.reports.result_rows import Row, groups
+from embedbench.reports.result_tables import collect
+from embedbench.reports.terminal_tables import table_parts
 from embedbench.text.markdown import block, code, escape_markdown, link, table
+from embedbench.text.table_export import export_tables
 
-from .baseline_tables import baseline_lines
-from .destination import DATASETS
-from .licences import hub_licence, is_stated
+from .uploads import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
@@ -79,15 +81,6 @@ def card_page(
         parts += ["## Baselines", *baseline_lines(rows)]
     parts += ["## Limits", "\n".join(_limits(card)), "## Digests", *_digests(card, sha256)]
     return "\n\n".join(parts) + "\n"
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    whole = hashlib.sha256()
-    with open_regular(path) as opened:
-        while part := opened.read(2**20):
-            whole.update(part)
-    return whole.hexdigest()
 
 
 def data_licence(provenance: Mapping[str, Any]) -> str:
@@ -172,9 +165,8 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
     yield "features", f"{size} {card.dtype}"
     yield "layers", ", ".join(f"{code(name)} ({width:,})" for name, width in card.layers.items())
     yield "samples", ", ".join(f"{n:,} {name}" for name, n in card.samples.items() if n)
-    names = list(card.class_counts)[:_LISTED]
-    more = ", …" if card.classes.leaves > _LISTED else ""
-    yield "classes", f"{card.classes.leaves:,}: {escape_markdown(', '.join(names))}{more}"
+    names = escape_markdown(list_some(list(card.class_counts), _LISTED))
+    yield "classes", f"{card.classes.leaves:,}: {names}"
     if card.classes.inner:
         nodes = "node" if card.classes.inner == 1 else "nodes"
         yield "hierarchy", f"{card.classes.inner:,} {nodes} above the classes"
@@ -215,11 +207,8 @@ def _making(card: Card) -> Iterator[tuple[str, str]]:
     yield "split", _joined(made.get("split"))
     if skipped := made.get("skipped"):
         yield "left out", f"{len(skipped):,} samples that could not be read"
-    yield "made", escape_markdown(made.get("date_utc", "")) + _by(made.get("made_by"))
-
-
-def _by(made_by: Mapping[str, Any] | None) -> str:
-    return f" by {_joined(made_by)}" if made_by else ""
+    by = _joined(made.get("made_by"))
+    yield "made", escape_markdown(made.get("date_utc", "")) + (f" by {by}" if by else "")
 
 
 def _joined(part: Mapping[str, Any] | None, keys: Sequence[str] = ()) -> str:
@@ -249,11 +238,10 @@ def _limits(card: Card) -> Iterator[str]:
     """Remarks that a user should read before believing a number."""
     seen = read_weights_entry(card.provenance)
     for data_set, names in seen.classes_seen.items():
-        first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
         yield (
             f"- The backbone was pretrained on {escape_markdown(data_set)}, which has "
             f"{len(names):,} of the {card.classes.leaves:,} classes by name "
-            f"({escape_markdown(first)}): these are not new to it."
+            f"({escape_markdown(list_some(names))}): these are not new to it."
         )
     if card.kind != format_digests.PIXELS and not seen.pretrained_on:
         yield (
@@ -342,3 +330,92 @@ def _python(card: Card, place: str, name: str) -> Iterator[str]:
     read = "images" if card.kind == format_digests.PIXELS else "read"
     yield f"x, y = file.{read}(), file.labels  # {tuple(card.shape)}, ({card.shape[0]},)"
     yield "test = file.split == 2"
+
+
+# --- tables of runs on the file ---
+
+
+def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
+    """Return the rows of all runs under `root` that learned from this content.
+
+    Raises
+    ------
+    UserError
+        There is no such run.
+    """
+    content = file.digests["content"]
+    rows = [
+        row
+        for row in collect(root, notify=notify)
+        if any(used.digests.get("content") == content for used in row.group.first.files)
+    ]
+    if not rows:
+        raise UserError(
+            f"no run under {root} learned from {file.path}: their files have other content; make "
+            f"some with `embedbench run {file.path} --learner ncm,slda,joint --out {root}`"
+        )
+    return rows
+
+
+def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of the report for each stream."""
+    for group in groups(rows):
+        settings = ", ".join(
+            f"{name} {value}"
+            for name, value in group.first.protocol_params.items()
+            if value not in (None, "", 0, False)
+        )
+        words = f"{'; '.join(group.describe())}. Settings: {settings}."
+        yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
+        text, notes = export_tables(
+            table_parts([row for row in rows if row.group is group]), "markdown"
+        )
+        yield text
+    yield escape_markdown(notes[-1])
+    yield "=n: all runs gave the same answers. Every number was recomputed from stored predictions."
+
+
+# --- licences by the names that the hub knows ---
+
+
+UNKNOWN = "unknown"
+NOT_STATED = ("", "not stated", UNKNOWN)
+_HUB = {
+    *("apache-2.0", "mit", "openrail", "bigscience-openrail-m", "creativeml-openrail-m", "afl-3.0"),
+    *("artistic-2.0", "bsl-1.0", "bsd", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear"),
+    *("c-uda", "cc", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0"),
+    *("cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0"),
+    *("cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0"),
+    *("cc-by-nc-sa-4.0", "cdla-sharing-1.0", "cdla-permissive-1.0", "cdla-permissive-2.0", "wtfpl"),
+    *("ecl-2.0", "epl-1.0", "epl-2.0", "etalab-2.0", "eupl-1.1", "agpl-3.0", "gfdl", "gpl"),
+    *("gpl-2.0", "gpl-3.0", "lgpl", "lgpl-2.1", "lgpl-3.0", "isc", "mpl-2.0", "odc-by", "odbl"),
+    *("osl-3.0", "postgresql", "ofl-1.1", "ncsa", "unlicense", "zlib", "pddl", "unknown"),
+}
+_ALIASES = {"cc0": "cc0-1.0", "public-domain": "pddl", "apache-2": "apache-2.0"}
+
+
+def is_stated(licence: str) -> bool:
+    """Whether a licence is one; "not stated" and "unknown" are none."""
+    return licence.strip().lower() not in NOT_STATED
+
+
+def hub_licence(licence: str) -> dict[str, str]:
+    """Return the keys of the hub's metadata that say a licence.
+
+    >>> hub_licence("CC BY 4.0")
+    {'license': 'cc-by-4.0'}
+    >>> hub_licence("research only, see https://example.org/terms")
+    {'license': 'other', 'license_name': 'research-only', 'license_link': 'https://example.org/terms'}
+    >>> hub_licence("")
+    {'license': 'unknown'}
+    """
+    if not is_stated(licence):
+        return {"license": UNKNOWN}
+    link = re.search(r"https?://[^\s<>()\"']+", licence)
+    words = re.sub(r",?\s*(see )?https?://\S+", "", licence, flags=re.IGNORECASE)
+    name = re.sub(r"[^a-z0-9.+]+", "-", words.lower()).strip("-.")
+    name = _ALIASES.get(name, name)
+    if name in _HUB and link is None:
+        return {"license": name}
+    keys = {"license": "other", "license_name": name[:60] or "custom"}
+    return {**keys, "license_link": link[0]} if link else keys

@@ -11,7 +11,7 @@ import re
 import shlex
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -237,24 +237,9 @@ def _card(info: FileInfo, file: EmbeddingFile) -> dict[str, Any]:
 def _study(path: Path) -> str:
     """The text of a study file without directories."""
     study = read_study(path)
-    values: dict[str, Any] = {}
-    for name in (f.name for f in fields(Study)):
-        value = getattr(study, name)
-        if name == "files":
-            values[name] = tuple(tuple(map(_last, files)) for files in value)
-        elif isinstance(value, str):
-            values[name] = text_without_paths(value)
-        elif name == "set":
-            values[name] = {k: text_without_paths(v) for k, v in value.items()}
-        elif name in ("orders", "learners", "protocols"):
-            values[name] = tuple(map(text_without_paths, value))
-        elif name in ("tune", "grid"):
-            values[name] = {k: tuple(map(text_without_paths, v)) for k, v in value.items()}
-    return study_text(replace(study, **values, engine=None, engine_set={}, resources=None))
-
-
-def _last(path: str) -> str:
-    return command_without_paths(shlex.quote(path)).strip("'")
+    values = {f.name: _walked(getattr(study, f.name)) for f in fields(Study)}
+    values["files"] = tuple(tuple(map(_word, files)) for files in study.files)
+    return study_text(Study(**values | {"engine": None, "engine_set": {}, "resources": None}))
 
 
 # --- records without paths of the machine ---
@@ -311,9 +296,9 @@ def text_without_paths(text: str) -> str:
 def _walked(value: Any) -> Any:
     if isinstance(value, str):
         return text_without_paths(value)
-    if isinstance(value, dict):
-        return {text_without_paths(k): _walked(v) for k, v in value.items()}
-    return [_walked(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, dict):  # a key of a study's settings is no text
+        return {_walked(k) if isinstance(k, str) else k: _walked(v) for k, v in value.items()}
+    return type(value)(map(_walked, value)) if isinstance(value, list | tuple) else value
 
 
 def _word(word: str) -> str:

@@ -13,12 +13,11 @@ from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
 from embedbench.files.sample_list import SPLITS
 from embedbench.files.verify import verify
+from embedbench.storage import cache
 
-from . import fsspec_upload, hub_upload
-from .baseline_tables import rows_on_file
-from .dataset_card import HUB_SPLITS, card_page, data_licence, file_sha256
-from .destination import Place
-from .licences import is_stated
+from . import uploads
+from .dataset_card import HUB_SPLITS, card_page, data_licence, is_stated, rows_on_file
+from .uploads import PLAIN, How, Place
 
 PAGE = "README.md"
 
@@ -43,38 +42,10 @@ class PushResult(JsonRecord):
     unchanged: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class How:
-    """Options of a push.
-
-    Parameters
-    ----------
-    licence : str
-        Licence of the data, for a file that states none; "unknown" if nobody knows it.
-    runs : Path or None
-        Runs on the file, for the table of baselines.
-    parquet : bool
-        Also send the rows as Parquet, one file a split; the hub shows these.
-    private : bool
-        Make a new repository on the hub private.
-    overwrite : bool
-        Replace files of other content.
-    quiet : bool
-        No bars of progress.
-    """
-
-    licence: str = ""
-    runs: Path | None = None
-    parquet: bool = False
-    private: bool = False
-    overwrite: bool = False
-    quiet: bool = True
-
-
 def push(
     path: str | os.PathLike[str],
     url: str,
-    how: How = How(),  # frozen
+    how: How = PLAIN,
     *,
     notify: Callable[[str], None] = lambda _: None,
 ) -> PushResult:
@@ -102,7 +73,7 @@ def push(
     file = EmbeddingFile.open(path)
     _check_licence(file, how.licence)
     if place.repository:
-        hub_upload.check_login(place.repository)
+        uploads.check_login(place.repository)
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
     if file.kind == "embedding" and not is_stated(read_weights_entry(file.provenance).licence):
@@ -110,16 +81,10 @@ def push(
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, how, Path(folder), notify)
         if place.repository:
-            commit, sent = hub_upload.send(
-                files,
-                place.repository,
-                overwrite=how.overwrite,
-                private=how.private,
-                quiet=how.quiet,
-                message=f"{file.path.name}, content {file.digests['content'][:12]}",
-            )
+            message = f"{file.path.name}, content {file.digests['content'][:12]}"
+            commit, sent = uploads.send_to_hub(files, place.repository, how, message)
         else:
-            commit, sent = "", fsspec_upload.send(files, place, overwrite=how.overwrite)
+            commit, sent = "", uploads.send_to_store(files, place, overwrite=how.overwrite)
     at = f"@{commit}" if commit else ""
     return PushResult(
         url=f"{place.url}{at}/{file.path.name}",
@@ -145,13 +110,13 @@ def _check_licence(file: EmbeddingFile, licence: str) -> None:
 
 def _parcel(
     file: EmbeddingFile, place: Place, how: How, folder: Path, notify: Callable[[str], None]
-) -> dict[str, hub_upload.Content]:
+) -> dict[str, uploads.Content]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
     rows = rows_on_file(how.runs, file, notify) if how.runs else []
-    files: dict[str, hub_upload.Content] = {file.path.name: file.path}
+    files: dict[str, uploads.Content] = {file.path.name: file.path}
     tables = {}
     if how.parquet:
-        from embedbench.files.export_formats import write_parquet
+        from embedbench.files.import_export import write_parquet
 
         for number, split in enumerate(SPLITS):
             if (file.split == number).any():
@@ -166,7 +131,7 @@ def _parcel(
         place=place.url,
         picture=name,
         parquet=tables,
-        sha256=file_sha256(file.path),
+        sha256=cache.sha256(file.path),
     )
     return {**files, PAGE: page.encode()}
 

@@ -14,6 +14,7 @@ from embedbench.checks import metric_contract, suite
 from embedbench.checks.blob_streams import on_table
 from embedbench.checks.demand import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
+from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.declared_settings import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
@@ -242,7 +243,7 @@ def _spoiled(base: type[Any], spoil: Callable[[Stream], Stream]) -> type[Any]:
 @pytest.mark.parametrize("case", SPOILED)
 def test_a_spoiled_stream_is_caught_by_its_checks(case: str) -> None:
     base, spoil, checks = SPOILED[case]
-    failures = _failures(suite.check_protocol(_spoiled(base, spoil)))
+    failures = _failures(suite.run_checks(PROTOCOL_CHECKS, _spoiled(base, spoil)))
     assert set(failures) == checks, failures
 
 
@@ -294,7 +295,7 @@ class _NamesWhatCameLater(_Later):
 
 
 def test_a_later_parameter_passes_the_checks() -> None:
-    assert _failures(suite.check_protocol(_Later)) == {}
+    assert _failures(suite.run_checks(PROTOCOL_CHECKS, _Later)) == {}
 
 
 FAULTY: list[tuple[type[Any], set[str]]] = [
@@ -309,13 +310,13 @@ FAULTY: list[tuple[type[Any], set[str]]] = [
 
 @pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=[_name(f[0]) for f in FAULTY])
 def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[str]) -> None:
-    failures = _failures(suite.check_protocol(cls))
+    failures = _failures(suite.run_checks(PROTOCOL_CHECKS, cls))
     assert checks <= set(failures), failures
 
 
 def test_every_check_of_protocols_catches_something() -> None:
     caught = {name for case in (*SPOILED.values(), *FAULTY) for name in case[-1]}
-    assert caught == {c.__name__.replace("_", " ") for c in suite.protocol_checks()}
+    assert caught == {c.__name__.replace("_", " ") for c in PROTOCOL_CHECKS}
 
 
 # --- metrics: each fault and the checks that must catch it ---

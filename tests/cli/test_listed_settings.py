@@ -14,7 +14,7 @@ import pytest
 from commands import caller
 
 from embedbench.cli import completion
-from embedbench.cli.list_settings import listed_settings
+from embedbench.cli.list_entries import listed_settings
 from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.errors import UserError

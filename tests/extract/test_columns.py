@@ -15,7 +15,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.extract.source_columns import ColumnRules, by_domain
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 from embedbench.networks.timm_registration import known_weights, pretrained_on
 
 IDS = (

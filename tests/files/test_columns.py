@@ -60,9 +60,8 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import export_file, import_file
 from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.optional_columns import read_list
-from embedbench.files.pretraining_overlap import classes_seen
+from embedbench.files.provenance import UserMetadata, classes_seen
 from embedbench.files.resumable_file import Partial
-from embedbench.files.user_metadata import UserMetadata
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 

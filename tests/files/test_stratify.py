@@ -9,8 +9,13 @@ import pytest
 
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, VAL
-from embedbench.files.stratify import describe_lopsided, stratify_groups
-from embedbench.files.train_test_split import hash_split, make_split, split_rule
+from embedbench.files.train_test_split import (
+    describe_lopsided,
+    hash_split,
+    make_split,
+    split_rule,
+    stratify_groups,
+)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -13,7 +13,8 @@ from file_helpers import make_features
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats.numpy_files import StreamedArray, load_npy, load_npz
+from embedbench.files.formats.numpy_files import load_npy, load_npz
+from embedbench.files.formats.sliced_tables import SlicedTable
 from embedbench.files.import_export import import_file
 
 N = 2500
@@ -50,7 +51,7 @@ def test_slices_come_in_any_order(tmp_path: Path, how: str) -> None:
     x = make_features(N).astype(np.float64)
     path = stored(tmp_path / "a", x, how)
     rows = load_npy(path / "features.npy") if how == "npy" else load_npz(path)["features"]
-    assert isinstance(rows, StreamedArray)
+    assert isinstance(rows, SlicedTable)
     assert (len(rows), rows.shape, rows.ndim, rows.dtype) == (N, (N, 5), 2, np.float32)
     for first, end in ((0, 9), (9, 2000), (2100, 2500), (5, 7), (7, 7), (2400, 9000)):
         np.testing.assert_array_equal(rows[first:end], x[first:end].astype(np.float32))

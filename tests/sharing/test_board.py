@@ -24,9 +24,8 @@ from embedbench.arrays import digest
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
-from embedbench.sharing.board import board
+from embedbench.sharing.board import Board, board
 from embedbench.sharing.board_pages import write_board
-from embedbench.sharing.board_types import Board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
 

@@ -23,10 +23,9 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.write_file import write_file
 from embedbench.reports.embedding_map import components
-from embedbench.sharing.baseline_tables import rows_on_file
-from embedbench.sharing.dataset_card import card_page, file_sha256
-from embedbench.sharing.licences import hub_licence
+from embedbench.sharing.dataset_card import card_page, hub_licence, rows_on_file
 from embedbench.sharing.push_file import picture
+from embedbench.storage import cache
 from embedbench.text.markdown import code, escape_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -44,7 +43,7 @@ def front(page: str) -> dict[str, object]:
 
 def test_the_page_of_the_golden_file() -> None:
     path = GOLDEN / "v1.1.h5"
-    page = card_page(card(EmbeddingFile.open(path)), sha256=file_sha256(path))
+    page = card_page(card(EmbeddingFile.open(path)), sha256=cache.sha256(path))
     assert page == (GOLDEN / "v1.1-card.md").read_text(encoding="utf-8")
 
 

@@ -20,8 +20,8 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.files.write_file import write_file
-from embedbench.sharing.destination import Place
-from embedbench.sharing.push_file import How, push
+from embedbench.sharing.push_file import push
+from embedbench.sharing.uploads import How, Place
 
 PLACE = "hf://datasets/kanan/made-up"
 

@@ -1,8 +1,13 @@
-"""Columns of Arrow: of Parquet files, and of data sets that Hugging Face's `datasets` saved."""
+"""Columns of Arrow: of Parquet files, and of data sets that Hugging Face's `datasets` saved.
+
+By hand, because `pyarrow.dataset` reads no Arrow streams, which `datasets` writes, and opens files
+before their declared sizes can be compared with their bytes.
+"""
 
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.config.json_types import parse_json
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.files.format_digests import texts
+from embedbench.storage.atomic_write import open_regular, read_text
 from embedbench.storage.hdf5_check import too_large
 
-from .sliced_tables import PARTS, NamedLabels, SampleTable, SlicedTable, join_tables
+from .sliced_tables import PARTS, NamedLabels, SampleTable, join_tables, streamed_table
 
 BATCH = 1024  # rows that are read at once
 
@@ -105,7 +111,7 @@ class Columns(Mapping[str, Any]):
         return self._column(pa, name)
 
     def _features(self, names: Sequence[str]) -> SampleTable:
-        tables = [SlicedTable(*_opened(part, names)) for part in self.parts]
+        tables = [_table(part, names) for part in self.parts]
         return join_tables(tables, str(self.parts[0].path))
 
     def _column(self, pa: Any, name: str) -> Any:
@@ -200,32 +206,11 @@ def _guarded(part: ArrowPart, names: Sequence[str]) -> Iterator[Any]:
         raise cannot_read(part.path, error) from error
 
 
-def _opened(
-    part: ArrowPart, names: Sequence[str]
-) -> tuple[tuple[int, int], np.dtype[Any], Callable[[int, int], NDArray[Any]]]:
-    """Shape, type and reader of features, which goes on where it was, or begins anew."""
+def _table(part: ArrowPart, names: Sequence[str]) -> SampleTable:
+    """The features of one file."""
     first = next(_blocks(part, names), np.zeros((0, 0), np.float32))
-    width = first.shape[1]
-    blocks: Iterator[NDArray[Any]] = iter(())
-    start, block = part.rows, first[:0]  # so that the first call opens the file
-
-    def take(begin: int, end: int) -> NDArray[Any]:
-        nonlocal blocks, start, block
-        if begin < start:
-            blocks, start, block = _blocks(part, names, width), 0, first[:0]
-        taken = []
-        while begin < end:
-            if begin >= start + len(block):
-                start += len(block)
-                block = next(blocks, first[:0])
-                if not len(block):
-                    raise UserError(f"{part.path} has fewer rows than it declares.")
-                continue
-            taken.append(block[begin - start : end - start])
-            begin += len(taken[-1])
-        return np.concatenate(taken) if taken else first[:0]
-
-    return (part.rows, width), first.dtype, take
+    shape, blocks = (part.rows, first.shape[1]), partial(_blocks, part, names, first.shape[1])
+    return streamed_table(shape, first.dtype, blocks, str(part.path))
 
 
 def _blocks(
@@ -273,3 +258,122 @@ def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -
 def split_from_name(name: str) -> int | None:
     """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
     return PARTS.get(name.partition("-")[0].partition(".")[0])
+
+
+# --- Parquet files: one, or a folder of them, as the Hugging Face hub has data sets ---
+
+
+PARQUET = (".parquet",)
+
+
+def is_parquet_folder(path: Path) -> bool:
+    """Whether a folder holds Parquet files."""
+    return any(path.glob("*.parquet"))
+
+
+def read_parquet(path: Path) -> Mapping[str, Any]:
+    """Return the columns of a file, or of the files of a folder in the order of their names.
+
+    If all names begin with train, validation or test, these are the splits.
+
+    Raises
+    ------
+    UserError
+        A file cannot be read, or declares more than its bytes can hold.
+    """
+    arrow(path)
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    return Columns([_parquet_part(file, named=path.is_dir()) for file in paths])
+
+
+def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(open_regular(path))
+        meta, size = file.metadata, path.stat().st_size
+        declared = 0
+        for i in range(meta.num_row_groups):
+            group = meta.row_group(i)
+            columns = [group.column(j) for j in range(group.num_columns)]
+            declared += sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in columns)
+    except Exception as error:  # pyarrow and the disk raise errors of many kinds
+        raise cannot_read(path, error) from error
+    if too_large(declared, size):
+        raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
+
+    def batches(names: Sequence[str]) -> Iterator[Any]:
+        with pq.ParquetFile(open_regular(path)) as opened:
+            yield from opened.iter_batches(BATCH, columns=list(names), use_threads=False)
+
+    schema = file.schema_arrow
+    return ArrowPart(
+        path, schema, meta.num_rows, size, batches, split_from_name(path.stem) if named else None
+    )
+
+
+# --- folders that `save_to_disk` of `datasets` wrote; only pyarrow is needed ---
+
+
+def is_saved_data_set(path: Path) -> bool:
+    """Whether a folder is a saved data set, or a saved dictionary of splits."""
+    return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
+
+
+def read_saved_data_set(path: Path) -> Mapping[str, Any]:
+    """Return the columns of a saved data set, or of all its splits.
+
+    Raises
+    ------
+    UserError
+        A file is missing or cannot be read, or a split has another name than train, val or test.
+    """
+    arrow(path)
+    if not (path / "dataset_dict.json").is_file():
+        return Columns(_saved_parts(path, None))
+    names = _listed(path / "dataset_dict.json", "splits")
+    parts = []
+    for name in names:
+        if split_from_name(name) is None:
+            raise unknown(f"split of {path}", name, PARTS)
+        parts += _saved_parts(path / name, split_from_name(name))
+    return Columns(parts)
+
+
+def _saved_parts(path: Path, split: int | None) -> list[ArrowPart]:
+    names = _listed(path / "state.json", "_data_files")
+    return [_stream_part(path / name, split) for name in names]
+
+
+def _listed(path: Path, key: str) -> list[str]:
+    """Names of files or folders beside a JSON file that lists them; they lead nowhere else."""
+    try:
+        listed = parse_json(read_text(path), str(path))[key]
+        names = [item if isinstance(item, str) else item["filename"] for item in listed]
+    except (UserError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged; save the data set again.") from error
+    for name in names:
+        if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
+            raise UserError(f"{path} names a place outside its folder; save the data set again.")
+    if not names:
+        raise UserError(f"{path} lists nothing; save the data set again.")
+    return names
+
+
+def _stream_part(path: Path, split: int | None) -> ArrowPart:
+    pa = arrow(path)
+
+    def opened() -> Any:
+        open_regular(path).close()
+        return pa.ipc.open_stream(pa.memory_map(str(path)))
+
+    def batches(names: Sequence[str]) -> Iterator[Any]:
+        for batch in opened():
+            yield batch.select(list(names))
+
+    try:
+        stream = opened()
+        rows = sum(batch.num_rows for batch in stream)
+        return ArrowPart(path, stream.schema, rows, path.stat().st_size, batches, split)
+    except Exception as error:  # pyarrow and the disk raise errors of many kinds
+        raise cannot_read(path, error) from error

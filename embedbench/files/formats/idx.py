@@ -1,4 +1,4 @@
-"""MNIST's IDX files."""
+"""MNIST's IDX files, by hand, since torchvision reads what a header declares unseen."""
 
 import gzip
 import math

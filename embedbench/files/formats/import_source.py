@@ -15,7 +15,7 @@ from embedbench.files.sample_list import SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
-from . import parquet, safetensors_files, saved_datasets, torch_files
+from . import arrow_columns, tensor_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
@@ -34,13 +34,13 @@ _PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
 _Reader = Callable[[Path], Mapping[str, Any]]
 _FILES: dict[str, _Reader] = {
     ".npz": load_npz,
-    **dict.fromkeys(parquet.SUFFIXES, parquet.read),
-    **dict.fromkeys(safetensors_files.SUFFIXES, safetensors_files.read),
-    **dict.fromkeys(torch_files.SUFFIXES, torch_files.read),
+    **dict.fromkeys(arrow_columns.PARQUET, arrow_columns.read_parquet),
+    **dict.fromkeys(tensor_files.SAFETENSORS, tensor_files.read_safetensors),
+    **dict.fromkeys(tensor_files.TORCH, tensor_files.read_torch),
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
-    (saved_datasets.is_folder, saved_datasets.read),
-    (parquet.is_folder, parquet.read),
+    (arrow_columns.is_saved_data_set, arrow_columns.read_saved_data_set),
+    (arrow_columns.is_parquet_folder, arrow_columns.read_parquet),
     (lambda path: any(path.glob("*.npy")), load_folder),
 ]
 
@@ -175,7 +175,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
     classes: Any = None if names["classes"] is None else taken[names["classes"]]
     if isinstance(given, NamedLabels):
         given, classes = given.values, given.names if classes is None else classes
-    taken = {key: _values(value) for key, value in taken.items()}
+    taken = {k: v.names[v.values] if isinstance(v, NamedLabels) else v for k, v in taken.items()}
     _check_columns(taken, {names["features"]}, src)
     given_ids, groups = (
         None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
@@ -187,7 +187,10 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
     split = None if "split" not in taken else _split_numbers(taken["split"])
     ids = _default_ids(len(labels), split) if given_ids is None else given_ids.astype(np.str_)
     if rule is not None:
-        groups = _ruled(ids, rule, arrays, src)
+        try:
+            groups = np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
+        except UserError:  # one that does not fit all ids was meant as a key
+            raise unknown(f"key of {src}", rule, arrays) from None
     return Arrays(
         features=features,
         labels=labels,
@@ -207,19 +210,6 @@ def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
         return arrays[key]
     except KeyError:
         raise unknown(f"key of {src}", key, arrays) from None
-
-
-def _ruled(ids: NDArray[Any], rule: str, arrays: Mapping[str, Any], src: Path) -> NDArray[Any]:
-    """The groups of ids by a rule; one that does not fit all of them was meant as a key."""
-    try:
-        return np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
-    except UserError:
-        raise unknown(f"key of {src}", rule, arrays) from None
-
-
-def _values(column: Any) -> Any:
-    """A column as it is; of categories, the name of each row's."""
-    return column.names[column.values] if isinstance(column, NamedLabels) else column
 
 
 def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:

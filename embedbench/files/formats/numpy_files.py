@@ -1,11 +1,12 @@
 """NumPy's npy and npz files; what they declare is compared with the bytes that are there.
 
-Arrays of samples are streamed: they are never whole in memory.
+Arrays of samples are streamed, since `np.load` holds a member of an npz whole in memory, and the
+pages of an npy count as memory too.
 """
 
 import math
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -17,6 +18,10 @@ from embedbench.errors import UserError
 from embedbench.files.format_digests import TEXT
 from embedbench.storage.hdf5_check import too_large
 
+from .sliced_tables import SlicedTable, streamed_table
+
+BLOCK = 2**22  # bytes that are read at once
+Form = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, in Fortran's order, type
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -35,16 +40,14 @@ def load_npy(path: Path) -> Any:
         with path.open("rb") as file:
             form = _check_header(file, path.stat().st_size)
         if _streams(*form):
-            return StreamedArray(path, partial(path.open, "rb"))
+            return _streamed(path, partial(path.open, "rb"), form)
         return _checked(np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # NumPy raises many kinds on a damaged header
         raise _unreadable(path, error) from error
 
 
-class StreamedArray:
+def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
     """An array of samples that is read slice by slice, float64 as float32.
-
-    Slices are quick in order; going back begins at the start.
 
     Parameters
     ----------
@@ -52,39 +55,25 @@ class StreamedArray:
         The file, for messages.
     opened : callable
         Opens the array, (N, …) in C order, as an npy file.
+    form : tuple
+        What its header says.
     """
+    shape, _, stored = form
+    row = max(1, math.prod(shape[1:]) * stored.itemsize)
 
-    def __init__(self, path: Path, opened: Callable[[], Any]) -> None:
-        self._path, self._opened = path, opened
-        self._open()
-        self.ndim, narrow = len(self.shape), self._stored == np.float64
-        self.dtype = np.dtype(np.float32) if narrow else self._stored
-
-    def _open(self) -> None:
-        """Go to the first sample."""
-        self._file = self._opened()
-        version = np.lib.format.read_magic(self._file)
-        self.shape, _, self._stored = _HEADERS[version](self._file)
-        self._row = 0
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        first, end, _ = rows.indices(len(self))
+    def blocks() -> Iterator[NDArray[Any]]:
         try:
-            if first < self._row:
-                self._file.close()
-                self._open()
-            if first > self._row:
-                self[self._row : first]
-            out = np.empty((end - first, *self.shape[1:]), self._stored)
-            data = self._file.read(out.nbytes)
-            out.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
-            self._row = end
+            with opened() as file:
+                _check_header(file, math.inf)
+                for first in range(0, shape[0], max(1, BLOCK // row)):
+                    n = min(max(1, BLOCK // row), shape[0] - first)
+                    data = file.read(n * math.prod(shape[1:]) * stored.itemsize)
+                    yield np.frombuffer(data, stored).reshape(n, *shape[1:])
         except Exception as error:  # as in `load_npz`
-            raise _unreadable(self._path, error) from error
-        return out.astype(self.dtype, copy=False)
+            raise _unreadable(path, error) from error
+
+    dtype = np.dtype(np.float32) if stored == np.float64 else stored
+    return streamed_table(shape, dtype, blocks, str(path))
 
 
 def load_folder(path: Path) -> dict[str, Any]:
@@ -103,10 +92,10 @@ def load_npz(path: Path) -> dict[str, Any]:
             for info in members:
                 name = info.filename.removesuffix(".npy")
                 with archive.open(info) as file:
-                    shape, by_columns, dtype = _check_header(cast(BinaryIO, file), info.file_size)
-                if _streams(shape, by_columns, dtype):
+                    form = _check_header(cast(BinaryIO, file), info.file_size)
+                if _streams(*form):
                     member = partial(zipfile.ZipFile.open, zipfile.ZipFile(path), info)
-                    arrays[name] = StreamedArray(path, member)
+                    arrays[name] = _streamed(path, member, form)
                     continue
                 with archive.open(info) as file:
                     array = np.lib.format.read_array(cast(BinaryIO, file), allow_pickle=False)
@@ -121,7 +110,7 @@ def _streams(shape: tuple[int, ...], by_columns: bool, dtype: np.dtype[Any]) -> 
     return len(shape) > 1 and dtype.kind in "fiu" and not by_columns
 
 
-def _check_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _check_header(file: BinaryIO, size: float) -> Form:
     """Shape, whether it is in Fortran's order, and type of an array, if the bytes can be there."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:

@@ -1,7 +1,7 @@
 """Tables of samples that are read slice by slice, and sources that keep their splits apart."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
@@ -58,6 +58,46 @@ class SlicedTable:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         first, end, _ = rows.indices(len(self))
         return self.take(first, end).astype(self.dtype, copy=False)
+
+
+def streamed_table(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    blocks: Callable[[], Iterator[NDArray[Any]]],
+    where: str,
+) -> SlicedTable:
+    """A table that is read block by block: slices are quick in order, going back begins anew.
+
+    Parameters
+    ----------
+    shape, dtype : tuple of int, dtype
+        (N, …) of the table, and the type of its slices.
+    blocks : callable
+        Opens the source; yields its rows in order.
+    where : str
+        The source, for messages.
+    """
+    none = np.empty((0, *shape[1:]), dtype)
+    source: Iterator[NDArray[Any]] = iter(())
+    start, block = shape[0], none  # so that the first slice opens the source
+
+    def take(begin: int, end: int) -> NDArray[Any]:
+        nonlocal source, start, block
+        if begin < start:
+            source, start, block = blocks(), 0, none
+        taken = [none]
+        while begin < end:
+            if begin >= start + len(block):
+                start += len(block)
+                block = next(source, none)
+                if not len(block):
+                    raise UserError(f"{where} has fewer rows than it declares.")
+                continue
+            taken.append(block[begin - start : end - start])
+            begin += len(taken[-1])
+        return np.concatenate(taken)
+
+    return SlicedTable(shape, dtype, take)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ docs/files.md describes an entry.
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -61,7 +60,9 @@ def known_files() -> dict[str, CatalogEntry]:
     UserError
         A file cannot be read, or an entry is wrong.
     """
-    return {name: entry for path in _paths() for name, entry in read(path).items()}
+    more = filter(None, os.environ.get("EMBEDBENCH_KNOWN", "").split(os.pathsep))
+    paths = [_assets() / "known.toml", *map(Path, more)]
+    return {name: entry for path in paths for name, entry in read(path).items()}
 
 
 def read(path: Path) -> dict[str, CatalogEntry]:
@@ -96,11 +97,6 @@ def find_shipped(text: str) -> Path | None:
         return None
     url = entry(text).url
     return _assets() / url.removeprefix(SHIPPED) if url.startswith(SHIPPED) else None
-
-
-def _paths() -> Iterator[Path]:
-    yield _assets() / "known.toml"
-    yield from map(Path, filter(None, os.environ.get("EMBEDBENCH_KNOWN", "").split(os.pathsep)))
 
 
 def _assets() -> Path:

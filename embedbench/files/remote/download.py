@@ -1,9 +1,13 @@
-"""Downloading: into a partial file, continued after an interruption, verified, and then named."""
+"""Downloading: into a partial file, continued after an interruption, verified, and then named.
+
+By hand, since the hub's client and fsspec begin anew, and name a file before it is verified.
+"""
 
 import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -86,22 +90,19 @@ def download(
 
 def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
     """The file that a server means, if it was fetched."""
-    sha256 = name.sha256 or remote.sha256 or cache.load("names", _key(remote))
+    key = download_cache.key(remote.url, remote.version) if remote.version else ""
+    sha256 = name.sha256 or remote.sha256 or cache.load("names", key)
     found = download_cache.find(sha256, name) if isinstance(sha256, str) else None
     if found is None:
         return None
     remember(remote, found.sha256)
-    return FetchedFile(**{**vars(found), "url": remote.url, "commit": remote.commit})
+    return replace(found, url=remote.url, commit=remote.commit)
 
 
 def remember(remote: Remote, sha256: str) -> None:
     """Keep what a name means: in this version, and that it meant it."""
     for version in {remote.version, sha256} - {""}:
         cache.save("names", download_cache.key(remote.url, version), sha256)
-
-
-def _key(remote: Remote) -> str:
-    return download_cache.key(remote.url, remote.version) if remote.version else ""
 
 
 def _arrive(

@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from embedbench.config.json_types import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
@@ -103,8 +104,8 @@ def find(sha256: str, name: Name) -> FetchedFile | None:
         atomic_write.second_name(twin, path)
     with contextlib.suppress(OSError):
         os.utime(path.parent / ABOUT)  # says when it was last used
-    known = {"url": name.url, "commit": name.commit, "sha256": sha256}
-    return _at(FetchedFile.from_json(about.to_json() | known), path)
+    known: dict[str, Any] = {"url": name.url, "commit": name.commit, "sha256": sha256}
+    return replace(about, **known, path=str(path), used="")
 
 
 def find_content(content: str, name: Name) -> FetchedFile | None:
@@ -129,7 +130,7 @@ def put(partial: Path, about: FetchedFile, name: Name) -> FetchedFile:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     atomic_write.name_complete(partial, path)
     atomic_write.write_safely(path.parent / ABOUT, json.dumps(about.to_json()))
-    return _at(about, path)
+    return replace(about, path=str(path), used="")
 
 
 def entries() -> list[FetchedFile]:
@@ -180,13 +181,10 @@ def _about(place: Path) -> FetchedFile | None:
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
         data = parse_json(atomic_write.read_text(about), str(about))
-        return _at(FetchedFile.from_json(data, str(about)), files[0], f"{used:%Y-%m-%d %H:%M}")
+        kept = FetchedFile.from_json(data, str(about))
+        return replace(kept, path=str(files[0]), used=f"{used:%Y-%m-%d %H:%M}")
     except (OSError, UserError):
         return None
-
-
-def _at(about: FetchedFile, path: Path, used: str = "") -> FetchedFile:
-    return FetchedFile(**{**vars(about), "path": str(path), "used": used})
 
 
 def _is_whole(path: Path, sha256: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from embedbench.errors import UserError
 from embedbench.storage import cache
 from embedbench.storage.atomic_write import check_regular, unreadable
-from embedbench.system.callback_types import Notify, Progress
+from embedbench.system.callback_types import Callbacks, Notify, Progress
 
 from . import catalog
 from .uri import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
@@ -52,13 +52,7 @@ def local(
     return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
 
 
-def pin_name(
-    name: str,
-    *,
-    expect: str | None = None,
-    progress: Progress = lambda *_: None,
-    notify: Notify = lambda _: None,
-) -> str:
+def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> str:
     """The name that can mean only what `name` means now; the file is fetched.
 
     Such a name needs no network on this machine, and means the same on another one.
@@ -69,15 +63,12 @@ def pin_name(
         A path, which stays as it is, or a name.
     expect : str or None
         The content digest that the file must have.
-    progress, notify : callable
-        See `local`.
+    **calls : callable
+        `progress` and `notify`, see `local`.
     """
     result = as_written(name)
     if is_name(name) and not catalog.find_shipped(name):
-        if here := find_here(name):
-            result = str(here)
-        else:
-            result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
+        result = str(here) if (here := find_here(name)) else fetch(name, expect, **calls).fixed
     if expect is not None:
         _check(name, local(result), expect)
     return result
@@ -107,13 +98,7 @@ def find_here(text: str) -> Path | None:
     return path
 
 
-def fetch(
-    text: str,
-    *,
-    expect: str | None = None,
-    progress: Progress = lambda *_: None,
-    notify: Notify = lambda _: None,
-) -> FetchedFile:
+def fetch(text: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> FetchedFile:
     """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
     from .download import download, find_cached
 
@@ -121,9 +106,7 @@ def fetch(
     name = parse_name(text)
     if (found := _without_asking(name, expect)) is None:
         remote = ask(name)
-        found = find_cached(name, remote) or download(
-            name, remote, ask, progress=progress, notify=notify
-        )
+        found = find_cached(name, remote) or download(name, remote, ask, **calls)
     if entry:
         _check(text, Path(found.path), entry.content)
     return found
@@ -145,17 +128,11 @@ def parse_name(text: str) -> Name:
 
 def ask(name: Name) -> Remote:
     """Ask a server or store for the facts of a file."""
+    from .remote_file import Address, ask_hub, ask_server, ask_store
+
     if name.scheme == HUB:
-        from . import hub_names
-
-        return hub_names.ask(name)
-    if name.scheme in WEB:
-        from . import http_files
-
-        return http_files.ask(http_files.Address(name.url, name.url))
-    from . import fsspec_files
-
-    return fsspec_files.ask(name)
+        return ask_hub(name)
+    return ask_server(Address(name.url, name.url)) if name.scheme in WEB else ask_store(name)
 
 
 def origin(name: str) -> FetchedFile | None:
@@ -187,11 +164,7 @@ def _check(name: str, path: Path, expect: str) -> None:
 
 
 def all_fixed(
-    names: Sequence[str],
-    expect: Sequence[str] = (),
-    *,
-    progress: Progress = lambda *_: None,
-    notify: Notify = lambda _: None,
+    names: Sequence[str], expect: Sequence[str] = (), **calls: Unpack[Callbacks]
 ) -> tuple[str, ...]:
     """`pin_name` for several files, and as many content digests, if any.
 
@@ -206,7 +179,4 @@ def all_fixed(
             "digests"
         )
     digests: Sequence[str | None] = expect or [None] * len(names)
-    return tuple(
-        pin_name(n, expect=d, progress=progress, notify=notify)
-        for n, d in zip(names, digests, strict=True)
-    )
+    return tuple(pin_name(n, d, **calls) for n, d in zip(names, digests, strict=True))

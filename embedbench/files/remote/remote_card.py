@@ -3,7 +3,7 @@
 The bytes were never verified. HDF5 reads them in a process of its own, this module run as a script,
 with bounded memory and time as in `embedbench.storage.hdf5_check`. It writes lines of JSON: `read`,
 a range whose bytes it then takes from stdin; at last `card`, or `error` and whether the file is
-`damaged`.
+`damaged`. Of fsspec's caches none asks for more with each part that follows the one before.
 """
 
 import io

@@ -1,9 +1,27 @@
-"""One file of a server or a store: its facts, and how its bytes are read."""
+"""One file of a server or a store: its facts, and how its bytes are read.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+Web servers are read by ranges (RFC 9110) by the standard library, since fsspec's reader follows any
+redirect and does not see that a file has changed. The hub's client resolves names, also on a server
+that speaks its protocol (`HF_ENDPOINT`), and logs in; it begins an interrupted download anew, so
+bytes are read as from a web server. Stores (`s3://…`, `gs://…`, `memory://…`) are read by fsspec.
+"""
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from embedbench.errors import UserError, printable
+from embedbench.version import __version__
+
+from .uri import Name
 
 PIECE = 2**20  # bytes read at a time
 
@@ -67,3 +85,275 @@ def missing(url: str, what: str = "file") -> UserError:
 def file_changed(url: str) -> UserError:
     """The error of a file that is another one than at the first question."""
     return UserError(f"{url} changed while it was read; run the command again")
+
+
+# --- web servers ---
+
+
+SECONDS = 20.0  # without an answer
+_SIZE = re.compile(r"[0-9]{1,18}")  # no file is larger
+_RANGE = re.compile(rf"bytes ({_SIZE.pattern})-({_SIZE.pattern})/({_SIZE.pattern})")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of requests, and the name that sentences give it.
+
+    Parameters
+    ----------
+    url : str
+        What is asked.
+    name : str
+        What the user named. `url` may hold a signature and is never printed.
+    headers : mapping
+        Headers of each request; secret.
+    """
+
+    url: str = field(repr=False)
+    name: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def ask_server(address: Address) -> Remote:
+    """Ask a server for the facts of a file: one request for its first byte.
+
+    Raises
+    ------
+    UserError
+        It cannot be had; the sentence says why.
+    """
+    with _answer(address, {"Range": "bytes=0-0"}) as answer:
+        size, by_ranges = _size(answer), answer.status == 206
+        tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
+    if size is None:
+        raise UserError(
+            f"the server of {address.name} does not say how long the file is; download it by hand"
+        )
+    strong = tag if tag.startswith('"') else ""
+    read = partial(_read, address, strong or ("" if tag else when), tag or when, size)
+    return Remote(address.name, tag or when, size, read, by_ranges=by_ranges)
+
+
+def _read(
+    address: Address, condition: str, version: str, size: int, start: int, end: int
+) -> Iterator[bytes]:
+    """Yield bytes; those before `start` are read and left out where a server knows no ranges."""
+    headers = {"Range": f"bytes={start}-{end - 1}"}
+    with _answer(address, headers | ({"If-Range": condition} if condition else {})) as answer:
+        now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
+        if (version and now and now != version) or _size(answer) != size:
+            raise file_changed(address.name)
+        at = int(match[1]) if (match := _range(answer)) else 0
+        if at > start:
+            raise UserError(f"the server of {address.name} sent other bytes than it was asked for")
+        try:
+            while at < end and (piece := answer.read(min(PIECE, end - at))):
+                if at + len(piece) > start:
+                    yield piece[max(0, start - at) :]
+                at += len(piece)
+        except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
+            raise lost(address.name, error) from None
+
+
+def _range(answer: Any) -> re.Match[str] | None:
+    return (
+        _RANGE.fullmatch(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
+    )
+
+
+def _size(answer: Any) -> int | None:
+    """Bytes of the whole file."""
+    if answer.status == 206:
+        match = _range(answer)
+        return int(match[3]) if match else None
+    text = answer.headers.get("Content-Length", "")
+    return int(text) if _SIZE.fullmatch(text) else None
+
+
+def _answer(address: Address, headers: Mapping[str, str]) -> Any:
+    """The answer to a request, open for reading."""
+    agent = {"User-Agent": f"embedbench/{__version__}", "Accept-Encoding": "identity"}
+    request = Request(address.url, headers={**agent, **address.headers, **headers})
+    try:
+        return build_opener(_Redirects(address.name)).open(request, timeout=SECONDS)
+    except HTTPError as error:
+        with error:
+            raise _status_refused(address.name, error.code) from None
+    except URLError as error:
+        raise lost(address.name, error.reason) from None
+    except (OSError, HTTPException) as error:
+        raise lost(address.name, error) from None
+    except ValueError:
+        raise UserError(f"{address.name} is no address; check the name") from None
+
+
+def _status_refused(name: str, code: int) -> UserError:
+    """The error for a status."""
+    if code in (401, 403, 407):
+        return access_denied(name, f"the server refuses it (status {code}); download it by hand")
+    if code in (404, 410):
+        return missing(name)
+    if code == 416:
+        return UserError(f"{name} is empty; check the name")
+    if 300 <= code < 400:
+        return UserError(f"{name} leads from address to address without an end; check the name")
+    if code == 429 or code >= 500:
+        return lost(name, f"status {code}")
+    return UserError(f"{name} cannot be had: the server answers with status {code}")
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows to web servers only, and from https to https only."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def http_error_302(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        """Follow, unless the next address is of another kind."""
+        old, new = urlsplit(req.full_url), urljoin(req.full_url, headers.get("location", ""))
+        scheme = urlsplit(new).scheme
+        if scheme not in ("https", old.scheme):
+            raise UserError(
+                f"{self.name} leads to an address of the kind {printable(scheme)}://, which is not "
+                "followed; name the file itself"
+            )
+        fp.close()  # or else all of it is read, however long it says that it is
+        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        """The next request; it takes a login to no other host."""
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and urlsplit(req.full_url)[:2] != urlsplit(newurl)[:2]:
+            request.remove_header("Authorization")
+        return request
+
+
+# --- the hub ---
+
+
+def ask_hub(name: Name) -> Remote:
+    """Ask the hub for the facts of a file; of a branch or a tag, for its commit now.
+
+    Raises
+    ------
+    UserError
+        It cannot be had; the sentence says why.
+    """
+    from huggingface_hub import get_hf_file_metadata, get_token, hf_hub_url
+
+    part, endpoint = name.hub, os.environ.get("HF_ENDPOINT") or None
+    try:
+        url = hf_hub_url(
+            part.repo, part.path, repo_type=part.kind, revision=part.revision, endpoint=endpoint
+        )
+        about = get_hf_file_metadata(url, timeout=SECONDS)
+    except Exception as error:  # without a network, many kinds of errors occur
+        raise _hub_refused(name, error) from None
+    if about.commit_hash is None:
+        raise UserError(f"{name.url} is on a server that does not name its commit; use https://")
+    same = urlsplit(about.location)[:2] == urlsplit(url)[:2]
+    token = get_token() if same else None
+    login = {"Authorization": f"Bearer {token}"} if token else {}
+    fixed = part.at(about.commit_hash)
+    remote = ask_server(Address(about.location, fixed, login))
+    sha256 = about.etag if about.etag and len(about.etag) == 64 else None
+    if about.size not in (None, remote.size):
+        raise UserError(f"{fixed} has {remote.size:,} bytes, and the hub says {about.size:,}")
+    return replace(remote, version=about.commit_hash, commit=about.commit_hash, sha256=sha256)
+
+
+def _hub_refused(name: Name, error: Any) -> UserError:
+    """The sentence for an error of the hub's client."""
+    from huggingface_hub import errors
+
+    part, url = name.hub, name.url
+    page = f"https://huggingface.co/{'datasets/' if part.kind == 'dataset' else ''}{part.repo}"
+    login = "log in with `hf auth login`, or set HF_TOKEN"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, errors.GatedRepoError):
+        return access_denied(url, f"ask for access at {page}, and {login}")
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return access_denied(url, f"there is no {part.kind} {part.repo}, or it is private: {login}")
+    if isinstance(error, errors.RevisionNotFoundError):
+        return missing(url, f"revision {part.revision!r} of")
+    if isinstance(error, errors.EntryNotFoundError):
+        return missing(url)
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return UserError(f"{url} is not in the cache, and HF_HUB_OFFLINE forbids to ask the hub")
+    if isinstance(error, errors.HFValidationError):
+        return UserError(f"{url} is no name of the hub; check the names before and after the /")
+    if status in (401, 403):
+        return access_denied(url, f"the hub refuses it (status {status}); {login}")
+    return lost(url, error)
+
+
+# --- stores ---
+
+
+STORE_PIECE = 2**22  # bytes of a request
+LARGEST = 10**18  # bytes; no file has as many
+PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+PACKAGES |= dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs")
+
+
+def ask_store(name: Name) -> Remote:
+    """Ask a store for the facts of a file.
+
+    Raises
+    ------
+    UserError
+        A package is missing, or the file cannot be had; the sentence says why.
+    """
+    from fsspec.core import url_to_fs
+
+    try:
+        store, path = url_to_fs(name.url)
+        store.invalidate_cache()
+        info = store.info(path)
+        version = str(store.ukey(path))
+        size = None if info.get("size") is None else int(info["size"])
+    except ImportError:
+        raise lacks_package(name.url) from None
+    except Exception as error:  # each store has errors of its own
+        raise _store_refused(name.url, error) from None
+    if info.get("type") == "directory" or size is None:
+        raise UserError(f"{name.url} is a directory; name a file in it")
+    if not 0 <= size < LARGEST:
+        raise UserError(f"the store of {name.url} says a size that no file has")
+    read = partial(_read_store, name.url, store, path)
+    return Remote(name.url, version, size, read)
+
+
+def _read_store(url: str, store: Any, path: str, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, STORE_PIECE):
+        wanted = min(STORE_PIECE, end - at)
+        try:
+            piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs orders them otherwise
+        except Exception as error:  # each store has errors of its own
+            raise _store_refused(url, error) from None
+        if len(piece) != wanted:
+            raise file_changed(url)
+        yield piece
+
+
+def lacks_package(url: str) -> UserError:
+    """The error of a store whose package is not installed."""
+    scheme = url.partition("://")[0]
+    package = PACKAGES.get(scheme)
+    which = f"pip install {package}" if package else "see fsspec's list of file systems"
+    return UserError(f"{scheme}:// needs one more package: {which}")
+
+
+def _store_refused(url: str, error: Exception) -> UserError:
+    """The sentence for an error of a store; its text may hold anything and is not printed."""
+    if isinstance(error, FileNotFoundError):
+        return missing(url)
+    if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+        return access_denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
+    return lost(url, type(error).__name__)

@@ -348,7 +348,7 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
         data, kept, share = runs.data.get(row["data"]), None, None
         if data:
             result, _ = redundancy(EmbeddingFile.open(data.file))
-            kept, share = Stat.of([result["kept"]]), Stat.of([100 * result["share"]])
+            kept, share = Stat.of([result.kept]), Stat.of([100 * result.share])
         stands_in = runs.stands_in((row["data"],))
         values = {
             "features": Value(row["kept"], kept, 0, stands_in, made=EXACT),

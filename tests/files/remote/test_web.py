@@ -18,7 +18,7 @@ from file_server import Served, run_main, serving
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import download, download_cache, http_files
+from embedbench.files.remote import download, download_cache, remote_file
 from embedbench.files.remote.fetch import all_fixed, fetch, local, origin, pin_name
 from embedbench.files.remote.remote_card import peek
 from embedbench.files.remote.uri import Name
@@ -206,7 +206,9 @@ def test_a_login_follows_to_its_own_server_alone(web: Served) -> None:
         for to, where in (("/b.h5", web), (f"{other.address}/c.h5", other)):
             web.faults[PATH] = f"redirect {to}"
             login = {"Authorization": "Bearer secret"}
-            assert http_files.ask(http_files.Address(web.address + PATH, "a file", login)).size
+            assert remote_file.ask_server(
+                remote_file.Address(web.address + PATH, "a file", login)
+            ).size
             (asked,) = [given for path, _, given in where.asked if path.endswith(to[-5:])]
             assert asked == ("Bearer secret" if where is web else "")
 

@@ -1,0 +1,356 @@
+"""Files to a data set of the Hugging Face hub, or to a folder that fsspec writes; and where to.
+
+Nothing is replaced unasked: that, and errors in one sentence without secrets, is what the libraries
+lack. The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from embedbench.errors import UserError, short
+from embedbench.files.remote.remote_file import PACKAGES, lacks_package
+from embedbench.files.remote.uri import HUB, WEB, Name
+from embedbench.storage.atomic_write import writing
+from embedbench.storage.leases import alone
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+DATASETS = f"{HUB}://datasets/"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A repository or folder that gets files.
+
+    Parameters
+    ----------
+    url : str
+        As it was given, without a slash at the end.
+    repository : str
+        ORG/NAME of a data set on the hub; "" elsewhere.
+    """
+
+    url: str
+    repository: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read a URL.
+
+        Raises
+        ------
+        UserError
+            Files cannot be pushed to it, or it holds a secret.
+        """
+        plain = url.rstrip("/")
+        scheme, colon, rest = plain.partition("://")
+        if not colon or not rest:
+            raise UserError(
+                f"expected hf://datasets/ORG/NAME or the URL of a folder, such as "
+                f"s3://bucket/folder or file:///shared/folder, got {short(url)}."
+            )
+        if scheme in WEB:
+            raise UserError(
+                f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME, or to a "
+                "folder such as s3://bucket/folder."
+            )
+        if scheme != HUB:
+            Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
+            return cls(plain)
+        repository = plain.removeprefix(DATASETS)
+        if not _REPOSITORY.fullmatch(repository):
+            raise UserError(
+                f"expected hf://datasets/ORG/NAME, got {short(url)}; the file keeps its name, and "
+                "a push goes to the branch main."
+            )
+        return cls(plain, repository)
+
+
+Content = Path | bytes
+_LOGIN = "log in with `hf auth login`, with a token that may write"
+
+
+def check_login(repository: str) -> None:
+    """Refuse to begin without a login.
+
+    Raises
+    ------
+    UserError
+        Nobody is logged in.
+    """
+    from huggingface_hub import get_token
+
+    with explain_hub_errors(repository):
+        if get_token() is None:
+            raise UserError(f"no login of the hub, which pushing to {repository} needs; {_LOGIN}.")
+
+
+@dataclass(frozen=True)
+class How:
+    """Options of a push.
+
+    Parameters
+    ----------
+    licence : str
+        Licence of the data, for a file that states none; "unknown" if nobody knows it.
+    runs : Path or None
+        Runs on the file, for the table of baselines.
+    parquet : bool
+        Also send the rows as Parquet, one file a split; the hub shows these.
+    private : bool
+        Make a new repository on the hub private.
+    overwrite : bool
+        Replace files of other content.
+    quiet : bool
+        No bars of progress.
+    """
+
+    licence: str = ""
+    runs: Path | None = None
+    parquet: bool = False
+    private: bool = False
+    overwrite: bool = False
+    quiet: bool = True
+
+
+PLAIN = How()
+
+
+def send_to_hub(
+    files: Mapping[str, Content], repository: str, how: How, message: str
+) -> tuple[str, list[str]]:
+    """Bring files to a data set, which is made if it is missing; all in one commit.
+
+    `files` are by their path in the repository. Returns the commit that has all of them, and the
+    names of those that were sent.
+
+    Raises
+    ------
+    UserError
+        No network, no permission, or a file of the same name has other content.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.hf_api import RepoFile
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    if how.quiet or not sys.stderr.isatty():
+        disable_progress_bars()
+    with explain_hub_errors(repository):
+        api = HfApi()
+        head = _head(api, repository, private=how.private)
+        there = api.get_paths_info(repository, list(files), repo_type="dataset", revision=head)
+        files_there = [item for item in there if isinstance(item, RepoFile)]
+        digests = {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in files_there}
+        new = [name for name in files if digests.get(name) not in _digests(files[name])]
+        check_replaced(
+            [n for n in new if n in digests], f"hf://datasets/{repository}", how.overwrite
+        )
+        if not new:
+            return head, []
+        operations = [
+            CommitOperationAdd(name, c if isinstance(c := files[name], bytes) else str(c))
+            for name in new
+        ]
+        commit = api.create_commit(
+            repository,
+            operations,
+            commit_message=message,
+            repo_type="dataset",
+            parent_commit=head,
+        )
+    return str(commit.oid), new
+
+
+def check_replaced(names: list[str], place: str, overwrite: bool) -> None:
+    """Refuse to replace files, unless `--overwrite` was given."""
+    if names and not overwrite:
+        raise UserError(
+            f"{place} has {', '.join(names)} with other content; push to another place, or add "
+            "--overwrite."
+        )
+
+
+def _head(api: HfApi, repository: str, *, private: bool) -> str:
+    """The latest commit of a repository, which is made if it is missing."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        info = api.repo_info(repository, repo_type="dataset")
+    except RepositoryNotFoundError as error:
+        if error.response.status_code == 401:
+            raise
+        api.create_repo(repository, repo_type="dataset", private=private or None)
+        info = api.repo_info(repository, repo_type="dataset")
+    if private and not info.private:
+        raise UserError(
+            f"{repository} is there already and public; push to another name, or make it private "
+            "in its settings."
+        )
+    return str(info.sha)
+
+
+def _digests(content: Content) -> tuple[str, str]:
+    """SHA-256 of a content, as LFS names it, and SHA-1 with its size, as git does."""
+    with open_content(content) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        blob = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        git = hashlib.file_digest(file, lambda: blob)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), git.hexdigest()
+
+
+def open_content(content: Content) -> io.BytesIO | io.BufferedReader:
+    """Open a content for reading."""
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+
+
+@contextmanager
+def explain_hub_errors(repository: str) -> Iterator[None]:
+    """Turn what the hub's library raises into one sentence."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        yield
+    except UserError:
+        raise
+    except HfHubHTTPError as error:
+        raise UserError(_answer(error.response.status_code, repository)) from None
+    except OfflineModeIsEnabled:
+        raise UserError("HF_HUB_OFFLINE forbids the network; unset it to push.") from None
+    except Exception as error:  # each version of the library raises others without a network
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise UserError(
+            f"cannot push to {repository} at {constants.ENDPOINT} ({reason}); check the network "
+            "and run the command again, nothing was committed."
+        ) from None
+
+
+def _answer(status: int, repository: str) -> str:
+    if status == 401:
+        return f"the hub does not accept the login for {repository}; {_LOGIN}."
+    if status == 403:
+        return f"no permission to write to {repository}; {_LOGIN} there."
+    if status in (409, 412):
+        return f"{repository} was changed by another commit meanwhile; run the command again."
+    return f"the hub answered {status} for {repository}; nothing was committed."
+
+
+# --- a folder of a store by its URL ---
+
+
+_CHUNK = 2**20  # bytes that are copied at once
+
+
+def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
+    """Bring files to a folder: all of them, or none where the store can undo.
+
+    Returns
+    -------
+    list of str
+        Names of the files that were sent; those with the same content are there already.
+
+    Raises
+    ------
+    UserError
+        A package is missing, the store refuses, or a file of the same name has other content.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    with explain_store_errors(place), ExitStack() as stack:
+        store, root = url_to_fs(place.url)
+        store.invalidate_cache()
+        new = _new(store, root, files, place, overwrite)
+        folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
+        # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
+        if place.url.partition("://")[0] not in PACKAGES:
+            for folder in sorted(folders):
+                store.makedirs(folder, exist_ok=True)
+        if isinstance(store, LocalFileSystem):
+            for name in sorted(new):  # in one order, so that no two pushes wait for each other
+                stack.enter_context(alone(Path(root, name)))
+            new = _new(store, root, files, place, overwrite)  # another push may have ended
+            _write_here(store, {Path(root, name): files[name] for name in new}, stack)
+        else:
+            stack.enter_context(store.transaction)
+            for name in new:
+                _write(store.open(f"{root}/{name}", "wb"), files[name])
+    return new
+
+
+def _new(
+    store: Any, root: str, files: Mapping[str, Content], place: Place, overwrite: bool
+) -> list[str]:
+    """Names of the files that are not there with this content; none is replaced unasked."""
+    states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
+    check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
+    return [name for name, same in states.items() if not same]
+
+
+def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> None:
+    """Write files beside their places, and compare them; they get their names as `stack` ends."""
+    # what is entered first is renamed last: the page
+    made = {path: stack.enter_context(writing(path)) for path in reversed(files)}
+    for path, temporary in made.items():
+        _write(temporary.open("wb"), files[path])
+        if not _is_there(store, str(temporary), files[path]):
+            raise UserError(f"{path} was not written as it is sent; is the disk in order?")
+
+
+def _write(file: Any, content: Content) -> None:
+    with file, open_content(content) as source:
+        shutil.copyfileobj(source, file, _CHUNK)
+
+
+def _is_there(store: Any, path: str, content: Content) -> bool | None:
+    """Whether a file has this content; None if there is no such file."""
+    try:
+        size = store.info(path)["size"]
+    except FileNotFoundError:
+        return None
+    with open_content(content) as mine:
+        if mine.seek(0, os.SEEK_END) != size:
+            return False
+        mine.seek(0)
+        with store.open(path, "rb") as theirs:
+            return _sha256(mine) == _sha256(theirs)
+
+
+def _sha256(file: Any) -> bytes:
+    return hashlib.file_digest(file, "sha256").digest()
+
+
+@contextmanager
+def explain_store_errors(place: Place) -> Iterator[None]:
+    """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ImportError:
+        raise lacks_package(place.url) from None
+    except Exception as error:  # each store has errors of its own
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            raise UserError(
+                f"no permission to write to {place.url}; log in the way this store has for it "
+                "(such as AWS_PROFILE)"
+            ) from None
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise UserError(
+            f"cannot write to {place.url} ({reason}); is the address right, and the network there?"
+        ) from None
