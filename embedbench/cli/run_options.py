@@ -69,6 +69,13 @@ AnswersKept = Annotated[
     str | None,
     typer.Option(help="full keeps how sure a learner was, plain does not.", show_default="full"),
 ]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file of other classes, which no session teaches: are they seen as unknown?",
+    ),
+]
 Tune = Annotated[
     list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01 or 1e-4..1.")
 ]
@@ -124,6 +131,7 @@ def study_options(
     weights: Weights = None,
     augment: Augment = None,
     answers: AnswersKept = None,
+    unknown: Unknown = None,
     omega_reference: OmegaReference = None,
     preset: Preset = None,
     tune: Tune = None,
@@ -154,6 +162,7 @@ def study_options(
         weights=weights,
         augment=augment,
         answers=answers,
+        unknown=as_written(unknown) if unknown else None,
         omega_reference=omega_reference,
         tune_sessions=tune_sessions,
         tune_seeds=_seeds(None, tune_seeds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_p
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
 from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
 
 EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
 ANSWERS = ("answer", "within")
@@ -69,6 +70,7 @@ def stream_truth(stream: Stream) -> dict[str, Any]:
             "y": np.concatenate([e.y for e in sets]),
             "eval_set": np.repeat(np.arange(len(sets)), sizes),
             "set_classes": np.stack([e.classes for e in sets]),
+            "far_ids": None if stream.far is None else rows_of(stream.far),
         }
     introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
     for i, session in enumerate(stream.sessions):
@@ -218,13 +220,37 @@ class ClassEvaluator(_Evaluator):
                 done += len(index)
                 for name, tensor in values.items():
                     parts[name].append(tensor)
+        for values in self._far_answers(learner, blocked[:1], candidates):
+            for name, tensor in values.items():
+                parts[f"far_{name}"].append(tensor)
         answers = {name: join(tensors, name) for name, tensors in parts.items()}
-        if "logp" in answers and np.isnan(answers["logp"][answers["answer"] >= 0]).any():
+        both = [("score", "logp"), ("far_score", "far_logp")]
+        if any(
+            np.isnan(answers[logp][~np.isnan(answers[score])]).any()
+            for score, logp in both
+            if logp in answers
+        ):
             raise UserError(
                 f"{type(learner).__name__} must give log-probabilities wherever its scores are "
                 "numbers, and gave NaN; correct its log_probabilities"
             )
         self._keep(moment, answers)
+
+    def _far_answers(
+        self, learner: Learner, blocked: Tensor, candidates: Candidates
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield scores and log-probabilities of the answers to far samples, (b,) each."""
+        far = self.stream.far
+        if far is None or not self.full:
+            return
+        for index in torch.split(torch.arange(len(far), device=self.device), EVAL_BATCH):
+            x = far.batch(index, self.device)
+            scores = self._scores(learner, x, None)
+            (answer,) = best_classes(scores, blocked)
+            logits = self._logits(learner, scores, x, None)
+            sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
+            values = candidates.confidence(scores, logits, answer, y, sets)
+            yield {name: values[name] for name in ("score", "logp") if name in values}
 
     def _logits(
         self, learner: Learner, scores: Tensor, x: Tensor, session: Tensor | None

@@ -140,7 +140,7 @@ def _read_mark(root: Path) -> str | None:
 
 def _check_files(task: Task) -> None:
     here = f"on {platform.node() or 'a worker'}"
-    for file in task.spec.files:
+    for file in filter(None, (*task.spec.files, task.spec.unknown)):
         if not (is_name(file) or os.access(file, os.R_OK)):
             raise UserError(
                 f"{file} cannot be read {here}, where the run was to be made; put it where all "

@@ -195,7 +195,7 @@ class _Cards:
 
     def add(self, made: RunRecord) -> None:
         """Add the cards of a run's files."""
-        for info in made.files:
+        for info in made.all_files:
             name = card_name(info)
             if name in self.members or (name, made.command) in self._missing:
                 continue
@@ -243,7 +243,7 @@ def _study(path: Path) -> str:
         if name == "files":
             values[name] = tuple(tuple(map(_last, files)) for files in value)
         elif isinstance(value, str):
-            values[name] = text_without_paths(value)
+            values[name] = (_last if name == "unknown" else text_without_paths)(value)
         elif name == "set":
             values[name] = {k: text_without_paths(v) for k, v in value.items()}
         elif name in ("orders", "learners", "protocols"):

@@ -1,10 +1,11 @@
 """Building blocks of protocols: rows of a split, tables, views."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError
@@ -122,7 +123,9 @@ def load_table(
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)
     elif is_mapped(file, layers, embedding):
-        table = MappedTable([_mapped_part(file, name, scale, base_rows) for name in tables])
+        parts = {name: _mapped_part(file, name, scale, base_rows) for name in tables}
+        table = MappedTable(tuple(parts.values()))
+        table.scales = {name: part.scale for name, part in parts.items()}
     else:
         table = _load_resident(file, scale, base_rows, layers, embedding)
     table.scale = scale
@@ -132,12 +135,36 @@ def load_table(
 def _load_resident(
     file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str], embedding: str
 ) -> Table:
-    x = file.read(layers, embedding)
+    table = Table(file.read(layers, embedding))
+    for name, part in _parts(file, table.values, layers, embedding):
+        table.scales[name] = fit(scale, part.__getitem__, base_rows)
+        table.scales[name].apply(part)
+    return table
+
+
+def _parts(
+    file: EmbeddingFile, x: NDArray[np.float32], layers: Sequence[str], embedding: str
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yield the name of each embedding of a file, and its columns of `x`."""
     columns = layer_columns(file, layers, embedding).values()
-    for first, end in ((0, file.width(embedding)), *columns):
-        part = x[:, first:end]
-        fit(scale, part.__getitem__, base_rows).apply(part)
-    return Table(x)
+    bounds = ((0, file.width(embedding)), *columns)
+    for name, (first, end) in zip(file.tables(layers, embedding), bounds, strict=True):
+        yield name, x[:, first:end]
+
+
+def load_like(table: Table, other: EmbeddingFile) -> Table:
+    """Read another file's embeddings or images, scaled by what `load_table` fitted for `table`."""
+    if isinstance(table, PixelTable):
+        images = mapped_table(other, "features") if is_mapped(other) else other.images()
+        return PixelTable(images, table.factor, table.offset)
+    names = [FINAL if n == "features" else n.removeprefix("layers/") for n in table.scales]
+    embedding, *layers = names
+    if is_mapped(other, layers, embedding):
+        return MappedTable([MappedPart(mapped_table(other, n), s) for n, s in table.scales.items()])
+    result = Table(other.read(layers, embedding))
+    for name, part in _parts(other, result.values, layers, embedding):
+        table.scales[name].apply(part)
+    return result
 
 
 def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:

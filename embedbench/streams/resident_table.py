@@ -16,6 +16,8 @@ from embedbench.files.mmap_cache import expect, read
 if TYPE_CHECKING:
     import torch
 
+    from .scaling import Scale
+
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
 BLOCK = 1024  # images whose values are counted at a time
 MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
@@ -34,6 +36,7 @@ class Table:
 
     def __init__(self, values: NDArray[Any]) -> None:
         self.values = values
+        self.scales: dict[str, Scale] = {}  # of each embedding that was read from a file
         self._tensors: dict[str, torch.Tensor] = {}
         self._moves: dict[str, bool] = {}
 
