@@ -153,7 +153,7 @@ def study_options(
     flags = Study(
         files=_streams(files, learner),
         protocols=_at_most_one(protocol),
-        learners=_names(",".join(learner or ())),
+        learners=_learners(learner),
         seeds=_seeds(seed, seeds),
         orders=_at_most_one(order),
         vary=_names(vary or ""),
@@ -177,8 +177,6 @@ def study_options(
         tune=parse_lists(tune or ()),
         engine_set=pairs("--engine-set", engine_set or ()),
     )
-    if learner and not flags.learners:
-        raise UserError("--learner names no learner; give one or more, with commas")
     return _checked(_base(config, allow_code).under(flags))
 
 
@@ -249,6 +247,14 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
         listed = ",".join([*(learner or ()), *names])
         raise UserError(f"--learner takes names with commas between them: --learner {listed}")
     return (tuple(map(as_written, files)),)
+
+
+def _learners(learner: list[str] | None) -> tuple[str, ...]:
+    """The names that `--learner` gives; none without it."""
+    names = _names(",".join(learner or ()))
+    if learner and not names:
+        raise UserError("--learner names no learner; give one or more, with commas")
+    return names
 
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
