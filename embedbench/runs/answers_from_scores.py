@@ -362,15 +362,19 @@ class Candidates:
             return result
         values = values if logits is scores else self._among(logits, others)
         z = values.double().clamp_(max=torch.finfo(values.dtype).max)
-        z -= z.amax(1, keepdim=True)
+        top, first = z.max(1, keepdim=True)
+        z -= top
         given, mine = z.gather(1, self.place[chosen].clamp(min=0)), z.gather(1, true)
-        shares = z.exp_()
-        total = shares.sum(1)
+        shares = z.exp_().scatter_(
+            1, first, 0
+        )  # but the highest: a sum with its 1 would round to 1
+        rest = shares.sum(1)
+        total = rest.log1p()
         least = torch.finfo(torch.float32).min
         for name, value, undefined in (
-            ("logp", given[:, 0] - total.log(), undecided),
-            ("true_logp", mine[:, 0] - total.log(), unranked),
-            ("squares", shares.square_().sum(1) / total.square(), undecided),
+            ("logp", given[:, 0] - total, undecided),
+            ("true_logp", mine[:, 0] - total, unranked),
+            ("squares", (1 + shares.square_().sum(1)) / (1 + rest).square(), undecided),
         ):
             result[name] = value.clamp(min=least).float().masked_fill(undefined, torch.nan)
         return result

@@ -36,7 +36,8 @@ class ArrayFile:
 
     `FORMAT` is the name of the format. `TABLES` names the stored type of each field and its axes;
     axes with one letter are of one length. `OPTIONAL` likewise those of version 1.1, whose fields
-    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1.
+    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1,
+    and `RAW` those that are not compressed.
     `MOMENTS` are the tables that both formats have.
     """
 
@@ -44,6 +45,7 @@ class ArrayFile:
     TABLES: ClassVar[dict[str, tuple[str, str]]]
     OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {}
     MASKS: ClassVar[tuple[str, ...]]
+    RAW: ClassVar[tuple[str, ...]] = ()
     MOMENTS: ClassVar[dict[str, tuple[str, str]]] = {
         "session": (_INT, "M"),
         "samples_seen": (_INT, "M"),
@@ -85,11 +87,12 @@ class ArrayFile:
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
                 # Neighbouring answers are often equal: gzip makes them about ten times smaller. Of
-                # floating-point numbers it finds a quarter, at its lowest level as at others.
+                # floating-point numbers it finds a quarter, at its lowest level as at others; of
+                # some a tenth, which is not worth its time.
                 level = 1 if value.dtype.kind == "f" else 4
-                f.create_dataset(
-                    name, data=value, compression="gzip", compression_opts=level, shuffle=True
-                )
+                packed: dict[str, Any] = {"compression": "gzip", "compression_opts": level}
+                how = {"chunks": True} if name in self.RAW else packed | {"shuffle": True}
+                f.create_dataset(name, data=value, **how)
         hdf5.trust(path)
 
     @classmethod
@@ -202,7 +205,7 @@ def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]
 def _chunks(table: h5py.Dataset) -> list[Any]:
     """The places of the chunks of a table."""
     if table.chunks is None:
-        raise WrongError(f"{table.name} is not compressed")
+        raise WrongError(f"{table.name} is not stored in chunks")
     chunks: list[Any] = []
     table.id.chunk_iter(chunks.append)
     return chunks
@@ -290,6 +293,7 @@ class Predictions(ArrayFile):
         "far_logp": (_SINGLE, "Mk"),
     }
     MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
+    RAW: ClassVar[tuple[str, ...]] = ("score", "logp", "far_score", "far_logp")
 
     @property
     def lacks_within(self) -> bool:
