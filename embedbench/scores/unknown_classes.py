@@ -113,10 +113,11 @@ def signal_values(signal: str, score: Singles | None, logp: Singles | None) -> F
     """
     if signal == "softmax":
         return None if logp is None else logp.astype(np.float64)
-    if score is None or (signal == "energy" and logp is None):
+    if score is None:
         return None
-    values = score.astype(np.float64)
-    return values - logp if signal == "energy" else values
+    if signal == "score":
+        return score.astype(np.float64)
+    return None if logp is None else score.astype(np.float64) - logp
 
 
 def higher_share(seen: Floats, unknown: Floats) -> float:
