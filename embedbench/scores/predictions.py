@@ -36,8 +36,7 @@ class ArrayFile:
 
     `FORMAT` is the name of the format. `TABLES` names the stored type of each field and its axes;
     axes with one letter are of one length. `OPTIONAL` likewise those of version 1.1, whose fields
-    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1,
-    and `RAW` those that are not compressed.
+    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1.
     `MOMENTS` are the tables that both formats have.
     """
 
@@ -45,7 +44,6 @@ class ArrayFile:
     TABLES: ClassVar[dict[str, tuple[str, str]]]
     OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {}
     MASKS: ClassVar[tuple[str, ...]]
-    RAW: ClassVar[tuple[str, ...]] = ()
     MOMENTS: ClassVar[dict[str, tuple[str, str]]] = {
         "session": (_INT, "M"),
         "samples_seen": (_INT, "M"),
@@ -87,12 +85,11 @@ class ArrayFile:
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
                 # Neighbouring answers are often equal: gzip makes them about ten times smaller. Of
-                # floating-point numbers it finds a quarter, at its lowest level as at others; of
-                # some a tenth, which is not worth its time.
+                # floating-point numbers it finds a quarter, at its lowest level as at others.
                 level = 1 if value.dtype.kind == "f" else 4
-                packed: dict[str, Any] = {"compression": "gzip", "compression_opts": level}
-                how = {"chunks": True} if name in self.RAW else packed | {"shuffle": True}
-                f.create_dataset(name, data=value, **how)
+                f.create_dataset(
+                    name, data=value, compression="gzip", compression_opts=level, shuffle=True
+                )
         hdf5.trust(path)
 
     @classmethod
@@ -205,7 +202,7 @@ def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]
 def _chunks(table: h5py.Dataset) -> list[Any]:
     """The places of the chunks of a table."""
     if table.chunks is None:
-        raise WrongError(f"{table.name} is not stored in chunks")
+        raise WrongError(f"{table.name} is not compressed")
     chunks: list[Any] = []
     table.id.chunk_iter(chunks.append)
     return chunks
@@ -293,7 +290,6 @@ class Predictions(ArrayFile):
         "far_logp": (_SINGLE, "Mk"),
     }
     MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
-    RAW: ClassVar[tuple[str, ...]] = ("score", "logp", "far_score", "far_logp")
 
     @property
     def lacks_within(self) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from commands import caller
+from image_files import pixel_file, samples
 from numpy.typing import NDArray
 from plan_runs import plan
 from protocol_files import make_file
@@ -21,6 +23,7 @@ from sklearn.metrics import roc_auc_score
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.write_file import write_file
 from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -378,3 +381,53 @@ def test_learners_that_are_told_the_session_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="those of --unknown are from none"):
         run_stream(told, SLDA(), Seeds.of(0))
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_images_are_scaled_as_those_of_the_stream(tmp_path: Path, scale: str) -> None:
+    file = pixel_file(tmp_path)
+    names = replace(samples(1), classes=(*"uvwxyz", "node"))
+    x = np.random.default_rng(7).integers(0, 256, file.shape, np.uint8)
+    far = write_file(tmp_path / "far.h5", names, x, file.provenance)
+    stream = IncrementalClass(base=2, scale=scale).build([file], seed=0)  # type: ignore[arg-type]
+    stream = with_far_samples(stream, file, far)
+    assert stream.far is not None
+    base = file.images()[stream.sessions[0].ids] / 255
+    mean, deviation = (0, 1) if scale == "none" else (base.mean((0, 1, 2)), base.std((0, 1, 2)))
+    expected = ((x[far.split == 2] / 255 - mean) / deviation).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(UserError, match=r"file.h5 is of kind embedding and p.h5 of pixels"):
+        with_far_samples(stream, file, near(tmp_path))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_layers_are_read_as_those_of_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
+) -> None:
+    draw = np.random.default_rng(3)
+    made = {"backbone": {"name": "some"}}
+
+    def layered(name: str, names: str, layers: str = "ab") -> EmbeddingFile:
+        x, every = draw.normal(size=(84, 5)), samples(1)
+        tables = {n: draw.normal(2, 3, (84, 4)).astype(np.float32) for n in layers}
+        every = replace(every, classes=(*names, "node"))
+        return write_file(tmp_path / name, every, x.astype(np.float32), made, layers=tables)
+
+    file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
+    if mapped:
+        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+    stream = IncrementalClass(base=2, embedding="b", layers="a", scale="standard").build(
+        [file], seed=0
+    )
+    stream = with_far_samples(stream, file, far)
+    assert stream.far is not None
+    rows = stream.sessions[0].ids
+    parts = []
+    for layer in "ba":
+        base, x = (f.read((), layer) for f in (file, far))
+        base = base[rows]
+        parts.append(np.clip((x[far.split == 2] - base.mean(axis=0)) / base.std(axis=0), -5, 5))
+    np.testing.assert_allclose(stream.far.numpy(), np.hstack(parts), rtol=1e-4, atol=1e-5)
+    lacking = layered("lacking.h5", "uvwxyz", "a")
+    with pytest.raises(UserError, match=r"unknown layer of .*lacking.h5 'b'"):
+        with_far_samples(plain, file, lacking)
