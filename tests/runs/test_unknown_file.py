@@ -416,10 +416,9 @@ def test_layers_are_read_as_those_of_the_stream(
     file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
     if mapped:
         monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
-    stream = IncrementalClass(base=2, embedding="b", layers="a", scale="standard").build(
-        [file], seed=0
-    )
-    stream = with_far_samples(stream, file, far)
+    protocol = IncrementalClass(base=2, embedding="b", layers="a", scale="standard")
+    plain = protocol.build([file], seed=0)
+    stream = with_far_samples(plain, file, far)
     assert stream.far is not None
     rows = stream.sessions[0].ids
     parts = []
