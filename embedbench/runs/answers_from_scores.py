@@ -262,7 +262,9 @@ class ClassEvaluator(_Evaluator):
 
     def predictions(self) -> Predictions:
         """All answers so far."""
-        return Predictions(**stream_truth(self.stream), **self._columns())
+        truth = stream_truth(self.stream)
+        far = truth["far_ids"] if self.full else None
+        return Predictions(**{**truth, "far_ids": far}, **self._columns())
 
 
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:

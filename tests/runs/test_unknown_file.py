@@ -16,6 +16,7 @@ import torch
 from commands import caller
 from image_files import pixel_file, samples
 from numpy.typing import NDArray
+from packs import Forgery, forged
 from plan_runs import plan
 from protocol_files import make_file
 from sklearn.metrics import roc_auc_score
@@ -24,6 +25,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -230,12 +232,23 @@ def test_evaluation_goes_on_from_its_state(tmp_path: Path) -> None:
         seen = np.isin(np.arange(5), [*range(2 + t)])
         evaluators[0].ask(learner, Moment(t, 9 * (2 + t), seen))
         if t == 0:
-            evaluators[1].load_state_dict(evaluators[0].state_dict())
+            kept = pack_state(evaluators[0].state_dict())
+            evaluators[1].load_state_dict(unpack_state(kept, "cpu"))
         else:
             evaluators[1].ask(learner, Moment(t, 9 * (2 + t), seen))
     for name in ("far_ids", "far_score", "far_logp"):
         a, b = (getattr(e.predictions(), name) for e in evaluators)
         np.testing.assert_array_equal(a, b)
+    plain, _ = run_stream(stream, SLDA(), Seeds.of(0), full=False)  # as a trial of tuning is
+    assert isinstance(plain, Predictions)
+    assert (plain.far_ids, plain.version) == (None, "1.0")
+
+
+def test_references_have_no_far_samples(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path))
+    assert stream.merged().far is None
+    assert replace(stream, sessions=stream.sessions[:1]).merged().far is None
+    assert [s.far for s in replace(stream, so_far=True).references] == [None] * 4
 
 
 def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None:
@@ -331,6 +344,10 @@ def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
         assert "--unknown other.h5" in record_files.load(run).command
     given = board([tmp_path / "a.zip"], [tmp_path / "file.h5", far.path])
     assert [(s.ranked, s.unranked, s.refused) for s in given.submissions] == [(2, (), None)]
+    turned = Forgery(lambda p: replace(p, far_ids=p.far_ids[::-1]), full=True)  # type: ignore[index]
+    bad = forged(tmp_path / "a.zip", tmp_path / "b.zip", {"/slda-": turned})
+    (one,) = board([bad], [tmp_path / "file.h5", far.path]).submissions[0].unranked
+    assert one.reason == "its unknown samples are not those of the stream rebuilt from file.h5"
     without = board([tmp_path / "a.zip"], [tmp_path / "file.h5"])
     assert {u.reason for u in without.submissions[0].unranked} == {
         "other.h5 with its digests is not here (--data FILE gives it)"
