@@ -67,7 +67,9 @@ def fixed_study(study: Study, expect: Sequence[str], quiet: bool) -> Study:
     from embedbench.files.remote.fetch import all_fixed
 
     with fetching(quiet) as how:
-        return replace(study, files=tuple(all_fixed(s, expect, **how) for s in study.files))
+        files = tuple(all_fixed(s, expect, **how) for s in study.files)
+        other = all_fixed([study.unknown], **how)[0] if study.unknown else None
+        return replace(study, files=files, unknown=other)
 
 
 def transfer_text(card: Card) -> str:

@@ -69,6 +69,13 @@ AnswersKept = Annotated[
     str | None,
     typer.Option(help="full keeps how sure a learner was, plain does not.", show_default="full"),
 ]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file of other classes, which no session teaches: are they seen as unknown?",
+    ),
+]
 Tune = Annotated[
     list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01 or 1e-4..1.")
 ]
@@ -124,6 +131,7 @@ def study_options(
     weights: Weights = None,
     augment: Augment = None,
     answers: AnswersKept = None,
+    unknown: Unknown = None,
     omega_reference: OmegaReference = None,
     preset: Preset = None,
     tune: Tune = None,
@@ -145,7 +153,7 @@ def study_options(
     flags = Study(
         files=_streams(files, learner),
         protocols=_at_most_one(protocol),
-        learners=_names(",".join(learner or ())),
+        learners=_learners(learner),
         seeds=_seeds(seed, seeds),
         orders=_at_most_one(order),
         vary=_names(vary or ""),
@@ -154,6 +162,7 @@ def study_options(
         weights=weights,
         augment=augment,
         answers=answers,
+        unknown=as_written(unknown) if unknown else None,
         omega_reference=omega_reference,
         tune_sessions=tune_sessions,
         tune_seeds=_seeds(None, tune_seeds),
@@ -168,8 +177,6 @@ def study_options(
         tune=parse_lists(tune or ()),
         engine_set=pairs("--engine-set", engine_set or ()),
     )
-    if learner and not flags.learners:
-        raise UserError("--learner names no learner; give one or more, with commas")
     return _checked(_base(config, allow_code).under(flags))
 
 
@@ -240,6 +247,14 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
         listed = ",".join([*(learner or ()), *names])
         raise UserError(f"--learner takes names with commas between them: --learner {listed}")
     return (tuple(map(as_written, files)),)
+
+
+def _learners(learner: list[str] | None) -> tuple[str, ...]:
+    """The names that `--learner` gives; none without it."""
+    names = _names(",".join(learner or ()))
+    if learner and not names:
+        raise UserError("--learner names no learner; give one or more, with commas")
+    return names
 
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:

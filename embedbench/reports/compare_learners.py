@@ -250,14 +250,16 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
     together: dict[str, list[Row]] = {}
     for row in rows:
         together.setdefault(_key(row.records[0]), []).append(row)
-    used = (those for those in together.values() if any(row.used for row in those))
+    used = (
+        those for those in together.values() if any(r.used and metric in r.metrics for r in those)
+    )
     return [_study(those, metric) for those in used]
 
 
 def _key(run: RunRecord) -> str:
     """The properties that all runs of a study share."""
     params = LATER | {k: v for k, v in run.protocol_params.items() if k != "order"}
-    files = [f.digests for f in run.files]
+    files = [f.digests for f in run.all_files]
     key = [run.protocol, params, files, run.digests.features, run.score]
     return json.dumps([*key, run.reference.preset], sort_keys=True)
 

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.answer_metrics import ANSWER_METRICS, KINDS
 from embedbench.scores.confidence import ReliabilityBins, reliability_bins
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unknown_classes import SIGNALS
@@ -77,7 +77,7 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     """AUROC of seen classes against those that come later, after each session but the last.
 
     Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
-    other on a page, one above the other in a column.
+    other on a page, one above the other in a column. Below them, AUROC against far samples.
 
     Parameters
     ----------
@@ -91,39 +91,43 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     Raises
     ------
     UserError
-        No run holds scores, or no class comes later.
+        No run holds scores, or nothing is unknown.
     """
-    panels: dict[str, dict[str, Curve]] = {signal: {} for signal in SIGNALS}
+    panels: dict[tuple[str, str], dict[str, Curve]] = {
+        (kind, signal): {} for kind in KINDS for signal in SIGNALS
+    }
     for row in _drawn(rows):
         made = _predictions(row)
-        for signal, curves in panels.items():
-            values = [ANSWER_METRICS[f"unknown_auroc_by_{signal}"].curve(p) for p in made]
+        for (kind, signal), curves in panels.items():
+            values = [ANSWER_METRICS[f"{kind}_auroc_by_{signal}"].curve(p) for p in made]
             known = [100 * v for v in values if v is not None]
             if known and not np.isnan(known).all():
                 curves[row.label] = Curve(
                     _until_known(np.array(known)), styles[row.label], row.label
                 )
-    panels = {signal: curves for signal, curves in panels.items() if curves}
+    panels = {key: curves for key, curves in panels.items() if curves}
     if not panels:
         raise UserError(_absent("unknown", "scores, and has classes that come later"))
+    kinds, signals = (list(dict.fromkeys(part)) for part in zip(*panels, strict=True))
     beside = width > 4
-    height = 2.4 if beside else 1.7 * len(panels)
+    shape = (len(kinds), len(signals)) if beside else (len(panels), 1)
+    height = 2.4 * shape[0] if beside else 1.7 * shape[0]
     figure = Figure(figsize=(width, height), layout="constrained")
-    shape = (1, len(panels)) if beside else (len(panels), 1)
     every = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
     limits = []  # the panels share an axis: each of them sets it anew
-    for axes, (signal, curves) in zip(every, panels.items(), strict=True):
+    for axes, ((kind, signal), curves) in zip(every, panels.items(), strict=False):
         for curve in curves.values():
             draw_curve(axes, curve, 0, 100, alpha=0.08)
         axes.axhline(GUESS, **CHANCE, label="guessing")
         fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
         limits.append(axes.get_ylim())
         axes.grid(axis="y")
-        axes.set_title(f"AUROC by {signal} (%)", loc="left")
+        against = ", far samples" if kind == "far" else ""
+        axes.set_title(f"AUROC by {signal} (%){against}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     lows, highs = zip(*limits, strict=True)
     every[0].set_ylim(min(lows), max(highs))
-    for axes in every if beside else every[-1:]:
+    for axes in every[-shape[1] :]:
         axes.set_xlabel("after session")
     return figure
 

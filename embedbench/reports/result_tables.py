@@ -91,10 +91,11 @@ def collect(
     runs = [run for learners in tables.values() for made in learners.values() for run in made]
     for name in ANSWER_METRICS.keys() & set(metrics):
         if runs and not any(name in run.metrics for run in runs):
+            far = "with --unknown OTHER.h5 " if name.startswith("far_") else ""
             raise UserError(
                 f"{name} needs to know how sure answers were, and no run under {root} has that "
-                "stored; embedbench run stores it, but with --answers plain, for label sets, and "
-                "for learners whose scores give no probabilities"
+                f"stored; embedbench run {far}stores it, but with --answers plain, for label sets, "
+                "and for learners whose scores give no probabilities"
             )
     if cells and not tables:
         raise UserError(
@@ -116,12 +117,18 @@ def collect(
 def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
     tables = groups(rows)
-    apart = differences([(g.title, flat(g.first.protocol_params)) for g in tables], absent=False)
+    apart = differences([(g.title, _settings(g.first)) for g in tables], absent=False)
     named = {
         id(group): dataclasses.replace(group, apart=", ".join(words))
         for group, words in zip(tables, apart, strict=True)
     }
     return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
+
+
+def _settings(run: RunRecord) -> dict[str, Any]:
+    """The settings of a run's protocol, and its file of unknown samples."""
+    unknown = "none" if run.unknown is None else run.unknown.name
+    return flat(run.protocol_params) | {"unknown": unknown}
 
 
 def _name(place: Path, root: Path) -> str:

@@ -1,7 +1,7 @@
 """Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_p
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
 from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
 
 EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
 ANSWERS = ("answer", "within")
@@ -60,6 +61,7 @@ def stream_truth(stream: Stream) -> dict[str, Any]:
             "y": np.concatenate([e.y for e in sets]),
             "eval_set": np.repeat(np.arange(len(sets)), sizes),
             "set_classes": np.stack([e.classes for e in sets]),
+            "far_ids": None if stream.far is None else rows_of(stream.far),
         }
     introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
     for i, session in enumerate(stream.sessions):
@@ -209,13 +211,37 @@ class ClassEvaluator(_Evaluator):
                 done += len(index)
                 for name, tensor in values.items():
                     parts[name].append(tensor)
+        for values in self._far_answers(learner, blocked[:1], candidates):
+            for name, tensor in values.items():
+                parts[f"far_{name}"].append(tensor)
         answers = {name: join(tensors, name) for name, tensors in parts.items()}
-        if "logp" in answers and np.isnan(answers["logp"][answers["answer"] >= 0]).any():
+        both = [("score", "logp"), ("far_score", "far_logp")]
+        if any(
+            np.isnan(answers[logp][~np.isnan(answers[score])]).any()
+            for score, logp in both
+            if logp in answers
+        ):
             raise UserError(
                 f"{type(learner).__name__} must give log-probabilities wherever its scores are "
                 "numbers, and gave NaN; correct its log_probabilities"
             )
         self._keep(moment, answers)
+
+    def _far_answers(
+        self, learner: Learner, blocked: Tensor, candidates: "Candidates"
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield scores and log-probabilities of the answers to far samples, (b,) each."""
+        far = self.stream.far
+        if far is None or not self.full:
+            return
+        for index in torch.split(torch.arange(len(far), device=self.device), EVAL_BATCH):
+            x = far.batch(index, self.device)
+            scores = self._scores(learner, x, None)
+            (answer,) = best_classes(scores, blocked)
+            logits = self._logits(learner, scores, x, None)
+            sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
+            values = candidates.confidence(scores, logits, answer, y, sets)
+            yield {name: values[name] for name in ("score", "logp") if name in values}
 
     def _logits(
         self, learner: Learner, scores: Tensor, x: Tensor, session: Tensor | None
@@ -227,7 +253,9 @@ class ClassEvaluator(_Evaluator):
 
     def predictions(self) -> Predictions:
         """All answers so far."""
-        return Predictions(**stream_truth(self.stream), **self._columns())
+        truth = stream_truth(self.stream)
+        far = truth["far_ids"] if self.full else None
+        return Predictions(**{**truth, "far_ids": far}, **self._columns())
 
 
 def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
@@ -312,15 +340,19 @@ class Candidates:
             return result
         values = values if logits is scores else self._among(logits, others)
         z = values.double().clamp_(max=torch.finfo(values.dtype).max)
-        z -= z.amax(1, keepdim=True)
+        top, first = z.max(1, keepdim=True)
+        z -= top
         given, mine = z.gather(1, self.place[chosen].clamp(min=0)), z.gather(1, true)
-        shares = z.exp_()
-        total = shares.sum(1)
+        shares = z.exp_().scatter_(
+            1, first, 0
+        )  # but the highest: a sum with its 1 would round to 1
+        rest = shares.sum(1)
+        total = rest.log1p()
         least = torch.finfo(torch.float32).min
         for name, value, undefined in (
-            ("logp", given[:, 0] - total.log(), undecided),
-            ("true_logp", mine[:, 0] - total.log(), unranked),
-            ("squares", shares.square_().sum(1) / total.square(), undecided),
+            ("logp", given[:, 0] - total, undecided),
+            ("true_logp", mine[:, 0] - total, unranked),
+            ("squares", (1 + shares.square_().sum(1)) / (1 + rest).square(), undecided),
         ):
             result[name] = value.clamp(min=least).float().masked_fill(undefined, torch.nan)
         return result

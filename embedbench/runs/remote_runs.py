@@ -111,14 +111,15 @@ def _read_mark(root: Path) -> str | None:
 
 def _check_files(task: Task) -> None:
     here = f"on {platform.node() or 'a worker'}"
-    for file in task.spec.files:
+    files = [file for file in (*task.spec.files, task.spec.unknown) if file]
+    for file in files:
         if not (is_name(file) or os.access(file, os.R_OK)):
             raise UserError(
                 f"{file} cannot be read {here}, where the run was to be made; put it where all "
                 "machines see it under this name"
             )
     if task.streams.run_dir(task.spec, task.root) != task.run_dir:
-        names = ", ".join(task.spec.files)
+        names = ", ".join(files)
         raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
 
 

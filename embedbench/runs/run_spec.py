@@ -107,6 +107,8 @@ class RunSpec:
     answers : str
         What is kept of the answers: "full", with how sure the learner was of each, or "plain". It
         does not affect the result.
+    unknown : str
+        Path of the file of samples that no session teaches; empty: there is none.
     """
 
     files: tuple[str, ...]
@@ -124,6 +126,7 @@ class RunSpec:
     tuning: dict[str, Any] | None = field(default=None, compare=False)
     checkpoint: float = 60.0
     answers: AnswersKept = field(default="full", compare=False)
+    unknown: str = ""
 
     @cached_property
     def seeds(self) -> Seeds:

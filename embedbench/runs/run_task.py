@@ -14,6 +14,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.scores.omega_reference import References
 from embedbench.storage import leases
+from embedbench.streams.far_samples import with_far_samples
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu import limit_threads
@@ -111,7 +112,7 @@ class _Facts(NamedTuple):
     depends_on_order: bool
 
 
-_Key = tuple[tuple[str, ...], Spec[Protocol], int]  # identifies a stream
+_Key = tuple[tuple[str, ...], Spec[Protocol], int, str]  # identifies a stream
 
 
 class StreamCache:
@@ -164,6 +165,8 @@ class StreamCache:
         files = [self.file(f) for f in spec.files]
         with limit_threads(1):  # a stream is the same for all runs
             stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
+            if spec.unknown:
+                stream = with_far_samples(stream, files[0], self.file(spec.unknown))
         self._last = (key, stream)
         so_far = stream.so_far
         depends = so_far or bool(stream.fitted)
@@ -195,10 +198,14 @@ class StreamCache:
             key = self._reference_key(spec)
             return root / "references" / f"{learner}-{key[:8]}" / f"seed-{spec.seed}"
         seed = "-".join([f"seed-{spec.seed}", *(f"{k}{v}" for k, v in spec.fixed)])
-        digests = [self.file(f).digests for f in spec.files]
-        contents = [d["content"] + d["samples"] for d in digests]
+        contents = [self._contents(f) for f in spec.files]
+        contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
         stream = digest(spec.protocol.settings.recipe(), *contents)
         return root / f"{_folder(spec.protocol)}-{stream[:8]}" / learner / seed
+
+    def _contents(self, path: str) -> str:
+        digests = self.file(path).digests
+        return digests["content"] + digests["samples"]
 
     def task(self, spec: RunSpec, root: Path) -> Task:
         """The task of a run that is saved under `root`."""
@@ -250,7 +257,7 @@ def reference_key(stream: Stream) -> str:
 
 
 def _key(spec: RunSpec) -> _Key:
-    return spec.files, spec.protocol, spec.seeds.order
+    return spec.files, spec.protocol, spec.seeds.order, spec.unknown
 
 
 def _folder(spec: Spec[Any]) -> str:

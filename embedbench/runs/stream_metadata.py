@@ -41,6 +41,9 @@ def described_stream(task: Task) -> dict[str, Any]:
         "n_train_by_class": stream.class_sizes,
         "classes": tuple(map(tuple, classes)),
         "reference": task.reference,
+        "unknown": None
+        if stream.far is None
+        else _file_info(task.streams.file(spec.unknown), spec.unknown),
     }
 
 

@@ -146,6 +146,11 @@ def _check(stream: Stream, learner: Learner) -> None:
             "where sessions have few classes, the session would give the answer away. "
             "Run it where sessions share their classes, as in permutation"
         )
+    if stream.far is not None and stream.spec.reveals_session_id:
+        raise UserError(
+            f"{name} is told which session a sample is from, and those of --unknown are from none; "
+            "leave out the one or the other"
+        )
     if learner.tags.needs_layers and not stream.spec.layers:
         raise UserError(
             f"{name} needs intermediate layers beside the final embedding, and this stream shows "
@@ -178,6 +183,7 @@ def _check(stream: Stream, learner: Learner) -> None:
     for i, test in enumerate(stream.eval_sets):
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
+    views += [] if stream.far is None else [stream.far]
     for table in {id(t): t for t in map(table_of, views)}.values():
         if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")

@@ -21,15 +21,15 @@ AT_END = (
     confidence.brier_score,
     confidence.calibration_error,
 )
-BY_SIGNAL = (unknown_classes.unknown_auroc, unknown_classes.unknown_fpr95, unknown_classes.oscr)
 # of score matrices, as the metrics of records are
 OF_MATRICES: dict[str, Metric] = {
     f.__name__: f for f in (stability_gap.min_accuracy, stability_gap.windowed_forgetting)
 }
+KINDS = ("unknown", "far")  # later classes, and the classes of another file
 RAW = ("nll", "brier_score")  # no fractions: never in percent
 LOWER = (
     *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
-    *(f"unknown_fpr95_by_{signal}" for signal in unknown_classes.SIGNALS),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_classes.SIGNALS),
 )
 
 
@@ -72,13 +72,14 @@ class AnswerMetric:
             return None
         if self.signal is None:
             return float(values[-1])
-        values = values[~p.seen[confidence.session_ends(p)][:, p.y].all(axis=1)]
+        if self.function in unknown_classes.NEAR:
+            values = values[~p.seen[confidence.session_ends(p)][:, p.y].all(axis=1)]
         return float(np.mean(values)) if len(values) else float("nan")
 
 
 ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
     name: AnswerMetric(name, f, signal)
-    for f in BY_SIGNAL
+    for f in (*unknown_classes.NEAR, *unknown_classes.FAR)
     for signal in unknown_classes.SIGNALS
     for name in [f"{f.__name__}_by_{signal}"]
 }

@@ -243,6 +243,10 @@ class Predictions(ArrayFile):
         (M, n) the sum of the candidates' squared probabilities; NaN where there is no answer.
     group : array of int or None
         (n,) number of the sample's `group` in the embedding files; None where they have none.
+    far_ids : array of int or None
+        (k,) opaque sample id of each far sample, of a class that no session has; None without any.
+    far_score, far_logp : array of float or None
+        (M, k) as `score` and `logp`, of the answers to far samples.
     """
 
     ids: Ints
@@ -260,6 +264,9 @@ class Predictions(ArrayFile):
     true_logp: Singles | None = None
     squares: Singles | None = None
     group: Ints | None = None
+    far_ids: Ints | None = None
+    far_score: Singles | None = None
+    far_logp: Singles | None = None
 
     FORMAT: ClassVar[str] = "embedbench-predictions"
     TABLES: ClassVar[dict[str, tuple[str, str]]] = {
@@ -278,6 +285,9 @@ class Predictions(ArrayFile):
         "true_logp": (_SINGLE, "Mn"),
         "squares": (_SINGLE, "Mn"),
         "group": (_INT, "n"),
+        "far_ids": (_INT, "k"),
+        "far_score": (_SINGLE, "Mk"),
+        "far_logp": (_SINGLE, "Mk"),
     }
     MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
 
@@ -310,13 +320,15 @@ class Predictions(ArrayFile):
                 candidates[eval_set, within].all(),
                 "within must be among the classes of the sample's session",
             )
-        for names in (("rank", "score"), ("logp", "true_logp", "squares")):
+        far = ("far_ids", "far_score")
+        for names in (("rank", "score"), ("logp", "true_logp", "squares"), far):
             there = {name for name in names if getattr(self, name) is not None}
             demand(len(there) in (0, len(names)), f"only all of {', '.join(names)} can be there")
         if self.rank is None or self.score is None:
-            others = self.logp is None and self.group is None
-            demand(others, "logp, true_logp, squares and group need rank and score")
+            others = self.logp is None and self.group is None and self.far_ids is None
+            demand(others, "logp, true_logp, squares, group and far_ids need rank and score")
             return
+        self._check_far()
         if self.group is not None:
             demand((self.group >= 0).all(), "group must not be negative")
         for moment in range(len(self.session)):
@@ -327,6 +339,14 @@ class Predictions(ArrayFile):
             zip(self.logp, self.true_logp, self.squares, strict=True)
         ):
             self._check_probabilities(moment, self.rank[moment], logp, true, squares)
+
+    def _check_far(self) -> None:
+        due = self.far_ids is not None and self.logp is not None
+        demand((self.far_logp is not None) == due, "far_logp must be there as logp and far_ids are")
+        if self.far_score is not None and self.far_logp is not None:
+            same = np.array_equal(np.isnan(self.far_score), np.isnan(self.far_logp))
+            demand(same, "far_logp must be NaN exactly where far_score is")
+            demand(not (self.far_logp > 0).any(), "far_logp must be at most 0")
 
     def _check_rank(self, moment: int, rank: Ranks, score: Singles) -> None:
         seen, answer = self.seen[moment], self.answer[moment]

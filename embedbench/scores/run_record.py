@@ -61,6 +61,7 @@ class UnscoredRun(JsonRecord):
     seed: int
     seeds: Seeds
     files: tuple[FileInfo, ...]
+    unknown: FileInfo | None = field(default=None, metadata=ABSENT)
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
     answers: str | None = field(default=None, metadata=ABSENT)
     order: ClassOrder | None = None
@@ -117,6 +118,11 @@ class UnscoredRun(JsonRecord):
         """Return plain JSON data; a record of this version gives the JSON that was read."""
         return {**super().to_json(), **plain(self.more)}
 
+    @property
+    def all_files(self) -> tuple[FileInfo, ...]:
+        """Its embedding files, and that of unknown samples."""
+        return self.files if self.unknown is None else (*self.files, self.unknown)
+
     def _bounds(self) -> Iterator[tuple[str, str, bool]]:
         """Yield keys, what their values must be, and whether they are."""
         yield "each seed", record_bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
@@ -125,7 +131,7 @@ class UnscoredRun(JsonRecord):
             record_bounds.SHA256,
             record_bounds.is_sha256(self.predictions_sha256),
         )
-        whole = all(record_bounds.is_sha256(file.sha256) for file in self.files)
+        whole = all(record_bounds.is_sha256(file.sha256) for file in self.all_files)
         yield "the sha256 of each file", record_bounds.SHA256, whole
         by_class = self.n_train_by_class or ()
         yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0

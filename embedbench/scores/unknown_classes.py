@@ -5,6 +5,9 @@ At every moment a run has answered all test samples, those of later classes too.
 predictions and the name of a signal, and return (T,) values, one a session. None: the file does not
 hold the signal. NaN: nothing is unknown, as after the last session, or the signal is NaN somewhere.
 The run's value is the mean over the sessions in which something is unknown.
+
+`far_…` are the same metrics with other unknown samples: those of `run --unknown`, whose classes no
+session teaches. They are unknown after every session.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from .confidence import seen_samples, session_ends
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .predictions import Predictions
+    from .predictions import Predictions, Singles
 
 SIGNALS = {
     "score": "the score of the answer",
@@ -37,9 +40,9 @@ def unknown_auroc(p: Predictions, signal: str) -> Floats | None:
     the first has the higher signal; equal signals count half. .5 is guessing, under .5 the signal
     points the wrong way. Wrong answers to seen classes count like right ones.
 
-    **Source**: Hendrycks and Gimpel (2017), §2.
+    **Source**: Hendrycks and Gimpel (2017), §2; §3.1, where all test samples count as seen, too.
     """
-    return _by_session(p, signal, lambda seen, _, unknown: higher_share(seen, unknown))
+    return _by_session(p, signal, _auroc)
 
 
 def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
@@ -50,7 +53,7 @@ def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
 
     **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
     """
-    return _by_session(p, signal, lambda seen, _, unknown: false_positive_rate(seen, unknown))
+    return _by_session(p, signal, _fpr95)
 
 
 def oscr(p: Predictions, signal: str) -> Floats | None:
@@ -61,31 +64,60 @@ def oscr(p: Predictions, signal: str) -> Floats | None:
     the seen sample is answered rightly and has the higher signal (equal: half): at most the
     accuracy and at most the AUROC.
 
-    **Source**: Dhamija et al. (2018), §4, whose curve this is the area of.
-    **Departs**: they draw it over a logarithmic FPR by softmax; the area over the plain FPR is what
-    later papers call OSCR (Vaze et al. 2022).
+    **Source**: Dhamija et al. (2018), whose curve this is the area of.
+    **Departs**: they draw the curve by softmax over a logarithmic FPR, and take no area. The area
+    over the plain FPR by trapezia is what later papers call OSCR (Vaze et al. 2022 and their code).
     """
-
-    def area(seen: Floats, right: Bools, unknown: Floats) -> float:
-        return higher_share(seen[right], unknown) * float(right.mean()) if right.any() else 0.0
-
-    return _by_session(p, signal, area)
+    return _by_session(p, signal, _oscr)
 
 
-def signal_values(p: Predictions, signal: str) -> Floats | None:
-    """(M, n) A signal of the answers, in float64; None where the file does not hold it.
+def far_auroc(p: Predictions, signal: str) -> Floats | None:
+    """AUROC of seen against far: how often a seen sample has the higher signal.
+
+    As `unknown_auroc`, against the samples of `run --unknown`, which are of other classes than any
+    session teaches.
+
+    **Source**: Hendrycks and Gimpel (2017), §3.1, whose unknown samples are of other data sets.
+    """
+    return _by_session(p, signal, _auroc, far=True)
+
+
+def far_fpr95(p: Predictions, signal: str) -> Floats | None:
+    """FPR95 of far samples: share of them that are accepted where 95 % of the seen ones are.
+
+    As `unknown_fpr95`, against the samples of `run --unknown`. Lower is better, .95 is guessing.
+
+    **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
+    """
+    return _by_session(p, signal, _fpr95, far=True)
+
+
+def far_oscr(p: Predictions, signal: str) -> Floats | None:
+    """OSCR against far samples: area under the correct classification rate against their FPR.
+
+    As `oscr`, against the samples of `run --unknown`.
+
+    **Source**: as `oscr`.
+    """
+    return _by_session(p, signal, _oscr, far=True)
+
+
+NEAR = unknown_auroc, unknown_fpr95, oscr
+FAR = far_auroc, far_fpr95, far_oscr
+
+
+def signal_values(signal: str, score: Singles | None, logp: Singles | None) -> Floats | None:
+    """(M, n) A signal of answers, in float64; None where what it needs is not there.
 
     `softmax` is the log-probability: it has the order of the probability, and no ties near 1.
     """
     if signal == "softmax":
-        return None if p.logp is None else p.logp.astype(np.float64)
-    if p.score is None or (signal == "energy" and p.logp is None):
+        return None if logp is None else logp.astype(np.float64)
+    if score is None:
         return None
-    score = p.score.astype(np.float64)
-    if signal == "energy":
-        assert p.logp is not None
-        return score - p.logp
-    return score
+    if signal == "score":
+        return score.astype(np.float64)
+    return None if logp is None else score.astype(np.float64) - logp
 
 
 def higher_share(seen: Floats, unknown: Floats) -> float:
@@ -106,22 +138,39 @@ def false_positive_rate(seen: Floats, unknown: Floats) -> float:
     return float((unknown >= threshold).mean())
 
 
+def _auroc(seen: Floats, right: Bools, unknown: Floats) -> float:
+    return higher_share(seen, unknown)
+
+
+def _fpr95(seen: Floats, right: Bools, unknown: Floats) -> float:
+    return false_positive_rate(seen, unknown)
+
+
+def _oscr(seen: Floats, right: Bools, unknown: Floats) -> float:
+    return higher_share(seen[right], unknown) * float(right.mean()) if right.any() else 0.0
+
+
 def _by_session(
-    p: Predictions, signal: str, compute: Callable[[Floats, Bools, Floats], float]
+    p: Predictions,
+    signal: str,
+    compute: Callable[[Floats, Bools, Floats], float],
+    *,
+    far: bool = False,
 ) -> Floats | None:
     """(T,) `compute(seen, right, unknown)` after each session.
 
     It gets the signals of the test samples of the sessions so far whose class was seen, whether
-    their answers are right, and the signals of all samples whose class was not.
+    their answers are right, and the signals of all samples whose class was not, or of far samples.
     """
-    values = signal_values(p, signal)
-    if values is None:
+    values = signal_values(signal, p.score, p.logp)
+    others = signal_values(signal, p.far_score, p.far_logp) if far else values
+    if values is None or others is None:
         return None
     result = []
     for m in session_ends(p):
-        seen, unknown = seen_samples(p, m), ~p.seen[m, p.y]
+        seen = seen_samples(p, m)
         right = p.answer[m, seen] == p.y[seen]
-        parts = values[m, seen], values[m, unknown]
+        parts = values[m, seen], others[m] if far else others[m, ~p.seen[m, p.y]]
         defined = all(len(part) and not np.isnan(part).any() for part in parts)
         result.append(compute(parts[0], right, parts[1]) if defined else np.nan)
     return np.array(result)

@@ -195,7 +195,7 @@ class _Cards:
 
     def add(self, made: RunRecord) -> None:
         """Add the cards of a run's files."""
-        for info in made.files:
+        for info in made.all_files:
             name = card_name(info)
             if name in self.members or (name, made.command) in self._missing:
                 continue
@@ -239,6 +239,7 @@ def _study(path: Path) -> str:
     study = read_study(path)
     values = {f.name: _walked(getattr(study, f.name)) for f in fields(Study)}
     values["files"] = tuple(tuple(map(_word, files)) for files in study.files)
+    values["unknown"] = study.unknown and _word(study.unknown)
     return study_text(Study(**values | {"engine": None, "engine_set": {}, "resources": None}))
 
 

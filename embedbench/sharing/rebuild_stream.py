@@ -46,6 +46,7 @@ WORDS = {
     "split": "splits",
     "introduces": "classes of the sessions",
     "parents": "hierarchy",
+    "far_ids": "unknown samples",
     "n_train": "numbers of training samples",
     "n_classes": "numbers of classes",
     "n_train_by_class": "numbers of training samples by class",
@@ -94,13 +95,15 @@ class Rebuilder:
 
         `chance` is in the place of its learner.
         """
-        files = []
-        for info in made.files:
+        paths = []
+        for info in made.all_files:
             if (key := _key(info.digests)) not in self._files:
                 raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
-            files.append(self._files[key])
+            paths.append(self._files[key])
+        n = len(made.files)
         spec = RunSpec(
-            files=tuple(files),
+            files=tuple(paths[:n]),
+            unknown="".join(paths[n:]),
             protocol=Spec(made.protocol, self._protocol(made)),
             learner=self._chance,
             offline=self._chance,
@@ -113,7 +116,8 @@ class Rebuilder:
         described = self.compare(spec, made, predictions)
         if (order := described["order"]) is not None and order.digest is not None:
             described["protocol_params"]["order"] = order.name
-        ours = {k: described[k] for k in ("protocol_params", "files", "order", "notes")}
+        kept = ("protocol_params", "files", "unknown", "order", "notes")
+        ours = {k: described[k] for k in kept}
         return spec, dataclasses.replace(made, **ours)
 
     def compare(

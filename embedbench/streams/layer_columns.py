@@ -52,6 +52,7 @@ def without_layers(stream: Stream) -> Stream:
         spec=replace(stream.spec, input_shape=(width,), layers={}),
         sessions=tuple(session(s) for s in stream.sessions),
         eval_sets=tuple(replace(e, x=cut(e.x)) for e in stream.eval_sets),
+        far=None if stream.far is None else cut(stream.far),
         alone=tuple(without_layers(s) for s in stream.alone),
         whole=tuple(session(s) for s in stream.whole),
     )

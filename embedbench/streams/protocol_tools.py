@@ -1,10 +1,11 @@
 """Building blocks of protocols: rows of a split, tables, views."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError
@@ -15,8 +16,8 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache
 
 from .layer_columns import layer_columns
-from .resident_table import MappedPart, MappedTable, PixelTable, Scale, Table, standardise_images
-from .resident_table import fit_scaling as fit
+from .resident_table import MappedPart, MappedTable, PixelTable, Table, standardise_images
+from .scaling import Scale, fit_scaling
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
 
@@ -112,7 +113,9 @@ def load_table(
     if file.kind == PIXELS:
         table = _load_images(file, scale, base_rows)
     elif is_mapped(file, layers, embedding):
-        table = MappedTable([_mapped_part(file, name, scale, base_rows) for name in tables])
+        parts = {name: _mapped_part(file, name, scale, base_rows) for name in tables}
+        table = MappedTable(tuple(parts.values()))
+        table.scales = {name: part.scale for name, part in parts.items()}
     else:
         table = _load_resident(file, scale, base_rows, layers, embedding)
     table.scale = scale
@@ -122,12 +125,36 @@ def load_table(
 def _load_resident(
     file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str], embedding: str
 ) -> Table:
-    x = file.read(layers, embedding)
+    table = Table(file.read(layers, embedding))
+    for name, part in _parts(file, table.values, layers, embedding):
+        table.scales[name] = fit_scaling(scale, part.__getitem__, base_rows)
+        table.scales[name].apply(part)
+    return table
+
+
+def _parts(
+    file: EmbeddingFile, x: NDArray[np.float32], layers: Sequence[str], embedding: str
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yield the name of each embedding of a file, and its columns of `x`."""
     columns = layer_columns(file, layers, embedding).values()
-    for first, end in ((0, file.width(embedding)), *columns):
-        part = x[:, first:end]
-        fit(scale, part.__getitem__, base_rows).apply(part)
-    return Table(x)
+    bounds = ((0, file.width(embedding)), *columns)
+    for name, (first, end) in zip(file.tables(layers, embedding), bounds, strict=True):
+        yield name, x[:, first:end]
+
+
+def load_like(table: Table, other: EmbeddingFile) -> Table:
+    """Read another file's embeddings or images, scaled by what `load_table` fitted for `table`."""
+    if isinstance(table, PixelTable):
+        images = mapped_table(other, "features") if is_mapped(other) else other.images()
+        return PixelTable(images, table.factor, table.offset)
+    names = [FINAL if n == "features" else n.removeprefix("layers/") for n in table.scales]
+    embedding, *layers = names
+    if is_mapped(other, layers, embedding):
+        return MappedTable([MappedPart(mapped_table(other, n), s) for n, s in table.scales.items()])
+    result = Table(other.read(layers, embedding))
+    for name, part in _parts(other, result.values, layers, embedding):
+        table.scales[name].apply(part)
+    return result
 
 
 def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:
@@ -147,7 +174,7 @@ def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -
         mean, deviation = np.array(kept, dtype=np.float32)
         if mean.shape == part.values.shape[1:] and (deviation >= np.float32(1e-6)).all():
             return replace(part, scale=Scale(scale, mean, deviation))
-    fitted = fit(scale, part.raw, base_rows)
+    fitted = fit_scaling(scale, part.raw, base_rows)
     assert fitted.mean is not None
     assert fitted.deviation is not None
     cache.save("scaling", key, [fitted.mean.tolist(), fitted.deviation.tolist()])

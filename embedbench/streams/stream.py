@@ -167,6 +167,8 @@ class Stream:
         refused.
     so_far : bool
         Whether α_ideal is also measured after every session, by a learner of the data so far.
+    far : View or None
+        Samples of classes that no session has, see `far_samples`; for the runner alone.
     """
 
     spec: StreamSpec
@@ -190,6 +192,7 @@ class Stream:
     ordered: bool = False
     task_free: bool = False
     so_far: bool = False
+    far: View | None = None
 
     def __repr__(self) -> str:
         return f"<Stream: {len(self.sessions)} sessions, {self.spec.n_classes} classes>"
@@ -264,7 +267,7 @@ class Stream:
             recipe = f"merged {self.fitted}"
             return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
         if len(self.sessions) == 1:
-            return self
+            return self if self.far is None else replace(self, far=None)
         train = merge([(s.x, s.ids, s.y) for s in self.sessions])
         val = merge([(s.val_x, s.val_ids, s.val_y) for s in self.sessions])
         test = merge([(e.x, e.ids, e.y) for e in self.eval_sets])

@@ -253,6 +253,11 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
     if study.answers is not None and study.answers not in KEPT:
         raise unknown("answers", study.answers, KEPT)
+    if study.unknown and study.answers == "plain":
+        raise UserError(
+            "--unknown asks how sure the learner is, which --answers plain does not keep; leave "
+            "out one of them"
+        )
     by_learner = grids(study, study.grid, classes)
     both = [name for name in grids(study, study.tune, classes) if name in by_learner]
     if both:  # each point would need its own search
@@ -380,6 +385,7 @@ class _StreamStudy:
                     command=shlex.join(words),
                     checkpoint=checkpoint,
                     answers="plain" if study.answers == "plain" else "full",
+                    unknown=study.unknown or "",
                 )
 
     def _spec(self, name: str, values: dict[str, Any]) -> Spec[Learner]:
@@ -405,6 +411,7 @@ class _StreamStudy:
         words = ["embedbench", "run", *self.files, "--protocol", self.protocol, "--out", out]
         words += ["--preset", study.preset] if study.preset else []
         words += ["--answers", "plain"] if study.answers == "plain" else []
+        words += ["--unknown", study.unknown] if study.unknown else []
         words += ["--threads", str(study.threads)] if (study.threads or 1) > 1 else []
         every = self.settings | {Key(name, setting): value for setting, value in point.items()}
         shared = {k: v for k, v in every.items() if k.target in SHARED}

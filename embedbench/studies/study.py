@@ -26,6 +26,8 @@ class Study:
         The name or the file of a preset; several with commas, see `split_regimes`.
     trunk, weights, augment, answers, omega_reference, engine, resources, device : str or None
         The options of these names.
+    unknown : str or None
+        The file of samples that no session teaches.
     threads, tune_sessions, trials : int or None
         The options of these names.
     tune_seeds : tuple of int
@@ -55,6 +57,7 @@ class Study:
     weights: str | None = None
     augment: str | None = None
     answers: str | None = None
+    unknown: str | None = None
     omega_reference: str | None = None
     tune_sessions: int | None = None
     tune_seeds: tuple[int, ...] = ()

@@ -21,9 +21,12 @@ def log_softmax(scores: Array) -> Array:
 
 
 def from_scores(
-    scores: Array, truth: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+    scores: Array,
+    truth: Sequence[Sequence[int]],
+    groups: Sequence[Sequence[int]],
+    far: Array | None = None,
 ) -> Predictions:
-    """What a run with these (T, n, C) logits stores."""
+    """What a run with these (T, n, C) logits stores; `far` are those of far samples, (T, k, C)."""
     made = predictions(truth, np.zeros(scores.shape[:2]), groups)
     logs = log_softmax(np.where(made.seen[:, None], scores, -np.inf))
     best, y = logs.argmax(axis=2), made.y[None, :, None]
@@ -44,18 +47,27 @@ def from_scores(
         rank=np.where(known, rank, 65535).astype(np.uint16),
         **{name: table.astype(np.float32) for name, table in tables.items()},
     )
+    if far is not None:
+        among = np.where(made.seen[:, None], far, -np.inf)
+        made = replace(
+            made,
+            far_ids=np.arange(far.shape[1]),
+            far_score=among.max(axis=2).astype(np.float32),
+            far_logp=log_softmax(among).max(axis=2).astype(np.float32),
+        )
     made.check()
     return made
 
 
 def random_run(seed: int, n_classes: int = 9) -> tuple[Predictions, Array]:
-    """A run of three sessions with random logits, many of them equal, and these."""
+    """A run of three sessions with random logits, many of them equal, and these; 7 far samples."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(n_classes)
     groups = [sorted(map(int, g)) for g in np.split(order, [n_classes - 3, n_classes - 1])]
     truth = [[*g, *map(int, rng.choice(g, rng.integers(3, 15)))] for g in groups]
     scores = rng.integers(-5, 6, (3, sum(map(len, truth)), n_classes)) / 2
-    return from_scores(scores, truth, groups), scores
+    far = np.random.default_rng(seed).integers(-5, 6, (3, 7, n_classes)) / 2
+    return from_scores(scores, truth, groups, far), scores
 
 
 def keep_runs(root: Path, runs: Mapping[str, Sequence[Predictions]]) -> None:

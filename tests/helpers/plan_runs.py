@@ -20,6 +20,7 @@ def plan(
     *,
     vary: Sequence[str] = (),
     preset: str | None = None,
+    unknown: str | None = None,
     **how: Any,
 ) -> list[RunSpec]:
     """Learners × seeds, with the items of `--set`; `how` is for `resolve`."""
@@ -30,6 +31,7 @@ def plan(
         seeds=tuple(seeds),
         vary=tuple(vary),
         preset=preset,
+        unknown=unknown,
         set=parse_settings(items),
     )
     return resolve(study, **how)

@@ -26,11 +26,12 @@ def make_file(
     width: int = WIDTH,
     apart: float = 0.0,
     columns: dict[str, Any] | None = None,
+    classes: Sequence[str] = "abcdefgh",
 ) -> EmbeddingFile:
     """A file with these numbers of samples per class: class by class train, val, test.
 
     The class with label k has its mean `apart` further out along column k, if there is one.
-    `columns` are those of the format, one value a sample.
+    `columns` are those of the format, one value a sample; `classes` are the names.
     """
     labels, split = [], []
     for c, counts in enumerate(zip(train, val, test, strict=True)):
@@ -41,7 +42,7 @@ def make_file(
         ids=np.array([f"{i}.png" for i in range(len(labels))]),
         labels=np.array(labels),
         split=np.array(split, dtype=np.uint8),
-        classes=tuple("abcdefgh"[: len(train)]),
+        classes=tuple(classes[: len(train)]),
         parents=np.full(len(train), -1),
     )
     features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)

@@ -215,7 +215,8 @@ def confident_predictions(
 
 def keep_samples(p: Predictions, mask: Array) -> Predictions:
     """The predictions of some of the samples."""
-    tables = {n: v for n in p.OPTIONAL if (v := getattr(p, n)) is not None}
+    names = [n for n in p.OPTIONAL if not n.startswith("far_")]
+    tables = {n: v for n in names if (v := getattr(p, n)) is not None}
     by_sample = {"ids": p.ids, "y": p.y, "eval_set": p.eval_set}
     by_answer = {"answer": p.answer, "within": p.within, **tables}
     kept = {name: values[..., mask] for name, values in (by_sample | by_answer).items()}

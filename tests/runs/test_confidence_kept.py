@@ -139,6 +139,20 @@ def test_the_tables_are_as_defined(kind: str, dtype: Any, seed: int, limits: Any
                     assert value == pytest.approx(right[name], rel=2e-7, abs=1e-15)
 
 
+@pytest.mark.parametrize("gap", [20.0, 40.0, 60.0, 90.0])
+def test_a_sure_answer_is_not_rounded_to_certainty(gap: float) -> None:
+    """1 + e^-40 is 1 in float64; the order of such answers is the signal `softmax`."""
+    from embedbench.runs.answers_from_scores import Candidates
+
+    scores = torch.tensor([[7.0, 7.0 - gap, 7.0 - gap], [3.0 - gap, 3.0, 3.0 - gap - 1]]).double()
+    answer, zero = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, dtype=torch.int64)
+    among = Candidates(np.ones((1, 3), dtype=np.bool_), "cpu")
+    values = among.confidence(scores, scores, answer, answer.long(), zero)
+    expected = [-2 * math.exp(-gap), -math.exp(-gap) * (1 + math.exp(-1))]
+    assert values["logp"].tolist() == pytest.approx(expected, rel=1e-5, abs=0)
+    assert values["true_logp"].tolist() == values["logp"].tolist()
+
+
 def test_a_plain_run_has_the_answers_of_a_full_one() -> None:
     stream = numbered_stream([None, [0, 3, 4], None])
     table = random_scores(stream, 1, np.float32, "logits")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,17 @@ from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import confident_predictions, random_predictions
 
 from embedbench.scores import confidence
-from embedbench.scores.answer_metrics import ANSWER_METRICS, LOWER
+from embedbench.scores.answer_metrics import ANSWER_METRICS, KINDS, LOWER
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.unknown_classes import SIGNALS, oscr, unknown_auroc, unknown_fpr95
+from embedbench.scores.unknown_classes import (
+    SIGNALS,
+    far_auroc,
+    far_fpr95,
+    far_oscr,
+    oscr,
+    unknown_auroc,
+    unknown_fpr95,
+)
 
 SINGLE = 2e-6  # relative: values are stored as float32
 
@@ -73,6 +83,23 @@ def test_unknown_classes_by_hand(small: Predictions) -> None:
     assert ANSWER_METRICS["unknown_auroc_by_score"](small) == pytest.approx(5 / 6)
 
 
+def test_far_samples_by_hand(small: Predictions) -> None:
+    score = np.float32([[2.5, 0.5], [1.5, 9.0]])
+    p = replace(small, far_ids=np.arange(2), far_score=score, far_logp=np.log(score / 10))
+    seen = [3.0, 1.0, 2.0, 4.0, 5.0]
+    p = replace(p, score=np.float32([seen, seen]), rank=small.rank, answer=small.answer)
+    # 3, 1, 2 against 2.5, .5: 2 + 1 + 1 of six; the answer with 1 is wrong. Then all five against
+    # 1.5, 9, of which the first and the last are right
+    right = [np.flatnonzero(row).tolist() for row in p.answer == p.y]
+    assert right == [[0, 2], [0, 4]]
+    assert far_auroc(p, "score") == pytest.approx([4 / 6, (1 + 0 + 1 + 1 + 1) / 10])
+    assert far_oscr(p, "score") == pytest.approx([3 / 6, (1 + 1) / 10])
+    assert far_fpr95(p, "score") == pytest.approx([1 / 2, 1])  # at or above 1
+    # .82, .61, .9 against .25, .05; then .5 four times and .6 against .15 and .9
+    assert far_auroc(p, "softmax") == pytest.approx([1, 1 / 2])
+    assert ANSWER_METRICS["far_auroc_by_score"](p) == pytest.approx((4 / 6 + 4 / 10) / 2)
+
+
 def test_equal_signals_count_half(small: Predictions) -> None:
     score = np.float32([[3, 1, 2, 0, 2], [1, 1, 1, 1, 1]])
     flat = replace(small, score=score, logp=np.zeros((2, 5), np.float32))
@@ -106,18 +133,24 @@ def plain(p: Predictions, m: int, name: str) -> float:
             total += abs(right - sum(chance[i] for i in inside)) / len(rows)
         return total
     name, _, signal = name.partition("_by_")
-    values = {
-        "score": [float(v) for v in p.score[m]],
-        "softmax": [float(v) for v in p.logp[m]],
-        "energy": [float(s) - float(v) for s, v in zip(p.score[m], p.logp[m], strict=True)],
-    }[signal]
+
+    def signals(score: Any, logp: Any) -> list[float]:
+        return {
+            "score": [float(v) for v in score],
+            "softmax": [float(v) for v in logp],
+            "energy": [float(s) - float(v) for s, v in zip(score, logp, strict=True)],
+        }[signal]
+
+    values = signals(p.score[m], p.logp[m])
     unknown = [values[i] for i in range(len(p.y)) if not p.seen[m, p.y[i]]]
+    if name.startswith("far_"):
+        unknown = signals(p.far_score[m], p.far_logp[m])
     if not unknown:
         return math.nan
-    if name == "unknown_fpr95":
+    if name.endswith("_fpr95"):
         good = [t for t in values if sum(values[i] >= t for i in rows) >= 0.95 * len(rows) - 1e-9]
         return sum(u >= max(good) for u in unknown) / len(unknown)
-    right = [i for i in rows if name == "unknown_auroc" or p.answer[m, i] == p.y[i]]
+    right = [i for i in rows if name.endswith("_auroc") or p.answer[m, i] == p.y[i]]
     pairs = sum((values[i] > u) + (values[i] == u) / 2 for i in right for u in unknown)
     return pairs / len(rows) / len(unknown)
 
@@ -129,6 +162,7 @@ def test_all_agree_with_loops(seed: int) -> None:
         expected = [plain(p, m, name) for m in range(3)]
         assert metric.curve(p) == pytest.approx(expected, nan_ok=True, abs=1e-12), name
         value = expected[-1] if metric.signal is None else sum(expected[:2]) / 2
+        value = sum(expected) / 3 if name.startswith("far_") else value
         assert metric(p) == pytest.approx(value, abs=1e-12), name
 
 
@@ -146,7 +180,7 @@ def test_moments_between_the_ends_of_sessions_do_not_count() -> None:
     p, _ = random_run(0)
     at = [0, 0, 1, 2, 2]  # moments of the same answers; an end is the last one of its session
     tables = ("session", "samples_seen", "seen", "answer", "within")
-    sure = ("rank", "score", "logp", "true_logp", "squares")
+    sure = ("rank", "score", "logp", "true_logp", "squares", "far_score", "far_logp")
     longer = replace(p, **{name: getattr(p, name)[at] for name in (*tables, *sure)})
     turned = {name: getattr(longer, name).copy() for name in sure}
     for name in sure:
@@ -195,10 +229,12 @@ def test_they_are_those_of_scikit_learn(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_signal_turned_round_has_one_minus_its_auroc(seed: int) -> None:
     p, _ = random_run(seed)
-    turned = replace(p, score=-p.score, logp=-p.logp)
-    for signal in SIGNALS:
-        name = f"unknown_auroc_by_{signal}"
+    far = {"far_score": -p.far_score, "far_logp": -p.far_logp}
+    turned = replace(p, score=-p.score, logp=-p.logp, **far)
+    for kind, signal in itertools.product(KINDS, SIGNALS):
+        name = f"{kind}_auroc_by_{signal}"
         assert ANSWER_METRICS[name](turned) == pytest.approx(1 - ANSWER_METRICS[name](p))
+        assert ANSWER_METRICS[name](p) != 0.5  # or else this says nothing
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -253,7 +289,13 @@ def test_a_file_without_confidence_has_none_of_them(seed: int) -> None:
     assert {metric(random_predictions(seed)) for metric in ANSWER_METRICS.values()} == {None}
     cosines = confident_predictions(seed, logits=False)
     there = {name for name, metric in ANSWER_METRICS.items() if metric(cosines) is not None}
-    assert there == {"top5_accuracy", *(n for n in ANSWER_METRICS if n.endswith("_by_score"))}
+    near = {n for n in ANSWER_METRICS if not n.startswith("far_")}
+    assert there == {"top5_accuracy", *(n for n in near if n.endswith("_by_score"))}
+    far = replace(cosines, far_ids=np.arange(2), far_score=np.zeros((len(cosines.seen), 2), "f4"))
+    far.check()
+    assert {n for n, metric in ANSWER_METRICS.items() if metric(far) is not None} - there == {
+        f"far_{what}_by_score" for what in ("auroc", "fpr95", "oscr")
+    }
 
 
 def test_a_score_that_was_nan_is_no_silent_number() -> None:
@@ -278,5 +320,5 @@ def test_streams_that_add_no_class_have_nothing_unknown() -> None:
 
 def test_what_is_lower_is_named() -> None:
     assert set(LOWER) - {"windowed_forgetting"} == {
-        name for name in ANSWER_METRICS if not name.startswith(("top5", "unknown_auroc", "oscr"))
+        name for name in ANSWER_METRICS if not any(w in name for w in ("top5", "auroc", "oscr"))
     }

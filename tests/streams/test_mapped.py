@@ -28,7 +28,8 @@ from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams import protocol_tools, resident_table
-from embedbench.streams.resident_table import MappedTable, PixelTable, Table, statistics
+from embedbench.streams.resident_table import MappedTable, PixelTable, Table
+from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
 

@@ -1,0 +1,449 @@
+"""`run --unknown OTHER.h5`: a second file's samples are scored at every moment, never taught."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from commands import caller
+from image_files import pixel_file, samples
+from numpy.typing import NDArray
+from packs import Forgery, forged
+from plan_runs import plan
+from protocol_files import make_file
+from sklearn.metrics import roc_auc_score
+
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.write_file import write_file
+from embedbench.learning.checkpoint_state import pack_state, unpack_state
+from embedbench.models.chance import Chance
+from embedbench.models.slda import SLDA
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs.answers_from_scores import Moment, make_evaluator
+from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.run_task import StreamCache
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores import record_files
+from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.predictions import Predictions, WrongError
+from embedbench.sharing.board import board
+from embedbench.sharing.pack import pack
+from embedbench.sharing.unpack import unpack
+from embedbench.streams import protocol_tools
+from embedbench.streams.far_samples import with_far_samples
+from embedbench.streams.stream import Stream
+from embedbench.studies.study_file import read_study
+
+SETTINGS = ("protocol.base=2", "protocol.scale=standard", "references=0")
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    return caller(monkeypatch, capfd)
+
+
+def near(folder: Path, **more: Any) -> EmbeddingFile:
+    """The stream's file: classes a to e."""
+    return make_file(folder, (9,) * 5, (0,) * 5, (6,) * 5, apart=3.0, **more)
+
+
+def other(folder: Path, names: str = "wxy", *, test: int = 5, **more: Any) -> EmbeddingFile:
+    """The other file: seven training samples of each class, and `test` test samples."""
+    n = len(names)
+    sizes: Any = (7,) * n, (0,) * n, (test,) * n
+    return make_file(folder, *sizes, classes=names, **{"name": "other.h5", **more})
+
+
+def specs(
+    folder: Path, unknown: EmbeddingFile | None, learners: tuple[str, ...] = ("slda",)
+) -> list[RunSpec]:
+    file = str(near(folder).path) if not (folder / "file.h5").exists() else f"{folder}/file.h5"
+    path = None if unknown is None else str(unknown.path)
+    return plan([file], "incremental-class", learners, [0], SETTINGS, unknown=path)
+
+
+def answers(place: Path) -> Predictions:
+    p = record_files.read_predictions(place)
+    assert isinstance(p, Predictions)
+    return p
+
+
+def stream_with(folder: Path, far: EmbeddingFile, *, seed: int = 0, **settings: Any) -> Stream:
+    file, settings = near(folder), {"base": 2, "scale": "standard", **settings}
+    stream = IncrementalClass(**settings).build([file], seed=seed)
+    return with_far_samples(stream, file, far)
+
+
+# --- what is scored ---
+
+
+@pytest.mark.parametrize("scale", ["none", "l2", "rms", "standard"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_features_are_scaled_by_what_session_0_gave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, mapped: bool
+) -> None:
+    far = other(tmp_path)
+    if mapped:
+        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+    stream = stream_with(tmp_path, far, scale=scale)
+    assert stream.far is not None
+    raw = far.read()[far.split == 2].astype(np.float64)
+    base = EmbeddingFile.open(tmp_path / "file.h5").read()[stream.sessions[0].ids]
+    length = np.linalg.norm(raw, axis=1, keepdims=True)
+    expected = {
+        "none": raw,
+        "l2": raw / length,
+        "rms": raw / length * math.sqrt(raw.shape[1]),
+        "standard": np.clip((raw - base.mean(axis=0)) / base.std(axis=0), -5, 5),
+    }[scale]
+    np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+class Told(SLDA):
+    """Keeps every score that it gives."""
+
+    given: ClassVar[list[NDArray[Any]]] = []
+
+    def scores(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+        scores = super().scores(x, session_id=session_id)
+        self.given.append(scores.numpy().astype(np.float64))
+        return scores
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_are_those_of_scikit_learn_on_the_scores(tmp_path: Path, seed: int) -> None:
+    Told.given.clear()
+    stream = stream_with(tmp_path, other(tmp_path, apart=1.0), order="random", seed=seed)
+    p, _ = run_stream(stream, Told(), Seeds.of(seed))
+    assert isinstance(p, Predictions)
+    p.check()
+    y = np.concatenate([e.y for e in stream.eval_sets])
+    assert [len(scores) for scores in Told.given] == [30, 15] * 4
+    for t in range(4):
+        classes = np.sort(np.concatenate([s.classes for s in stream.sessions[: t + 1]]))
+        seen = np.isin(y, classes)
+        mine, theirs = Told.given[2 * t][seen], Told.given[2 * t + 1]
+        among = np.concatenate([mine, theirs])[:, classes]
+        top = among.max(axis=1)
+        energy = np.log(np.exp(among - top[:, None]).sum(axis=1)) + top
+        is_seen = np.repeat([1, 0], [len(mine), len(theirs)])
+        for name, values in {"score": top, "softmax": top - energy, "energy": energy}.items():
+            curve = ANSWER_METRICS[f"far_auroc_by_{name}"].curve(p)
+            assert curve is not None
+            # pairs that are nearer than single precision may count as half, or turned round
+            gaps = np.abs(values[is_seen == 1][:, None] - values[is_seen == 0])
+            near = (gaps < 1e-6 * np.abs(among).max()).sum()
+            area = roc_auc_score(is_seen, values)
+            assert curve[t] == pytest.approx(area, abs=(near + 1e-6) / gaps.size), name
+            assert near < 0.05 * gaps.size  # or else this says nothing
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chance_knows_nothing_of_far_samples(tmp_path: Path, seed: int) -> None:
+    far = other(tmp_path, test=400)
+    file = make_file(tmp_path, (9,) * 3, (0,) * 3, (400,) * 3)
+    stream = with_far_samples(IncrementalClass(base=1).build([file], seed=0), file, far)
+    p, _ = run_stream(
+        stream, Chance(seed=seed) if "seed" in vars(Chance()) else Chance(), Seeds.of(seed)
+    )
+    assert isinstance(p, Predictions)
+    curve = ANSWER_METRICS["far_auroc_by_score"].curve(p)
+    assert curve is not None
+    for n, area in zip((400, 800, 1200), curve, strict=True):
+        error = math.sqrt((n + 1200 + 1) / (12 * n * 1200))  # if all are equal
+        assert area == pytest.approx(0.5, abs=4 * error)
+
+
+def test_a_file_without_a_test_split_gives_all_its_samples(tmp_path: Path) -> None:
+    far = stream_with(tmp_path, other(tmp_path, test=0)).far
+    assert far is not None
+    assert len(far) == 21
+
+
+def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path, "bwx"))
+    assert stream.far is not None
+    assert len(stream.far) == 10
+    assert stream.notes[-1] == (
+        "10 samples of 2 classes of other.h5 are unknown; those of b are left out, because the "
+        "stream teaches such a class"
+    )
+
+
+# --- the run ---
+
+
+def test_a_run_with_another_file_is_another_run_with_the_same_answers(tmp_path: Path) -> None:
+    far, root = other(tmp_path), tmp_path / "runs"
+    (without,), (spec,) = specs(tmp_path, None), specs(tmp_path, far)
+    both = [run_grid([each], root) for each in (without, spec)]
+    (plain,), (full,) = (outcome.run_dirs for outcome in both)
+    assert plain.parent.parent != full.parent.parent  # the stream's directory
+    one, two = record_files.load(plain), record_files.load(full)
+    assert (one.digests, one.metrics, one.reference.offline_runs) == (
+        two.digests,
+        two.metrics,
+        two.reference.offline_runs,
+    )
+    assert "unknown" not in one.to_json()
+    assert two.unknown is not None
+    assert (two.unknown.name, two.unknown.digests) == ("other.h5", far.digests)
+    a, b = answers(plain), answers(full)
+    np.testing.assert_array_equal(a.score, b.score)
+    np.testing.assert_array_equal(a.answer, b.answer)
+    assert a.far_ids is None
+    assert b.far_score is not None
+    assert b.far_score.shape == (4, 15)
+    np.testing.assert_array_equal(b.far_ids, np.flatnonzero(far.split == 2))
+    assert ANSWER_METRICS["far_auroc_by_score"](a) is None
+    # its reference is that of the run without, and has no far samples
+    cache = StreamCache()
+    both_refs = [
+        dataclasses.replace(one, references=1).offline_runs(1)[0][0] for one in (without, spec)
+    ]
+    assert cache.run_dir(both_refs[0], root) == cache.run_dir(both_refs[1], root)
+    assert cache.stream_to_learn(both_refs[1]).far is None
+    # the place follows from the content, not from the name
+    named = other(tmp_path, name="named.h5")
+    other_name = dataclasses.replace(spec, unknown=str(named.path))
+    assert [cache.run_dir(one, root) for one in (spec, other_name)] == [full, full]
+    changed = other(tmp_path, name="changed.h5", apart=1.0)
+    assert cache.run_dir(dataclasses.replace(spec, unknown=str(changed.path)), root) != full
+
+
+def test_evaluation_goes_on_from_its_state(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path))
+    learner = SLDA()
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    evaluators = [make_evaluator(stream, "cpu") for _ in range(2)]
+    for t in range(2):
+        seen = np.isin(np.arange(5), [*range(2 + t)])
+        evaluators[0].ask(learner, Moment(t, 9 * (2 + t), seen))
+        if t == 0:
+            kept = pack_state(evaluators[0].state_dict())
+            evaluators[1].load_state_dict(unpack_state(kept, "cpu"))
+        else:
+            evaluators[1].ask(learner, Moment(t, 9 * (2 + t), seen))
+    for name in ("far_ids", "far_score", "far_logp"):
+        a, b = (getattr(e.predictions(), name) for e in evaluators)
+        np.testing.assert_array_equal(a, b)
+    plain, _ = run_stream(stream, SLDA(), Seeds.of(0), full=False)  # as a trial of tuning is
+    assert isinstance(plain, Predictions)
+    assert (plain.far_ids, plain.version) == (None, "1.0")
+
+
+def test_references_have_no_far_samples(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path))
+    assert stream.merged().far is None
+    assert replace(stream, sessions=stream.sessions[:1]).merged().far is None
+    assert [s.far for s in replace(stream, so_far=True).references] == [None] * 4
+
+
+def test_files_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path))
+    p, _ = run_stream(stream, SLDA(), Seeds.of(0))
+    assert isinstance(p, Predictions)
+    p.save(tmp_path / "p.h5")
+    for name, value in vars(Predictions.load(tmp_path / "p.h5")).items():
+        np.testing.assert_array_equal(value, getattr(p, name))
+    assert p.far_logp is not None
+    assert p.far_score is not None
+    gone = np.where(np.arange(15) == 3, np.nan, p.far_score).astype(np.float32)
+    for changes, reason in (
+        ({"far_ids": None}, "only all of far_ids, far_score"),
+        ({"far_logp": None}, "far_logp must be there"),
+        ({"far_score": gone}, "far_logp must be NaN exactly where far_score is"),
+        ({"far_logp": -p.far_logp}, "far_logp must be at most 0"),
+    ):
+        with pytest.raises(WrongError, match=reason):
+            dataclasses.replace(p, **changes).check()
+
+
+# --- the command ---
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    """A command that runs two learners on the file of `near` there."""
+    if not (folder / "file.h5").exists():
+        near(folder)
+    protocol = "permutation" if "permutation" in more else "incremental-class"
+    settings = [item for item in SETTINGS if protocol == "incremental-class" or "base" not in item]
+    more = tuple(word for word in more if word != protocol)
+    stream = [str(folder / "file.h5"), "--protocol", protocol]
+    stream += [word for item in settings for word in ("--set", item)]
+    return [
+        "run",
+        *stream,
+        "--learner",
+        "slda,ncm",
+        "--out",
+        str(folder / "runs"),
+        "--quiet",
+        *more,
+    ]
+
+
+def test_tables_and_figures_have_it_when_they_are_asked_for(
+    tmp_path: Path, command: Command
+) -> None:
+    far, study = other(tmp_path), tmp_path / "study.toml"
+    line = words(tmp_path, "--unknown", str(far.path), "--seeds", "0-1")
+    assert command(*line, "--save-config", str(study))[0] == 0
+    assert read_study(study).unknown == str(far.path)
+    code, out, err = command("run", "--config", str(study), "--out", str(tmp_path / "runs"))
+    assert code == 0, err
+    assert "15 samples of 3 classes of other.h5 are unknown" in out
+    runs = sorted(tmp_path.glob("runs/incremental-class-*/slda-*/seed-*"))
+    assert len(runs) == 2
+    assert all(f"--unknown {far.path}" in record_files.load(run).command for run in runs)
+    name = "far_oscr_by_energy"
+    code, out, err = command("report", str(tmp_path / "runs"), "--metric", name, "--json")
+    assert code == 0, err
+    rows = json.loads(out)["tables"][0]["rows"]
+    made = next(row["metrics"][name] for row in rows if row["learner"] == "slda")
+    expected = [ANSWER_METRICS[name](answers(run)) for run in runs]
+    assert made["values"] == pytest.approx(expected)
+    code, _, err = command("score", str(runs[0]), "--metric", name)
+    assert code == 0, err
+    picture = tmp_path / "unknown.svg"
+    code, _, err = command(
+        *("report", str(tmp_path / "runs"), "--figure", "unknown", "--out", str(picture)),
+        *("--width", "page"),
+    )
+    assert code == 0, err
+    assert picture.read_text("utf-8").count(", far samples") == 3
+    # beside runs without: a table of its own, and a verdict of its own
+    assert command(*words(tmp_path, "--seeds", "0-1"))[0] == 0
+    code, out, err = command("report", str(tmp_path / "runs"))
+    assert code == 0, err
+    assert "unknown=other.h5" in out
+    name = "far_auroc_by_score"
+    code, out, err = command("report", str(tmp_path / "runs"), "--compare", "--metric", name)
+    assert (code, out.count("file.h5")) == (0, 1), err
+
+
+def test_packs_and_boards_take_it_with_its_file(tmp_path: Path) -> None:
+    far, root = other(tmp_path), tmp_path / "runs"
+    assert not run_grid(specs(tmp_path, far), root).failed
+    pack(root, tmp_path / "a.zip", by="Team A")
+    with unpack(tmp_path / "a.zip") as made:
+        (run,) = record_files.find(made.runs)[-1:]
+        assert str(tmp_path) not in (run / "record.json").read_text()
+        assert "--unknown other.h5" in record_files.load(run).command
+    given = board([tmp_path / "a.zip"], [tmp_path / "file.h5", far.path])
+    assert [(s.ranked, s.unranked, s.refused) for s in given.submissions] == [(2, (), None)]
+    turned = Forgery(lambda p: replace(p, far_ids=p.far_ids[::-1]), full=True)  # type: ignore[index]
+    bad = forged(tmp_path / "a.zip", tmp_path / "b.zip", {"/slda-": turned})
+    (one,) = board([bad], [tmp_path / "file.h5", far.path]).submissions[0].unranked
+    assert one.reason == "its unknown samples are not those of the stream rebuilt from file.h5"
+    without = board([tmp_path / "a.zip"], [tmp_path / "file.h5"])
+    assert {u.reason for u in without.submissions[0].unranked} == {
+        "other.h5 with its digests is not here (--data FILE gives it)"
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"width": 7}, "other.h5 has 7 values a sample and file.h5 4; make it by the backbone"),
+        ({"backbone": "resnet50"}, "made by different backbones, resnet50 and made up"),
+        ({"names": "abc"}, "every class of other.h5 has the name of one that the stream teaches"),
+        ({"more": ["--answers", "plain"]}, "which --answers plain does not keep"),
+        ({"more": ["permutation"]}, "shows every session the same columns"),
+        ({"name": "another.h5"}, "other.h5"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    tmp_path: Path, command: Command, how: dict[str, Any], reason: str
+) -> None:
+    more = how.pop("more", [])
+    other(tmp_path, how.pop("names", "wxy"), **how)
+    line = words(tmp_path, "--unknown", str(tmp_path / "other.h5"), *more)
+    code, out, err = command(*line)
+    assert (code, out) == (2, ""), err
+    assert reason in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_label_sets_and_several_files_are_refused(tmp_path: Path) -> None:
+    file, far = near(tmp_path), other(tmp_path)
+    stream = IncrementalClass(base=2).build([file], seed=0)
+    sets = dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, multilabel=True))
+    with pytest.raises(UserError, match="answers on this stream are sets of labels"):
+        with_far_samples(sets, file, far)
+    second = make_file(tmp_path, name="second.h5", width=6)
+    (spec,) = plan([str(file.path), str(second.path)], "multi-modal", ["ncm"], [0])
+    spec = dataclasses.replace(spec, unknown=str(far.path))
+    with pytest.raises(UserError, match="has several files or permuted columns"):
+        StreamCache().stream(spec)
+
+
+def test_learners_that_are_told_the_session_are_refused(tmp_path: Path) -> None:
+    stream = stream_with(tmp_path, other(tmp_path))
+    told = dataclasses.replace(
+        stream, spec=dataclasses.replace(stream.spec, reveals_session_id=True)
+    )
+    with pytest.raises(UserError, match="those of --unknown are from none"):
+        run_stream(told, SLDA(), Seeds.of(0))
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_images_are_scaled_as_those_of_the_stream(tmp_path: Path, scale: str) -> None:
+    file = pixel_file(tmp_path)
+    names = replace(samples(1), classes=(*"uvwxyz", "node"))
+    x = np.random.default_rng(7).integers(0, 256, file.shape, np.uint8)
+    far = write_file(tmp_path / "far.h5", names, x, file.provenance)
+    stream = IncrementalClass(base=2, scale=scale).build([file], seed=0)  # type: ignore[arg-type]
+    stream = with_far_samples(stream, file, far)
+    assert stream.far is not None
+    base = file.images()[stream.sessions[0].ids] / 255
+    mean, deviation = (0, 1) if scale == "none" else (base.mean((0, 1, 2)), base.std((0, 1, 2)))
+    expected = ((x[far.split == 2] / 255 - mean) / deviation).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(stream.far.numpy(), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(UserError, match=r"file.h5 is of kind embedding and p.h5 of pixels"):
+        with_far_samples(stream, file, near(tmp_path))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_layers_are_read_as_those_of_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
+) -> None:
+    draw = np.random.default_rng(3)
+    made = {"backbone": {"name": "some"}}
+
+    def layered(name: str, names: str, layers: str = "ab") -> EmbeddingFile:
+        x, every = draw.normal(size=(84, 5)), samples(1)
+        tables = {n: draw.normal(2, 3, (84, 4)).astype(np.float32) for n in layers}
+        every = replace(every, classes=(*names, "node"))
+        return write_file(tmp_path / name, every, x.astype(np.float32), made, layers=tables)
+
+    file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
+    if mapped:
+        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+    protocol = IncrementalClass(base=2, embedding="b", layers="a", scale="standard")
+    plain = protocol.build([file], seed=0)
+    stream = with_far_samples(plain, file, far)
+    assert stream.far is not None
+    rows = stream.sessions[0].ids
+    parts = []
+    for layer in "ba":
+        base, x = (f.read((), layer) for f in (file, far))
+        base = base[rows]
+        parts.append(np.clip((x[far.split == 2] - base.mean(axis=0)) / base.std(axis=0), -5, 5))
+    np.testing.assert_allclose(stream.far.numpy(), np.hstack(parts), rtol=1e-4, atol=1e-5)
+    lacking = layered("lacking.h5", "uvwxyz", "a")
+    with pytest.raises(UserError, match=r"unknown layer of .*lacking.h5 'b'"):
+        with_far_samples(plain, file, lacking)
