@@ -262,10 +262,10 @@ def committed_tables() -> list[tuple[str, Floats]]:
     for name in ("which-learner", "backbone"):
         with (DOCS / f"studies/data/{name}.csv").open(encoding="utf-8") as f:
             for run in csv.DictReader(f):
-                stream = " ".join([name, *(run[c] for c in ("file", "embedding", "protocol"))])
-                for metric in ("final_accuracy", "average_incremental_accuracy", "omega_all"):
-                    scores = rows.setdefault(f"{stream} {metric}", {})
-                    scores.setdefault(run["learner"], []).append(float(run[metric] or "nan"))
+                for metric in ("final_accuracy", "average_incremental_accuracy"):
+                    scores = rows.setdefault(f"{name} {run['stream']} {metric}", {})
+                    learner = f"{run['learner']} {run['settings']}"
+                    scores.setdefault(learner, []).append(float(run[metric] or "nan"))
     for path in sorted((DOCS / "results/data").glob("*.json")):
         for table in json.loads(path.read_text(encoding="utf-8"))["tables"]:
             if "learner" not in table["heads"]:
