@@ -259,13 +259,11 @@ def print_skew(tables: int) -> bool:
 def committed_tables() -> list[tuple[str, Floats]]:
     """(name, (k, n) scores) of the committed results with eight learners or more on one stream."""
     rows: dict[str, dict[str, list[float]]] = {}
-    for name in ("which-learner", "backbone"):
-        with (DOCS / f"studies/data/{name}.csv").open(encoding="utf-8") as f:
-            for run in csv.DictReader(f):
-                stream = " ".join([name, *(run[c] for c in ("file", "embedding", "protocol"))])
-                for metric in ("final_accuracy", "average_incremental_accuracy", "omega_all"):
-                    scores = rows.setdefault(f"{stream} {metric}", {})
-                    scores.setdefault(run["learner"], []).append(float(run[metric] or "nan"))
+    with (DOCS / "studies/data/which-learner.csv").open(encoding="utf-8") as f:
+        for run in csv.DictReader(f):
+            for metric in ("final_accuracy", "average_incremental_accuracy"):
+                scores = rows.setdefault(f"{run['stream']} {metric}", {})
+                scores.setdefault(run["learner"], []).append(float(run[metric] or "nan"))
     for path in sorted((DOCS / "results/data").glob("*.json")):
         for table in json.loads(path.read_text(encoding="utf-8"))["tables"]:
             if "learner" not in table["heads"]:

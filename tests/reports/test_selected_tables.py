@@ -188,18 +188,16 @@ def test_the_shipped_pages_have_the_tables_of_their_data(name: str) -> None:
     done = embedbench("report", STUDIES / f"{name}.toml", "--markdown")
     page = tables_of((STUDIES / f"{name}.md").read_text(encoding="utf-8"))
     made = tables_of(done.stdout)
-    assert len(made) > 30
+    assert len(made) > 10
     assert [line for line in made if line not in page] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "cells"), [("which-learner", 12 * 2 * 2 * 5), ("backbone", 6 * 4 * 5)]
-)
-def test_the_shipped_studies_have_their_cells(name: str, cells: int) -> None:
-    assert len(resolve(read_study(STUDIES / f"{name}.toml"))) == cells
+def test_the_shipped_study_has_its_cells() -> None:
+    assert len(resolve(read_study(STUDIES / "which-learner.toml"))) == 11 * 2 * 5
 
 
 def test_a_csv_has_rows_of_runs() -> None:
-    rows: list[dict[str, Any]] = read_csv(STUDIES / "data" / "backbone.csv")
-    assert (rows[0]["learns"], rows[0]["seed"], rows[0]["learner"]) == (False, 0, "chance")
-    assert rows[0]["final_accuracy"] == 0.008088
+    rows: list[dict[str, Any]] = read_csv(STUDIES / "data" / "which-learner.csv")
+    chance = next(row for row in rows if not row["learns"])
+    assert (chance["seed"], chance["learner"]) == (0, "chance")
+    assert 0 < chance["final_accuracy"] < 0.05
