@@ -45,7 +45,7 @@ class LayUP(Learner):
     layers : str
         Names of the stream's layers, separated by commas, or "all".
     lam : float or None
-        λ ≥ 0, or None to choose it.
+        λ ≥ 0, or None to choose it, by up to sixty factorisations a session in place of one.
     """
 
     layers: str = "all"

@@ -53,7 +53,7 @@ def label_sets(
     )
 
 
-# --- by hand: docs/metrics.md, "Multi-label streams (IIRC)" ---
+# --- by hand: two polar bears, a brown bear and a bus ---
 
 BEAR, BUS, POLAR, BROWN = range(4)
 PARENTS = [-1, -1, BEAR, BEAR]
