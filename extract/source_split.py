@@ -27,8 +27,8 @@ def choose_split(
     group : str or None
         The rule for `groups`, for a hash split; None means `stem`.
     stratify : bool or None
-        Let every class keep its share in a hash split, see `embedbench.files.train_test_split`. None: where
-        the data are `small`.
+        Let every class keep its share in a hash split, see `embedbench.files.train_test_split`.
+        None: where the data are `small`.
 
     Returns
     -------
