@@ -265,7 +265,7 @@ def import_file(
         NAME.npy, the npy file of the labels.
     group : str or None
         Key or column of the source that groups the samples, or a rule for their ids, see
-        `split.groups`; no group is in both train and test.
+        `train_test_split.groups`; no group is in both train and test.
     split : str or None
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None

@@ -264,7 +264,7 @@ def describe_lopsided(
     classes : sequence of str
         Names of the classes; those without a sample do not count.
     rule : mapping
-        How the split was made, see `split.split_rule`; empty: in some other way.
+        How the split was made, see `split_rule`; empty: in some other way.
     remedy : str
         What to do about a split by hash.
     """
@@ -304,7 +304,7 @@ def split_again(path: Path, rule: Mapping[str, Any]) -> str:
     path : Path
         The file.
     rule : mapping
-        How its split was made, see `split.split_rule`.
+        How its split was made, see `split_rule`.
     """
     source, arrays = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".npz")))
     out = shlex.quote(str(path.with_name(f"{path.stem}-stratified{path.suffix}")))
