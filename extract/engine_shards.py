@@ -19,7 +19,7 @@ from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
 from embedbench.system.callback_types import Notify, Progress
 
-from .extraction_worker import Blocks, ExtractionWork, Facts, Job, arithmetic_settings
+from .extraction_worker import ExtractionWork, Facts, Job, MissingBlocks, arithmetic_settings
 from .source import Source
 
 BLOCKS = 16  # most blocks of a task
@@ -139,10 +139,10 @@ class Shards:
         """Have the blocks computed that are not there yet."""
         target = replace(partial.target, path=partial.path.absolute())
         shard = Shard(self.job, self._host, target, self.facts(), partial.origin)
-        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks = MissingBlocks(partial, len(self.source.ids), progress)
         blocks.fill(lambda free: self._compute(shard, blocks, free), notify)
 
-    def _compute(self, shard: Shard, blocks: Blocks, free: Sequence[int]) -> None:
+    def _compute(self, shard: Shard, blocks: MissingBlocks, free: Sequence[int]) -> None:
         """Have free blocks computed. A task that fails twice ends the work with its sentence."""
         failed: set[tuple[int, ...]] = set()
         waiting = {self._submit(fill, shard, part): part for part in ranges(free)}

@@ -38,7 +38,7 @@ class Facts:
     remark: str = ""
 
 
-class Blocks:
+class MissingBlocks:
     """The blocks that are not there yet, as this process sees them; others may be at some of them.
 
     `progress` is called with (samples done, n).
@@ -133,7 +133,7 @@ class ExtractionWork:
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
         """Compute the blocks that are not there yet; wait for those that other processes are at."""
-        blocks = Blocks(partial, len(self.source.ids), progress)
+        blocks = MissingBlocks(partial, len(self.source.ids), progress)
         blocks.fill(lambda free: self.fill_some(partial, free, blocks.report), notify)
 
     def fill_some(

@@ -106,7 +106,7 @@ class PathNet(Learner):
         genes = torch.randint(
             self.modules, (self.population, self.layers, self.active), generator=draw
         )
-        search = _Search(self, session, frozen, head)
+        search = _Tournaments(self, session, frozen, head)
         log = search.run(genes)
         self.banks = [torch.stack([p.data for p in layer]) for layer in search.modules]
         self.paths.append(search.best_path)
@@ -132,7 +132,7 @@ class PathNet(Learner):
         )
 
 
-class _Search:
+class _Tournaments:
     """The tournaments of one session."""
 
     def __init__(self, learner: PathNet, session: Session, frozen: Tensor, head: Tensor) -> None:
