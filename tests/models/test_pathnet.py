@@ -357,7 +357,7 @@ def scripted(
 ) -> tuple[dict[str, Any], PathNet, list[dict[str, Any]]]:
     """Learn one session with these (validation, training) accuracies; what stood after each."""
     left, stood = iter(values), []
-    train = pathnet._Search._train
+    train = pathnet._Tournaments._train
 
     def trained(self: Any, paths: Tensor) -> tuple[Tensor, Tensor]:
         train(self, paths)
@@ -369,8 +369,8 @@ def scripted(
         stood.append({"path": path.clone(), "weights": weights, "head": self.head.data.clone()})
         return float(self.script[0])
 
-    monkeypatch.setattr(pathnet._Search, "_train", trained)
-    monkeypatch.setattr(pathnet._Search, "_validate", validated)
+    monkeypatch.setattr(pathnet._Tournaments, "_train", trained)
+    monkeypatch.setattr(pathnet._Tournaments, "_validate", validated)
     learner, (log,) = taught(permuted(1), **settings)
     return log, learner, stood
 
@@ -419,7 +419,7 @@ def test_val_samples_bound_what_scores_the_winner() -> None:
         learner = PathNet(**{**SMALL, "val_samples": bound})
         learner.start(stream.spec, Seeds.of(0), "cpu")
         frozen = torch.zeros(2, 4, dtype=torch.bool)
-        search = pathnet._Search(learner, stream.sessions[0], frozen, torch.zeros(3, 6))
+        search = pathnet._Tournaments(learner, stream.sessions[0], frozen, torch.zeros(3, 6))
         assert len(search.val_x) == len(search.val_y) == expected
         assert len(torch.unique(search.val_x, dim=0)) == expected
 
