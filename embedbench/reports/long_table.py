@@ -57,6 +57,8 @@ class LongTable:
         The name of the value; "R" has one for each moment and eval set, "pooled" one a moment.
     value : array of float
         Fractions, seconds, bytes; NaN where undefined.
+    run : array of int
+        The number of the run among those that the table was made of.
     """
 
     stream: Texts
@@ -67,6 +69,7 @@ class LongTable:
     eval_set: Ints
     metric: Texts
     value: Floats
+    run: Ints
 
     @classmethod
     def of(
@@ -106,9 +109,8 @@ class LongTable:
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
-        return cls(
-            stream[run], learner[run], settings[run], seed[run], moment, eval_set, metric, value
-        )
+        texts = (column[run] for column in (stream, learner, settings))
+        return cls(*texts, seed[run], moment, eval_set, metric, value, run)
 
     def __len__(self) -> int:
         return len(self.value)

@@ -18,7 +18,7 @@ from embedbench.arrays import digest
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
 from embedbench.reports.comparison_results import Ranking, compare
-from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, metric_value
+from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, RunRecord
@@ -27,10 +27,10 @@ from embedbench.version import __version__
 
 from .board_types import SCHEMA, STATEMENT, Board, BoardStream, Entry
 from .rebuild_stream import Rebuilder
-from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
+from .verify_pack import RANKED, CheckedRun, Submission, UnrankedRun, verify
 
-METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
-LOWER = ("memory", "seconds")  # less is better
+COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
+METRICS = (*RANKED, *COSTS)
 EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
@@ -160,6 +160,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         notes=notes,
         entries=tuple(ranked),
         units={name: ranking.units for name, ranking in rankings.items()},
+        groups=rankings[FINAL].groups if FINAL in rankings else "samples",
     )
 
 
@@ -206,9 +207,7 @@ def _entry(
 
 def _value(made: RunRecord, name: str) -> float:
     """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
-    if name == "memory":
-        return made.footprint["total"]
-    return made.seconds.learn if name == "seconds" else metric_value(made, name)
+    return run_value(made, COSTS.get(name, name))
 
 
 def _device(made: RunRecord) -> str:
@@ -221,15 +220,15 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranki
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
     for label, runs in used.items():
         for one in runs:
-            made, left_out = one.record, one.run.left_out
+            made, left_out = one.record, one.run.left_out.get(name)
             value, block = _value(made, name), (order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
-                if name == FINAL:
+                if left_out is not None:
                     answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
-    study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER, answers=answers)
+    study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
     return compare(study.best_first())
 
 

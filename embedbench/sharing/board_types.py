@@ -21,37 +21,7 @@ STATEMENT = "recomputed, not re-run"
 class Entry(JsonRecord):
     """One learner with one setting, from one pack, on one stream.
 
-    Parameters
-    ----------
-    label, learner : str
-        Its name on this page, unique; and its name in the records.
-    params : dict
-        Its hyperparameters.
-    learns : bool
-        False for what ignores the data (`chance`), which is not ranked.
-    pack : str
-        SHA-256 of the pack.
-    by, date : str or None
-        Who submitted it and when; None: not stated.
-    n : int
-        Runs in the means; runs flagged `nan` or `diverged` are not.
-    left_out : int
-        Runs with these flags.
-    versions : tuple of str
-        Versions of embedbench that made the runs.
-    devices : tuple of str
-        Devices and processors of the runs.
-    command : str
-        The command of its first run; empty if it was made from Python.
-    flags : tuple of str
-        Flags of its runs; `equal-answers` where runs with other initial weights, on which the
-        answers of the learner depend, gave the same answers.
-    same_answers : tuple of str
-        Labels of other entries whose runs gave the same answers.
-    metrics : dict
-        Name → mean, interval and values over the runs; fractions, bytes, seconds.
-    verdicts : dict
-        Name → rank of its mean, the ranks left open, and how far it is behind.
+    docs/board.md describes each field.
     """
 
     label: str
@@ -76,28 +46,7 @@ class Entry(JsonRecord):
 class BoardStream(JsonRecord):
     """One stream with its entries, best final accuracy first.
 
-    Parameters
-    ----------
-    page, title : str
-        Name of its page; protocol and files.
-    protocol : str
-        Name of the protocol.
-    protocol_params : dict
-        Its parameters.
-    files : tuple of FileInfo
-        Names and digests of the embedding files.
-    recipe, features : str
-        Digests of the stream that all entries share.
-    evals : tuple of str
-        Digests of the test data, one for each seed of the order.
-    sessions, classes : int
-        Their numbers.
-    notes : tuple of str
-        Notes of the runs, and what speaks against comparing their Ω.
-    entries : tuple of Entry
-        The learners.
-    units : dict
-        Metric → what its intervals are computed over, see `Ranking`.
+    docs/board.md describes each field.
     """
 
     page: str
@@ -113,6 +62,7 @@ class BoardStream(JsonRecord):
     notes: tuple[str, ...]
     entries: tuple[Entry, ...]
     units: dict[str, str]
+    groups: str = "samples"
 
 
 @dataclass(frozen=True)

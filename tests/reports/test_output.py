@@ -210,7 +210,7 @@ def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> N
         "50.0 %",
         "± 99.4",
         "0.556",
-        "α_ideal: mlp, all data at once, 90.0 %",
+        "offline (α_ideal): mlp on all data at once, 90.0 %",
         command,
         "parameters 1.5",
         "d" * 64,

@@ -26,7 +26,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
-NAMES = ("which-learner", "backbone")
+NAMES = ("which-learner", "backbone", "confidence")
 
 
 @pytest.fixture(scope="module")
