@@ -252,7 +252,8 @@ def _session_table(row: Row) -> dict[str, object]:
     """Costs and the learner's log for every session; numbers are means over the runs."""
     logs = [[s.log for s in r.sessions] for r in row.used]
     plain = (str, int, float, bool)
-    names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
+    every = (item for run in logs for log in run for item in log.items())
+    names = dict.fromkeys(name for name, value in every if isinstance(value, plain))
     lines = []
     for i in range(len(logs[0])):
         at = [r.sessions[i] for r in row.used]
@@ -266,20 +267,16 @@ def _session_table(row: Row) -> dict[str, object]:
     return {"heads": heads + [n.replace("_", " ") for n in names], "lines": lines}
 
 
-def _is(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds)
-
-
 def _summary(values: Sequence[Any]) -> str:
-    """The values of several runs as one text: range of integers, mean of numbers, or joined
-    words."""
+    """The values of several runs: range of integers, mean of numbers, or joined words."""
     present = [v for v in values if v is not None]
+    kinds = {type(v) for v in present}
     if not present:
         return "–"
-    if all(_is(v, (int,)) and not _is(v, (bool,)) for v in present):
+    if kinds == {int}:
         low, high = min(present), max(present)
         return f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    if all(_is(v, (int, float)) and not _is(v, (bool,)) for v in present):
+    if kinds <= {int, float}:
         return f"{np.mean(present):.3g}"
     return ", ".join(sorted({str(v) for v in present}))
 

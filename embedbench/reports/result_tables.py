@@ -207,6 +207,7 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _table_json(rows: list[Row]) -> dict[str, Any]:
     group, judged = rows[0].group, judge(rows)
+    digests = group.first.digests
     return {
         "place": group.place,
         "protocol": group.first.protocol,
@@ -215,17 +216,12 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
         "sessions": group.sessions,
         "score": group.first.score,
         "validation": group.first.validation,
-        "digests": _shared_digests(group),
+        "digests": {"recipe": digests.recipe, "features": digests.features},
         "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
         "verdict": verdict(rows, judged),
         "notes": group.notes,
         "rows": [_row_json(r, v) for r, v in zip(rows, judged.rows, strict=True)],
     }
-
-
-def _shared_digests(group: Group) -> dict[str, str]:
-    digests = group.first.digests
-    return {"recipe": digests.recipe, "features": digests.features}
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:

@@ -258,10 +258,11 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     names = {"bytes.total"}
     for group in groups(rows):
         names |= {*choose_columns(group), *effort([row for row in rows if row.group is group])}
-    names |= {"omega_base"} if names & {"omega_all", STREAMING} else set()
+    shares = [heading(name) for name in (OMEGAS[0], OMEGAS[2], STREAMING) if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]
-    words = [meaning for name, meaning in MEANINGS.items() if name in names]
+    words = [f"{', '.join(shares)}: shares of the offline score"] if shares else []
+    words += [meaning for name, meaning in MEANINGS.items() if name in names]
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
 
 

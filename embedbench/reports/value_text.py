@@ -39,7 +39,6 @@ HEADINGS = {
 }
 # what a short heading of a report's tables means, in the order of its columns
 MEANINGS = {
-    "omega_base": "Ω_base, Ω_all: shares of the offline score, on session 0, on all",
     "omega_new": "Ω_new: score on each new session",
     INCREMENTAL: "AIA: score after each session, averaged",
     AVERAGE: "AA: average over sessions",

@@ -62,16 +62,10 @@ class ScoreMatrix:
         per_class: Floats | None = None,
         class_sizes: Sequence[int] | None = None,
     ) -> ScoreMatrix:
-        """A base score of some predictions; what is None is undefined.
-
-        Raises
-        ------
-        ValueError
-            There are not as many sizes as classes.
-        """
-        known = p.seen.shape[1]
-        if class_sizes is not None and len(class_sizes) != known:
-            raise ValueError(f"{len(class_sizes)} sizes of {known} classes")
+        """A base score of some predictions; what is None is undefined."""
+        sizes = np.full(p.seen.shape[1], np.nan) if class_sizes is None else np.array(class_sizes)
+        if len(sizes) != p.seen.shape[1]:
+            raise ValueError(f"{len(sizes)} sizes of {p.seen.shape[1]} classes")
         return cls(
             name=name,
             values=values,
@@ -83,7 +77,7 @@ class ScoreMatrix:
             n_classes=n_classes,
             learned=np.arange(values.shape[1]),
             per_class=np.full(p.seen.shape, np.nan) if per_class is None else per_class,
-            class_sizes=np.array([np.nan] * known if class_sizes is None else class_sizes, float),
+            class_sizes=sizes.astype(np.float64),
         )
 
     @property

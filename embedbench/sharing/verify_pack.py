@@ -32,17 +32,7 @@ RANKED = (FINAL, "omega_all", "raa", "gacc")  # scores by which a board ranks
 
 @dataclass(frozen=True)
 class UnrankedRun(JsonRecord):
-    """A run that is not ranked, and why.
-
-    Parameters
-    ----------
-    run, learner : str
-        Its directory in the pack, and the name in its record; empty if that cannot be read.
-    final_accuracy : float
-        Recomputed; NaN where the labels are not those of the rebuilt stream.
-    reason : str
-        What does not agree.
-    """
+    """A run that is not ranked, and why. docs/board.md describes each field."""
 
     run: str
     learner: str
@@ -52,21 +42,7 @@ class UnrankedRun(JsonRecord):
 
 @dataclass(frozen=True)
 class Submission(JsonRecord):
-    """One pack, and what became of its runs.
-
-    Parameters
-    ----------
-    pack, sha256 : str
-        Name and SHA-256 of the archive.
-    by, date : str or None
-        Who submitted it and when; None: not stated.
-    ranked : int
-        Runs that are ranked.
-    unranked : tuple of UnrankedRun
-        The others.
-    refused : str or None
-        Why nothing of the pack could be read.
-    """
+    """One pack, and what became of its runs. docs/board.md describes each field."""
 
     pack: str
     sha256: str

@@ -92,11 +92,34 @@ def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     for base in (2, 5):
         keep(tmp_path, make(protocol_params=same | {"base": base}), stream=f"stream-{base}")
     first, second = sorted(
-        line for line in table_text(collect(tmp_path)).splitlines() if "·" in line
-    )[-2:]
+        line
+        for line in table_text(collect(tmp_path)).splitlines()
+        if line.startswith("incremental")
+    )
     assert (first.endswith(" · base=2"), second.endswith(" · base=5")) == (True, True)
     keep(tmp_path / "one", make())
     assert "base=" not in table_text(collect(tmp_path / "one"))
+
+
+def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> None:
+    """A table with every column that a short heading names."""
+    for name, steps, final in (("mlp", 7, 0.8), ("ewc", 9, 0.7)):
+        for seed in range(2):
+            made = make(name, seed, final)
+            made["metrics"] |= {"average_incremental_accuracy": 0.8, "average_accuracy": 0.1}
+            for session in made["sessions"]:
+                session["log"] |= {"steps": steps, "epochs": steps}
+            keep(tmp_path, made)
+    rows = collect(tmp_path)
+    wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
+    assert len(wide.splitlines()) <= 3
+    assert max(map(len, narrow.splitlines())) <= 60
+    text = " ".join(wide.split())
+    heads = table_text(rows).splitlines()[3]
+    for word in ("Ω_base", "Ω_new", "Ω_all", "AIA", "AA", "AF", "passes", "steps", "MB"):
+        assert word in heads
+        assert re.search(rf"\b{word}\b", text), word
+    assert "over n seeds" in text
 
 
 def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None:
@@ -105,7 +128,7 @@ def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None
     made["metrics"] |= {"omega_all": 1.25, "omega_streaming": 0.875}
     keep(tmp_path, made)
     text = table_text(collect(tmp_path, metrics=["omega_streaming"]))
-    assert text.count("Ω_streaming") == 1
+    assert text.splitlines()[3].count("Ω_streaming") == 1
     assert "Ω_all" not in text
     assert re.search(r"mlp +1 +80\.0 +– +0\.889 +0\.700 +0\.875", text)
 
