@@ -217,7 +217,8 @@ def _report(
         finished = {*outcome.run_dirs}
         each = {name: [d for d in dirs if d in finished] for name, dirs in regimes.items()}
         show_regimes(out, each, as_json, "seeds and samples")
-        note(f"again: embedbench report {shlex.quote(str(out))} --by preset")
+        again = f"embedbench report {shlex.quote(str(out))}"
+        note(f"each regime's own tables: {again}; this one again: {again} --by preset")
     else:
         show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
