@@ -212,7 +212,10 @@ def _tables(
     if selection.compare is None:
         yield _means(selection, table, learn, used)
         return
-    for _, study in _studies(selection, next(iter(metrics)), learn, used):
+    studies = list(_studies(selection, first := next(iter(metrics)), learn, used))
+    if not studies:
+        raise UserError(f"{first} is undefined in every run of {selection.title!r}; name another")
+    for _, study in studies:
         result = VIEWS[selection.compare](study)
         yield SelectedTable(result.title, study_rows(result), study_parts(result))
 
@@ -370,8 +373,8 @@ def _studies(
     table = table.where(run=table.run[~np.isnan(table.value)].tolist())
     together = selection.over == "streams"
     every = list(dict.fromkeys(table.stream))
-    short = _short(every)
-    for stream in [None] if together else every:
+    short = _short(every) if every else {}
+    for stream in [None] if together and every else every:
         part = table if stream is None else table.where(stream=stream)
         _cells(replace(selection, columns="metric"), part)  # refuses mixed settings
         names = zip(*(columns_of(part)[name] for name in selection.rows), strict=True)

@@ -210,12 +210,16 @@ def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Pat
         ('[report]\nruns = ["seed.csv"]', "seed, a whole number"),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
+        (
+            '[report]\nruns = ["one.csv"]\nmetrics = ["x"]\ncompare = "ranks"',
+            "x is undefined in every run",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
-    (tmp_path / "one.csv").write_text("learner,seed,final_accuracy\nncm,0,0.5\n")
+    (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
     with pytest.raises(UserError) as error:
         shown(tmp_path, text)
     assert says in str(error.value)
