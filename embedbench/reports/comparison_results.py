@@ -14,7 +14,7 @@ from embedbench.scores.behind_the_best import PairVerdict, RowVerdict
 from embedbench.scores.learner_ranking import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy, TableVerdicts
-from .seed_effects import SeedSpread
+from .seed_effects import SeedSpread, Spread
 
 SCHEMA = "embedbench-comparison/2.0"
 
@@ -209,8 +209,6 @@ def _spread(
 ) -> LearnerByOrder:
     """Spread over orders (of the means over seeds) and over the seeds of an order (pooled)."""
     means = {order: float(np.mean(values)) for order, values in scores.items()}
-    free = sum(len(values) - 1 for values in scores.values())
-    squares = sum(float(np.var(values)) * len(values) for values in scores.values())
     return LearnerByOrder(
         learner=label,
         mean=mean,
@@ -219,5 +217,5 @@ def _spread(
         least=min(means.values()),
         most=max(means.values()),
         sd_orders=float(np.std(list(means.values()), ddof=1)) if len(means) > 1 else math.nan,
-        sd_seeds=math.sqrt(squares / free) if free else math.nan,
+        sd_seeds=Spread.of(list(scores.values())).sd,
     )

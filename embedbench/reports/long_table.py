@@ -109,8 +109,8 @@ class LongTable:
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
-        texts = (column[run] for column in (stream, learner, settings))
-        return cls(*texts, seed[run], moment, eval_set, metric, value, run)
+        of_run = (stream[run], learner[run], settings[run], seed[run])
+        return cls(*of_run, moment, eval_set, metric, value, run)
 
     def __len__(self) -> int:
         return len(self.value)

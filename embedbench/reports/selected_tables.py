@@ -58,29 +58,7 @@ INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(JsonRecord):
-    """One `[report]`: which runs, and what of them is shown how.
-
-    Parameters
-    ----------
-    runs : tuple of str
-        Directories of runs and CSV files, relative to the file.
-    title : str
-        Its heading.
-    where : dict
-        Conditions on the rows of runs, as in `Runs.where`.
-    rows : tuple of str
-        Columns of the long table whose values name a row.
-    columns : str
-        The column whose values are columns here, such as `stream`; `metric`: one a metric.
-    metrics : tuple of str
-        What is shown; the first sorts the rows.
-    compare : str or None
-        In place of means one of `VIEWS`: ranks and who is behind, all pairs, or the spread.
-    over : str or None
-        What verdicts rest on: `streams`, in one comparison of all; or stream by stream `seeds`, or
-        `seeds and samples`, the default of comparisons, where answers are stored. With one of these
-        two a table of means has the ranks left open.
-    """
+    """One `[report]`: which runs, and what of them is shown how; docs/studies.md has each key."""
 
     runs: tuple[str, ...]
     title: str = ""
