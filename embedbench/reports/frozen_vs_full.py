@@ -246,8 +246,8 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
 BRIDGE_REMARKS = (
     "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
     " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
-    "Ω is a share of each side's own α_ideal · points/h: gap of the final score over hours of "
-    "learning on images",
+    "Ω is a share of each side's own offline score · points/h: gap of the final score over hours "
+    "of learning on images",
 )
 
 

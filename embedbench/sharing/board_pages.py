@@ -24,7 +24,7 @@ INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
 NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}
 MEANINGS = {
     FINAL: "final accuracy",
-    "omega_all": "mean accuracy after each session as a share of α_ideal",
+    "omega_all": "mean accuracy after each session as a share of the offline score",
     "raa": "accuracy against guessing, mean over the sessions",
     "gacc": "generalised accuracy, mean over the sessions",
     "memory": "memory that the learner holds after the last session",

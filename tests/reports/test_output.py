@@ -76,6 +76,22 @@ def test_which_classes_the_loss_uses_is_stated(
         assert said in text if said else "loss over" not in text
 
 
+def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
+    for seed in range(3):
+        made = make(seed=seed)
+        score = {"R": made["R"], "pooled": made["pooled"], "metrics": made["metrics"]}
+        curves = {"superclass_pw_js": [0, 0, 0.25], "labels_predicted": [1, 1, 1.5 + seed / 10]}
+        of = {"pw_js": score | {"curves": curves}, "js": score, "exact_match": score}
+        keep(tmp_path, made | {"score": "pw_js", "curves": curves, "by_score": of})
+    rows = collect(tmp_path)
+    heads, mlp = table_text(rows).split("\n\n")[1].splitlines()
+    assert "pw-JS %" in heads
+    assert re.split("  +", mlp)[1:] == [*["80.0"] * 3, "25.0", "–", "1.60 ±0.25", "–"]
+    text = render(rows, "runs")
+    assert '<th scope="col">superclass pw-JS %</th>' in text
+    assert 'title="seed 0: 1.50, seed 1: 1.60, seed 2: 1.70">1.60<small>± 0.25</small>' in text
+
+
 def test_seconds_are_called_wall_time(rows: list[Any]) -> None:
     assert "Learning is wall time: other work on the machine" in render(rows, "runs")
 
