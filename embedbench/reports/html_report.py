@@ -29,7 +29,7 @@ from .html_template import page
 from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
 from .matrix_figures import colour_scale, heat_map
-from .result_rows import FLAGS, Group, Row, groups, has_labels, run_value
+from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
 from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
 from .value_text import heading, stat_text, value_text
 from .verdict_sentence import verdict
@@ -61,10 +61,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
         name=name,
         tables=list(_tables(parts)),
         scale=colour_scale(),
-        sections=[
-            _section(g, [r for r in rows if r.group is g], styles, i)
-            for i, g in enumerate(groups(rows))
-        ],
+        sections=[_section(mine, styles, i) for i, mine in enumerate(split_tables(rows))],
         runs=sum(len(r.records) for r in rows),
         left_out=sum(len(r.left_out) for r in rows),
         n_learners=len({r.learner for r in rows if r.learns}),
@@ -75,7 +72,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
 
 def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
     """The formulas of metrics of other people."""
-    every = {n: m.function for group in groups(rows) for n, m in group.outside.items()}
+    every = {n: m.function for row in rows for n, m in row.group.outside.items()}
     return [_formula(name, function) for name, function in every.items()]
 
 
@@ -89,12 +86,12 @@ def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
             yield {"heads": heads, "lines": lines}
 
 
-def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
+def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
     """The values of one table for the template."""
-    judged, efforts = judge(rows), effort(rows)
+    group, judged, efforts = rows[0].group, judge(rows), effort(rows)
     entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
-    for i, entry in enumerate(entries):
-        entry["efforts"] = [texts[i] for texts in efforts.values()]
+    for k, entry in enumerate(entries):
+        entry["efforts"] = [texts[k] for texts in efforts.values()]
     drawn = [row for row in rows if row.used]
     return {
         "id": f"stream-{i}",

@@ -384,6 +384,9 @@ def _seed_option(seeds: list[int]) -> str:
     return "--seeds " + ",".join(map(str, unique))
 
 
-def groups(rows: Sequence[Row]) -> list[Group]:
-    """The tables, in order."""
-    return list({id(r.group): r.group for r in rows}.values())
+def split_tables(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each table, in order."""
+    tables: dict[int, list[Row]] = {}
+    for row in rows:
+        tables.setdefault(id(row.group), []).append(row)
+    return list(tables.values())

@@ -29,7 +29,7 @@ from embedbench.scores.verified_records import Checker
 from .comparability import check_average, check_comparable
 from .compare_learners import judge
 from .remarks import beside, candidates, remark_on_memory
-from .result_rows import LEFT_OUT, Group, Row, groups
+from .result_rows import LEFT_OUT, Group, Row, split_tables
 from .row_labels import differences, flat, labels
 from .verdict_sentence import verdict
 
@@ -115,7 +115,7 @@ def collect(
 
 def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
-    tables = groups(rows)
+    tables = [mine[0].group for mine in split_tables(rows)]
     apart = differences([(g.title, flat(g.first.protocol_params)) for g in tables], absent=False)
     named = {
         id(group): dataclasses.replace(group, apart=", ".join(words))
@@ -200,8 +200,8 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
-    each = [[row for row in rows if row.group is group] for group in groups(rows)]
-    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": [_table_json(r) for r in each]})
+    tables = [_table_json(mine) for mine in split_tables(rows)]
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
     return result
 
 

@@ -25,7 +25,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 
-from .result_rows import LEFT_OUT, Row, groups, run_value
+from .result_rows import LEFT_OUT, Row, run_value, split_tables
 
 KINDS = tuple(f.name for f in fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
@@ -98,11 +98,11 @@ def by_seeds(rows: Sequence[Row], metric: str = "final_accuracy") -> list[SeedSp
     if metric not in names:
         raise unknown("metric", metric, names)
     result = []
-    for group in groups(rows):
-        learners = [_learner(row, metric) for row in rows if row.group is group]
+    for mine in split_tables(rows):
+        learners = [_learner(row, metric) for row in mine]
         varied = tuple(e for e in learners if any(s.n for s in e.seeds.values()))
         if varied:
-            result.append(SeedSpread(group.title, metric, varied))
+            result.append(SeedSpread(mine[0].group.title, metric, varied))
     if not result:
         raise UserError(
             f"--by seeds needs runs of {metric} that differ by one of their four seeds only, and "

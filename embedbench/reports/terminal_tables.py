@@ -25,7 +25,7 @@ from embedbench.text.terminal import (
 from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
 from .remarks import candidates, searches
-from .result_rows import FLAGS, Group, Row, groups, has_labels
+from .result_rows import FLAGS, Group, Row, has_labels, split_tables
 from .result_tables import to_json
 from .value_text import (
     AVERAGE,
@@ -104,9 +104,9 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
 def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
     """The tables with their titles and remarks, before they are text."""
     parts: list[Text | Table] = []
-    for i, group in enumerate(groups(rows)):
+    for i, mine in enumerate(split_tables(rows)):
         parts += [Text("")] if i else []
-        parts += _group_parts(group, [r for r in rows if r.group is group], width)
+        parts += _group_parts(mine, width)
     return [*parts, Text(""), *(line(text, "dim") for text in _footer(rows))]
 
 
@@ -116,7 +116,7 @@ def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     The half-width of the 95 % interval of NAME is `NAME.half_95`; metrics are fractions, sizes
     bytes, times seconds.
     """
-    each = [[row for row in rows if row.group is group] for group in groups(rows)]
+    each = split_tables(rows)
     return [
         _csv_row(row, v) for mine in each for row, v in zip(mine, judge(mine).rows, strict=True)
     ]
@@ -144,9 +144,9 @@ def _csv_row(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
     return cells | {"flags": " ".join(row.flags)}
 
 
-def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:
-    """Title, table and remarks of one group."""
-    judged = judge(rows)
+def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
+    """Title, table and remarks of the rows of one table."""
+    group, judged = rows[0].group, judge(rows)
     title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows, judged)}")
     table = _table(rows, judged, stacked=False)
     if Console(width=NATURAL).measure(table).maximum > width:
@@ -256,8 +256,8 @@ def who_has(row: Row, flag: str) -> str:
 def _footer(rows: Sequence[Row]) -> list[str]:
     """What the columns are, as far as their headings do not say it."""
     names = {"bytes.total"}
-    for group in groups(rows):
-        names |= {*choose_columns(group), *effort([row for row in rows if row.group is group])}
+    for mine in split_tables(rows):
+        names |= {*choose_columns(mine[0].group), *effort(mine)}
     shares = [heading(name) for name in (OMEGAS[0], OMEGAS[2], STREAMING) if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]
