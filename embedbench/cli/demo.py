@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from embedbench.engines.engine import Engine
 from embedbench.networks.hub_weights import SHIPPED
-from embedbench.reports.html_report import heading, write_html
+from embedbench.reports.html_report import page_heading, write_html
 from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import print_report
@@ -67,7 +67,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
         _run(file, protocol, settings, runs, quiet)
     _say("3/3  predictions to scores", quiet)
     rows, page = collect(runs), out / "report.html"
-    write_html(rows, page, heading([runs]))
+    write_html(rows, page, page_heading([runs]))
     print_report(rows, as_json=False)
     if sentence := surprise(rows):
         print(f"\n{fit_width(sentence, terminal_width())}\n")

@@ -16,7 +16,14 @@ from embedbench.errors import UserError, unknown
 from . import completion
 from .file_arguments import here
 from .shared_options import Json, Overwrite, check_free, note, show
-from .table_options import show_rows, show_tables, with_tables
+from .table_options import (
+    selected_parts,
+    show_regimes,
+    show_rows,
+    show_selected,
+    show_tables,
+    with_tables,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,7 +75,7 @@ Metrics = Annotated[
         "package.module:function. Repeatable."
     ),
 ]
-BY = ("order", "seeds")
+BY = ("order", "seeds", "preset")
 
 
 @with_tables
@@ -172,7 +179,8 @@ OverOption = Annotated[
 By = Annotated[
     str | None,
     typer.Option(
-        help="order: spread over class orders, and rankings. seeds: spread over each seed."
+        help="order: spread over class orders, and rankings. seeds: spread over each seed. preset: "
+        "final scores under each preset."
     ),
 ]
 Bridged = Annotated[
@@ -237,15 +245,17 @@ def report(
     parts: Sequence[Text | Table] = ()
     if bridge:
         parts, output = _bridge(rows, as_json)
+    elif by == "preset":
+        output = _by_preset(runs[0], as_json, basis)
     elif compare or pairs or by:
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
-        from embedbench.reports.html_report import heading, write_html
+        from embedbench.reports.html_report import page_heading, write_html
 
-        write_html(rows, html, title or heading(runs), parts=parts)
+        write_html(rows, html, title or page_heading(runs), parts=parts)
         note(f"wrote {html}")
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
@@ -260,22 +270,17 @@ def _selected(
 ) -> None:
     """Show the tables that a TOML file selects."""
     from embedbench.reports.result_tables import say
-    from embedbench.reports.selected_tables import SCHEMA, read_selections, select
-    from embedbench.text.terminal import line
+    from embedbench.reports.selected_tables import read_selections, select
 
     if html is not None:
         check_free(html, overwrite)
     tables = select(read_selections(path), path.parent, say)
-    parts = [part for table in tables for part in (*table.parts, line(""))]
     if html is not None:
         from embedbench.reports.html_report import write_html
 
-        write_html([], html, title or path.stem, parts=parts)
+        write_html([], html, title or path.stem, parts=selected_parts(tables))
         note(f"wrote {html}")
-    each = [{"title": table.title, "rows": table.rows} for table in tables]
-    rows = [{"table": table.title} | row for table in tables for row in table.rows]
-    data = {"schema": SCHEMA, "tables": plain(each)}
-    show_tables(data, None, as_json, lambda: rows, lambda: parts)
+    show_selected(tables, as_json)
 
 
 def _site(
@@ -380,6 +385,20 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
         lambda: [row for study in every for row in study_rows(study)],
         lambda: [part for s in every for part in (*study_parts(s), line(""))],
     )
+
+
+def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
+    """Find the presets of the runs; the result prints the scores under each."""
+    from embedbench.reports.load_results import load_runs
+    from embedbench.studies.regimes import find_regimes
+
+    regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
+    if not regimes:
+        raise UserError(
+            f"no command of the runs under {root} names a preset; make such runs with "
+            "embedbench run … --preset NAME,NAME"
+        )
+    return partial(show_regimes, root, regimes, as_json, over)
 
 
 # --- score --audit ---

@@ -30,7 +30,7 @@ from .shared_options import (
     note,
     taking,
 )
-from .table_options import show_rows, show_tables, with_tables
+from .table_options import show_regimes, show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -177,22 +177,6 @@ class _GridRunner:
             )
 
 
-def _show_regimes(outcome: Outcome, out: Path, regimes: Mapping[str, Sequence[Path]]) -> None:
-    """Print the learners' scores under each regime side by side."""
-    from embedbench.reports.regime_table import regime_cells, regime_parts
-    from embedbench.reports.result_tables import collect
-
-    finished = set(outcome.run_dirs)
-    cells = regime_cells(
-        {
-            name: collect(out, [d for d in dict.fromkeys(dirs) if d in finished], lambda _: None)
-            for name, dirs in regimes.items()
-        }
-    )
-    show_tables(None, None, False, lambda: [c.to_csv() for c in cells], lambda: regime_parts(cells))
-    note(f"each regime's own tables: embedbench report {shlex.quote(str(out))}")
-
-
 def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
     """Print the scores to stderr while their references are being made."""
     from embedbench.reports.result_tables import collect
@@ -228,7 +212,11 @@ def _report(
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs)
     if regimes and not as_json:
-        _show_regimes(outcome, out, regimes)
+        finished = {*outcome.run_dirs}
+        each = {name: [d for d in dirs if d in finished] for name, dirs in regimes.items()}
+        show_regimes(out, each, as_json, "seeds and samples")
+        again = f"embedbench report {shlex.quote(str(out))}"
+        note(f"each regime's own tables: {again}; this one again: {again} --by preset")
     else:
         show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []

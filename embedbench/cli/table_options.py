@@ -6,13 +6,15 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.config.json_types import plain
 from embedbench.errors import UserError
 from embedbench.text.table_export import FORMS, csv_text, export_tables, make_table
-from embedbench.text.terminal import has_styles, render_text, terminal_width
+from embedbench.text.terminal import has_styles, line, render_text, terminal_width
 
 from .shared_options import note, show
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from embedbench.reports.result_rows import Row
+    from embedbench.reports.selected_tables import SelectedTable
+    from embedbench.scores.behind_the_best import Over
 
 HELP = {
     "markdown": "Print tables as Markdown.",
@@ -114,3 +118,34 @@ def show_rows(rows: Sequence[Row], as_json: bool, extra: dict[str, Any] | None =
 
     if not paste(lambda: terminal_tables.csv_rows(rows), lambda: terminal_tables.table_parts(rows)):
         terminal_tables.print_report(rows, as_json=as_json, extra=extra)
+
+
+def show_regimes(
+    root: Path, regimes: Mapping[str, Sequence[Path]], as_json: bool, over: Over
+) -> None:
+    """Print the learners' scores under each regime, whose run directories these are."""
+    from embedbench.reports.result_tables import collect
+    from embedbench.reports.selected_tables import regime_tables
+
+    each = {
+        name: collect(root, list(dict.fromkeys(places)), lambda _: None, over=over)
+        for name, places in regimes.items()
+    }
+    show_selected(list(regime_tables(each)), as_json)
+
+
+def show_selected(tables: Sequence[SelectedTable], as_json: bool) -> None:
+    """Print selected tables."""
+    from embedbench.reports.selected_tables import SCHEMA
+
+    data = {
+        "schema": SCHEMA,
+        "tables": plain([{"title": table.title, "rows": table.rows} for table in tables]),
+    }
+    rows = [{"table": table.title} | row for table in tables for row in table.rows]
+    show_tables(data, None, as_json, lambda: rows, lambda: selected_parts(tables))
+
+
+def selected_parts(tables: Sequence[SelectedTable]) -> list[Text | Table]:
+    """Selected tables one below the other."""
+    return [part for table in tables for part in (*table.parts, line(""))]

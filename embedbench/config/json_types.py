@@ -12,7 +12,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self, cast
 
 from embedbench.errors import UserError, short
@@ -72,7 +72,7 @@ class JsonRecord:
         Unknown keys are ignored; one that is missing, or a value of another type, is a UserError.
         """
         try:
-            return cast(Self, _read(data, cls, ""))
+            return cast(Self, _read_object(cls, data, ""))
         except _MismatchError as e:
             raise UserError(f"{name}: {e}") from None
 
@@ -140,11 +140,11 @@ def _written(value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Spec:
-    """One field of a dataclass: name, key in JSON, type, whether the key may be missing."""
+    """One field of a dataclass: name, key in JSON, its reader, whether the key may be missing."""
 
     name: str
     key: str
-    hint: Any
+    read: Callable[[Any, str], Any]
     absent: bool
     required: bool
 
@@ -161,7 +161,7 @@ def _specs(cls: type) -> tuple[_Spec, ...]:
             hint = functools.reduce(operator.or_, _present(hint))
         missing = dataclasses.MISSING
         required = f.default is missing and f.default_factory is missing
-        specs.append(_Spec(f.name, f.metadata.get("key", f.name), hint, absent, required))
+        specs.append(_Spec(f.name, f.metadata.get("key", f.name), _reader(hint), absent, required))
     return tuple(specs)
 
 
@@ -170,27 +170,40 @@ def _present(hint: Any) -> list[Any]:
     return [one for one in typing.get_args(hint) if one is not type(None)]
 
 
-def _read(value: Any, hint: Any, path: str) -> Any:
-    """Convert a JSON value to the type `hint`."""
-    origin = typing.get_origin(hint)
+@functools.cache
+def _reader(hint: Any) -> Callable[[Any, str], Any]:
+    """What converts a JSON value at a path to a type; found once, not for each value."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        _check_any(value, path)
-        return value
-    if origin in _UNIONS:
-        return _read_union(value, typing.get_args(hint), path)
+        return _read_any
+    if origin in _UNIONS:  # a null is None rather than NaN
+        none_first = sorted(args, key=lambda one: one is not type(None))
+        return functools.partial(_read_union, tuple(map(_reader, none_first)))
     if origin is tuple:
-        return _read_tuple(value, typing.get_args(hint)[0], path)
+        return functools.partial(_read_tuple, _reader(args[0]))
     if origin is dict:
-        item = typing.get_args(hint)[1]
-        if not isinstance(value, dict):
-            raise _MismatchError(path, "an object", value)
-        return {_text(k, path): _read(v, item, _joined(path, k)) for k, v in value.items()}
+        return functools.partial(_read_dict, _reader(args[1]))
     if dataclasses.is_dataclass(hint):
-        return _read_object(value, cast(type, hint), path)
-    return _read_scalar(value, hint, path)
+        return functools.partial(_read_object, cast(type, hint))
+    return _read_float if hint is float else functools.partial(_read_scalar, hint)
 
 
-def _read_scalar(value: Any, hint: Any, path: str) -> Any:
+def _read_any(value: Any, path: str) -> Any:
+    _check_any(value, path)
+    return value
+
+
+def _read_dict(item: Callable[[Any, str], Any], value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _MismatchError(path, "an object", value)
+    return {_text(k, path): item(v, _joined(path, k)) for k, v in value.items()}
+
+
+def _read_float(value: Any, path: str) -> Any:
+    return value if type(value) is float else _read_scalar(float, value, path)
+
+
+def _read_scalar(hint: Any, value: Any, path: str) -> Any:
     kinds, expected = _SCALARS[hint]
     if hint is float and (value is None or value in ("inf", "-inf")):
         return math.nan if value is None else float(value)
@@ -223,28 +236,28 @@ def _check_any(value: Any, path: str, level: int = 0) -> None:
         for part in value:
             _check_any(part, path, level + 1)
     elif isinstance(value, str | int):
-        _read_scalar(value, type(value), path)
+        _read_scalar(type(value), value, path)
     else:
         raise _MismatchError(path, "a value of JSON", value)
 
 
-def _read_tuple(value: Any, item: Any, path: str) -> tuple[Any, ...]:
+def _read_tuple(item: Callable[[Any, str], Any], value: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise _MismatchError(path, "a list", value)
-    if item is float:  # most values of a record are floats
+    if item is _read_float:  # most values of a record are floats: no path for each
         return tuple(
-            v if type(v) is float else _read_scalar(v, float, f"{path}[{i}]")
+            v if type(v) is float else _read_scalar(float, v, f"{path}[{i}]")
             for i, v in enumerate(value)
         )
-    return tuple(_read(v, item, f"{path}[{i}]") for i, v in enumerate(value))
+    return tuple(item(v, f"{path}[{i}]") for i, v in enumerate(value))
 
 
-def _read_union(value: Any, hints: tuple[Any, ...], path: str) -> Any:
-    """Convert a value to the first type that fits; a null is None rather than NaN."""
+def _read_union(readers: tuple[Callable[[Any, str], Any], ...], value: Any, path: str) -> Any:
+    """Convert a value to the first type that fits."""
     errors = []
-    for hint in sorted(hints, key=lambda h: h is not type(None)):
+    for read in readers:
         try:
-            return _read(value, hint, path)
+            return read(value, path)
         except _MismatchError as e:
             errors.append(e)
     deepest = max(errors, key=lambda e: len(e.path))
@@ -253,13 +266,13 @@ def _read_union(value: Any, hints: tuple[Any, ...], path: str) -> Any:
     raise _MismatchError(path, " or ".join(e.expected for e in errors), value)
 
 
-def _read_object(value: Any, cls: type, path: str) -> Any:
+def _read_object(cls: type, value: Any, path: str) -> Any:
     if not isinstance(value, dict):
         raise _MismatchError(path, "an object", value)
     values = {}
     for spec in _specs(cls):
         if spec.key in value:
-            values[spec.name] = _read(value[spec.key], spec.hint, _joined(path, spec.key))
+            values[spec.name] = spec.read(value[spec.key], _joined(path, spec.key))
         elif spec.required:
             raise _MissingError(_joined(path, spec.key), "there", None)
     return cls(**values)

@@ -8,9 +8,8 @@ import numpy as np
 from embedbench.scores.flags import guessing
 from embedbench.scores.run_record import FINAL
 
-from .answer_tables import has_labels
 from .compare_learners import TableVerdicts
-from .result_rows import Group, Row
+from .result_rows import Group, Row, has_labels
 
 
 def chance(group: Group) -> float:

@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import answer_metrics, record_files, single_label_scores
+from embedbench.scores.answer_metrics import AnswerMetric
 from embedbench.scores.behind_the_best import (
     SAMPLE,
     SEEDS,
@@ -37,6 +39,7 @@ from embedbench.scores.behind_the_best import (
 )
 from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
 from embedbench.scores.omega_reference import offline_groups, reference_values
+from embedbench.scores.plugin_metrics import OutsideMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.sample_share import LeftOut, share_of_rows
@@ -45,8 +48,9 @@ from embedbench.storage import cache
 
 from .comparability import LATER, stream_title
 from .remarks import searches
-from .result_rows import Row, metric_value
+from .result_rows import Row, run_value
 from .row_labels import labels
+from .value_text import difference_text
 
 OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
@@ -144,87 +148,112 @@ class ComparisonStudy:
         ]
 
     @cached_property
-    def _compared(self) -> tuple[Floats, Floats | None, int]:
-        """(k, units) means over blocks, the variances by the test sample, and its groups."""
-        columns, each = self._columns(), list(self.scores.values())
-        values = [
-            [np.mean([each[i][b] for b in blocks]) if blocks else math.nan for blocks in row]
-            for i, row in enumerate(columns)
-        ]
-        variances, groups = None, 0
-        if self.answers and self.over != "seeds" and len(each) > 1:
-            order = f"{self.key} {list(self.scores)}"
-            if self.key and (kept := cache.load(SHARE, order)):
-                variances, groups = np.array(kept[0]), kept[1]
-            else:
-                variances, groups = self._share(columns)
-                if self.key and variances is not None:
-                    cache.save(SHARE, order, [variances.tolist(), groups])
-        return np.array(values), variances, groups
+    def _values(self) -> Floats:
+        """(k, units) means over blocks."""
+        return np.array(
+            [
+                [np.mean([each[b] for b in blocks]) if blocks else math.nan for blocks in row]
+                for each, row in zip(self.scores.values(), self._columns(), strict=True)
+            ]
+        )
 
-    def _share(self, columns: list[list[list[Block]]]) -> tuple[Floats | None, int]:
+    @cached_property
+    def _share(self) -> tuple[Floats | None, int, bool]:
+        """The variances by the test sample, the number of its groups, and whether it has any."""
+        if not self.answers or self.over == "seeds" or len(self.scores) < 2:
+            return None, 0, False
+        order = f"{self.key} {list(self.scores)}"
+        if self.key and (kept := cache.load(SHARE, order)):
+            return np.array(kept[0]), kept[1], kept[2]
         rows = []
-        for make, row in zip((self.answers.get(i, {}) for i in self.scores), columns, strict=True):
+        for label, row in zip(self.scores, self._columns(), strict=True):
+            make = self.answers.get(label, {})
             made = [[make[b]() if b in make else None for b in blocks] for blocks in row]
             known = [[run for run in blocks if run is not None] for blocks in made]
             rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
-        return share_of_rows(rows)
+        variances, groups = share_of_rows(rows)
+        grouped = any(run.grouped for row in rows for blocks in row for run in blocks)
+        if self.key and variances is not None:
+            cache.save(SHARE, order, [variances.tolist(), groups, grouped])
+        return variances, groups, grouped
+
+    @property
+    def groups(self) -> str:
+        """What the test sample is counted in."""
+        return "groups" if self._share[2] else "samples"
 
     @cached_property
     def verdicts(self) -> list[RowVerdict]:
         """The verdict on each learner."""
-        values, variances, groups = self._compared
-        return compare_with_best(values, variances, groups, lower=self.is_lower, over=self.over)
+        variances, groups, _ = self._share
+        lower = self.is_lower
+        return compare_with_best(self._values, variances, groups, lower=lower, over=self.over)
 
     def pairs(self) -> list[PairVerdict]:
         """All pairs of learners, corrected."""
-        values, variances, groups = self._compared
-        return compare_pairs(values, variances, groups, lower=self.is_lower, over=self.over)
+        variances, groups, _ = self._share
+        return compare_pairs(self._values, variances, groups, lower=self.is_lower, over=self.over)
 
 
 class TableVerdicts(NamedTuple):
-    """The verdict on each row of a table, None where it is not compared; and what n counts."""
+    """The verdict on each row of a table, None where it is not compared.
 
-    rows: list[RowVerdict | None]
+    Parameters
+    ----------
+    rows : sequence of RowVerdict or None
+        One for each row.
+    units : str
+        What n counts.
+    groups : str
+        What the test sample is counted in: samples, or groups of them.
+    metric : str
+        What is compared.
+    """
+
+    rows: Sequence[RowVerdict | None]
     units: str
+    groups: str = "samples"
+    metric: str = FINAL
 
 
 def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
     """The verdicts on the rows of one table; chance, and what has no score, is not compared."""
-    learn = {str(i): [row] for i, row in enumerate(rows) if row.learns and _scores([row], metric)}
-    study = _with_answers(
-        ComparisonStudy("", metric, {i: _scores(each, metric) for i, each in learn.items()}), learn
-    )
+    each = {str(i): measure_runs([row], metric) for i, row in enumerate(rows) if row.learns}
+    learn = {i: runs for i, runs in each.items() if runs}
+    study = ComparisonStudy("", metric, {i: _scores(runs) for i, runs in learn.items()})
+    if learn:
+        group = rows[0].group
+        study = with_answers(study, learn, over=group.over, outside=group.outside.get(metric))
     verdicts = dict(zip(study.scores, study.verdicts if study.scores else (), strict=True))
-    return TableVerdicts([verdicts.get(str(i)) for i in range(len(rows))], study.units)
+    in_order = [verdicts.get(str(i)) for i in range(len(rows))]
+    return TableVerdicts(in_order, study.units, study.groups, metric)
 
 
-def describe_verdicts(
-    verdicts: Sequence[RowVerdict | None], units: str, score: Callable[[float], str]
-) -> list[str]:
-    """What the verdicts of a table rest on, in sentences; `score` writes a difference and unit."""
-    compared = [v for v in verdicts if v is not None]
+def describe_verdicts(judged: TableVerdicts) -> list[str]:
+    """What the verdicts of a table rest on, in sentences."""
+    compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
+    unit = plain_unit(judged.units)
     if not tested:
-        unit = plain_unit(units)
         nothing = f"no verdict (–): that takes two {unit} in common, or stored answers"
         return [nothing] if len(compared) > 1 else []
     n = sorted({v.n for v in tested})
-    groups = max(v.groups for v in tested)
     entered = dict.fromkeys(part for v in tested for part in v.parts)
+    count = max(v.groups for v in tested)
     words = {
-        SEEDS: f"{n[0]} {units}" if n[0] == n[-1] else f"{n[0]}–{n[-1]} {units}",
-        SAMPLE: f"the test sample ({groups:,} groups or samples)",
+        SEEDS: f"{n[0]} {judged.units}" if n[0] == n[-1] else f"{n[0]}–{n[-1]} {judged.units}",
+        SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
     over = " and ".join(words[part] for part in (SEEDS, SAMPLE) if part in entered)
+    over += ", which ± leaves out" if len(entered) == 2 else " alone"
     lines = [
         "behind by: mean paired difference to the best (≥ the least, where it is behind at 5 %), "
-        f"over {over}{' alone' * (len(entered) == 1)}; a bound per row, with normal residuals"
+        f"over {over}; a bound per row, with normal residuals"
     ]
     if n[0] < USUAL:
-        seen = score(float(np.median([v.detectable for v in tested])))
+        seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)
         lines.append(
-            f"fewer than {USUAL} {plain_unit(units)}: a difference of {seen} could have been seen "
+            f"fewer than {USUAL} {unit}: a difference of {seen} could have been seen "
             "(median of the rows)"
         )
     return lines
@@ -274,14 +303,32 @@ def order_name(run: RunRecord) -> str:
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _scores(rows: Sequence[Row], metric: str) -> dict[Block, float]:
-    """Block → score of the runs that have one."""
-    values = ((r, metric_value(r, metric)) for row in rows for r in row.used)
-    return {_block(r): value for r, value in values if not math.isnan(value)}
+class MeasuredRun(NamedTuple):
+    """A run in a comparison: where it stands, its score, and where its answers are, if they are."""
+
+    block: Block
+    value: float
+    record: RunRecord
+    place: Path | None
 
 
-def _block(run: RunRecord) -> Block:
+def measure_runs(rows: Sequence[Row], metric: str) -> list[MeasuredRun]:
+    """The runs of some rows that have a score."""
+    every = ((row, r, run_value(r, metric)) for row in rows for r in row.used)
+    return [
+        MeasuredRun(run_block(r), value, r, row.place_of(r))
+        for row, r, value in every
+        if not math.isnan(value)
+    ]
+
+
+def run_block(run: RunRecord) -> Block:
+    """The order and the seeds by which a run is paired."""
     return order_name(run), str(run.seeds)
+
+
+def _scores(runs: Sequence[MeasuredRun]) -> dict[Block, float]:
+    return {run.block: run.value for run in runs}
 
 
 def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
@@ -291,53 +338,65 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
     named = labels([[r for row in those for r in row.records] for those in each])
-    learners = dict(zip(named, each, strict=True))
-    scores = {label: values for label in learners if (values := _scores(learners[label], metric))}
-    first = rows[0].group.first
-    if not scores:
+    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
+    learners = {label: runs for label, runs in measured.items() if runs}
+    group = rows[0].group
+    if not learners:
         raise UserError(
-            f"{metric} is undefined in every run of {first.protocol}; name another --metric"
+            f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
         )
-    used = {label: [r for row in those for r in row.used] for label, those in learners.items()}
+    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
     tuned = [f"{label} ({how})" for label, runs in used.items() if (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    study = ComparisonStudy(stream_title(first), metric, scores, notes=tuple(notes))
-    return _with_answers(study, learners).best_first()
+    scores = {label: _scores(runs) for label, runs in learners.items()}
+    study = ComparisonStudy(stream_title(group.first), metric, scores, notes=tuple(notes))
+    outside = group.outside.get(metric)
+    return with_answers(study, learners, over=group.over, outside=outside).best_first()
 
 
-def _with_answers(study: ComparisonStudy, learners: Mapping[str, Sequence[Row]]) -> ComparisonStudy:
+def with_answers(
+    study: ComparisonStudy,
+    learners: Mapping[str, Sequence[MeasuredRun]],
+    *,
+    over: Over,
+    outside: OutsideMetric | AnswerMetric | None = None,
+) -> ComparisonStudy:
     """A study that knows what its metric is, and where the answers of its runs are."""
-    rows = [row for each in learners.values() for row in each]
-    if not rows:
-        return study
-    group = rows[0].group
-    outside = group.outside.get(study.metric)
-    study = replace(study, lower=outside is not None and outside.lower_is_better, over=group.over)
-    if find_metric(study.metric) is None or group.first.score not in single_label_scores.SCORES:
+    runs = [run for each in learners.values() for run in each]
+    lower = study.lower or (outside is not None and outside.lower_is_better)
+    study = replace(study, lower=lower, over=over)
+    score = runs[0].record.score
+    if find_metric(study.metric) is None or score not in single_label_scores.SCORES:
         return study
     # plain answers hold no groups: then every sample is one, in all runs
-    grouped = all(r.answers == "full" and r.imported is None for row in rows for r in row.used)
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {name: {} for name in learners}
-    runs: list[list[Any]] = []
-    for label, row in ((label, row) for label, each in learners.items() for row in each):
-        for r in row.used:
-            place = row.place_of(r)
-            if place is not None:
-                answers[label][_block(r)] = partial(
-                    _left_out, place, r, study.metric, grouped=grouped
-                )
-            has_ideal = place is not None and study.metric != FINAL and _has_references(place, r)
-            value = metric_value(r, study.metric)
-            runs.append([r.predictions_sha256, *_block(r), value, has_ideal])
-    key = json.dumps([scoring_version(), study.metric, group.first.score, [*learners], runs])
-    is_pinned = all(sha for sha, *_ in runs)
+    grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)
+    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {
+        label: {
+            run.block: partial(_left_out, run.place, run.record, study.metric, grouped=grouped)
+            for run in each
+            if run.place is not None
+        }
+        for label, each in learners.items()
+    }
+    known = [
+        [
+            *(run.record.predictions_sha256, *run.block, run.value),
+            *(run.place is not None, _has_references(run, study.metric)),
+        ]
+        for run in runs
+    ]
+    key = json.dumps([scoring_version(), study.metric, score, [*learners], known])
+    is_pinned = all(sha256 for sha256, *_ in known)
     return replace(study, answers=answers, key=key if is_pinned else "")
 
 
-def _has_references(place: Path, run: RunRecord) -> bool:
-    """Whether the runs that a run's metrics refer to are there."""
-    return record_files.are_finished(run.reference, home(run, place, place))
+def _has_references(run: MeasuredRun, metric: str) -> bool:
+    """Whether the runs that a run's metric refers to are there."""
+    if run.place is None or metric == FINAL:
+        return False
+    root = home(run.record, run.place, run.place)
+    return record_files.are_finished(run.record.reference, root)
 
 
 def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> LeftOut | None:
@@ -349,15 +408,32 @@ def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> Lef
     if not isinstance(answers, Predictions):
         return None
     answers = answers if grouped else replace(answers, group=None)
-    if metric == FINAL:
-        return LeftOut.of(answers, run.score)
+    return leave_out_groups(answers, run, place, metric, answers.group)
+
+
+def leave_out_groups(
+    answers: Predictions,
+    run: RunRecord,
+    place: Path,
+    metric: str,
+    groups: NDArray[Any] | None,
+) -> LeftOut | None:
+    """A metric of a run without each group of its test samples; None if it has no jackknife.
+
+    Parameters
+    ----------
+    groups : array or None
+        (n,) group of each test sample; None: every sample is one.
+    """
     function = find_metric(metric)
-    return function and leave_out_metric(
+    if metric == FINAL or function is None:
+        return LeftOut.of(answers, run.score, groups) if metric == FINAL else None
+    return leave_out_metric(
         answers,
         run.score,
         function,
         reference_values(run.reference, run.score),
-        groups=answers.group,
+        groups=groups,
         offline=_offline_answers(place, run) if metric.startswith("omega_") else (),
         class_sizes=run.n_train_by_class,
     )

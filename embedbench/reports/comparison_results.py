@@ -13,23 +13,15 @@ from embedbench.errors import UserError
 from embedbench.scores.behind_the_best import PairVerdict, RowVerdict
 from embedbench.scores.learner_ranking import average_ranks, kendall_tau
 
-from .compare_learners import ComparisonStudy
-from .seed_effects import SeedSpread
+from .compare_learners import ComparisonStudy, TableVerdicts
+from .seed_effects import SeedSpread, Spread
 
 SCHEMA = "embedbench-comparison/2.0"
 
 
 @dataclass(frozen=True)
 class RankedLearner(RowVerdict):
-    """One learner of a ranking and the verdict on it.
-
-    Parameters
-    ----------
-    learner : str
-        Its label.
-    runs : int
-        Number of runs.
-    """
+    """One learner of a ranking and the verdict on it. docs/record.md describes each field."""
 
     learner: str
     runs: int
@@ -37,18 +29,7 @@ class RankedLearner(RowVerdict):
 
 @dataclass(frozen=True, kw_only=True)
 class _View(JsonRecord):
-    """What the views of a study share.
-
-    Parameters
-    ----------
-    title, metric : str
-        Protocol and files, and the metric.
-    orders : tuple of str
-        Class orders, or streams.
-    units : str
-        What an interval is computed over: `streams`; `orders` with their means over seeds; `seeds`
-        if there is one order; `seeds (each its own class order)`.
-    """
+    """What the views of a study share. docs/record.md describes each field."""
 
     title: str
     metric: str
@@ -61,10 +42,17 @@ class Ranking(_View):
     """The learners of a study, best mean first; the `against` of a verdict is a place in them.
 
     `notes` are remarks on the learners: settings that were tuned, several settings of one learner.
+    `groups` is what the test sample is counted in: `groups` of a file, or `samples`.
     """
 
     learners: tuple[RankedLearner, ...]
     notes: tuple[str, ...] = ()
+    groups: str = "samples"
+
+    @property
+    def judged(self) -> TableVerdicts:
+        """Its verdicts."""
+        return TableVerdicts(self.learners, self.units, self.groups, self.metric)
 
 
 @dataclass(frozen=True)
@@ -89,19 +77,7 @@ class AllPairs(_View):
 
 @dataclass(frozen=True)
 class LearnerByOrder(JsonRecord):
-    """One learner on several class orders.
-
-    Parameters
-    ----------
-    learner : str
-        Its label.
-    mean, least, most : float
-        Mean, smallest and largest of the means of the orders.
-    by_order, ranks : dict
-        Order → mean, and order → rank.
-    sd_orders, sd_seeds : float
-        Standard deviation of the means of the orders; pooled standard deviation within orders.
-    """
+    """One learner on several class orders. docs/record.md describes each field."""
 
     learner: str
     mean: float
@@ -115,19 +91,7 @@ class LearnerByOrder(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderSpread(_View):
-    """Spread of the learners of a study over class orders.
-
-    Parameters
-    ----------
-    learners : tuple of LearnerByOrder
-        The learners, best mean first.
-    tau : dict
-        Two orders → Kendall's τ_b of their rankings.
-    tau_mean : float
-        Mean of `tau`.
-    tau_least : str or None
-        The two orders whose rankings agree least.
-    """
+    """Spread of the learners of a study over class orders. docs/record.md describes each field."""
 
     learners: tuple[LearnerByOrder, ...]
     tau: dict[str, float]
@@ -167,6 +131,7 @@ def compare(study: ComparisonStudy) -> Ranking:
             RankedLearner(**vars(v), learner=i, runs=len(each)) for v, (i, each) in ranked
         ),
         notes=study.notes,
+        groups=study.groups,
     )
 
 
@@ -244,8 +209,6 @@ def _spread(
 ) -> LearnerByOrder:
     """Spread over orders (of the means over seeds) and over the seeds of an order (pooled)."""
     means = {order: float(np.mean(values)) for order, values in scores.items()}
-    free = sum(len(values) - 1 for values in scores.values())
-    squares = sum(float(np.var(values)) * len(values) for values in scores.values())
     return LearnerByOrder(
         learner=label,
         mean=mean,
@@ -254,5 +217,5 @@ def _spread(
         least=min(means.values()),
         most=max(means.values()),
         sd_orders=float(np.std(list(means.values()), ddof=1)) if len(means) > 1 else math.nan,
-        sd_seeds=math.sqrt(squares / free) if free else math.nan,
+        sd_seeds=Spread.of(list(scores.values())).sd,
     )

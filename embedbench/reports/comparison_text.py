@@ -8,21 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.behind_the_best import RowVerdict
-from embedbench.scores.mean_intervals import format_signed
+from embedbench.scores.mean_intervals import Stat, format_signed
 from embedbench.text.table_export import records
 from embedbench.text.terminal import line, new_table
 
 from .compare_learners import describe_verdicts
 from .comparison_results import AllPairs, OrderSpread, Ranking, Study
 from .seed_effects import KINDS, SeedSpread, Spread
-from .terminal_tables import behind_text, heading, is_percent
-
-
-def score_text(value: float, metric: str) -> str:
-    """A score in percent; Ω unchanged."""
-    if math.isnan(value):
-        return "–"
-    return format_signed(100 * value, 1) if is_percent(metric) else format_signed(value, 3)
+from .terminal_tables import behind_text
+from .value_text import heading, is_percent, stat_text, value_text
 
 
 def _unit(metric: str) -> str:
@@ -54,19 +48,13 @@ def comparison_parts(result: Ranking) -> list[Text | Table]:
     """A ranking: one row per learner, with the ranks that its verdict allows."""
     metric = result.metric
     table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
-
-    def apart(value: float) -> str:
-        return score_text(value, metric)
-
     for entry in result.learners:
-        cells = [entry.learner, str(entry.runs), score_text(entry.mean, metric)]
-        cells += [str(entry.rank or "–"), allowed_ranks(entry), behind_text(entry, apart, " ")]
+        cells = [entry.learner, str(entry.runs), value_text(entry.mean, metric)]
+        cells += [str(entry.rank or "–"), allowed_ranks(entry), behind_text(entry, metric)]
         table.add_row(*map(line, cells))
     remarks = [
         "",
-        *describe_verdicts(
-            result.learners, result.units, lambda v: apart(v) + " points" * is_percent(metric)
-        ),
+        *describe_verdicts(result.judged),
         "rank: that of the mean · of: the ranks that the verdicts leave open",
         *_notes(result),
     ]
@@ -86,8 +74,7 @@ def pair_parts(result: AllPairs) -> list[Text | Table]:
     metric = result.metric
     table = new_table(["learner", "above", "n", "difference", "p, corrected"], names=2)
     for pair in result.pairs:
-        mean, half = (score_text(v, metric) for v in (pair.difference, pair.half))
-        text = mean if math.isnan(pair.half) else f"{mean} ±{half}"
+        text = stat_text(Stat(pair.difference, pair.half, math.nan, ()), metric)
         table.add_row(*map(line, (pair.better, pair.worse, str(pair.n), text, _p(pair.holm))))
     remarks = [
         "",
@@ -124,9 +111,9 @@ def by_order_parts(result: OrderSpread) -> list[Text | Table]:
     table = new_table(["learner", "mean", "least", "most", f"sd {units}", "sd seeds", *orders])
     for entry in result.learners:
         spread = [entry.mean, entry.least, entry.most, entry.sd_orders, entry.sd_seeds]
-        cells = [entry.learner, *(score_text(v, metric) for v in spread)]
+        cells = [entry.learner, *(value_text(v, metric) for v in spread)]
         cells += [
-            f"{score_text(entry.by_order[o], metric)} [{entry.ranks[o]:g}]"
+            f"{value_text(entry.by_order[o], metric)} [{entry.ranks[o]:g}]"
             if o in entry.by_order
             else "–"
             for o in orders

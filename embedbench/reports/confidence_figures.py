@@ -26,20 +26,11 @@ GUESS = 50.0  # percent: AUROC of a signal that knows nothing
 
 @rc_context(STYLE)
 def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
-    """The share of right answers against their probability, after the last session.
+    """The share of right answers of one table against their probability, after the last session.
 
     A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
     the diagonal confidence is right, below it the learner is too sure. The legend has the
     calibration error.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table.
-    styles : mapping
-        Label → style.
-    width : float
-        Inches.
 
     Raises
     ------
@@ -78,15 +69,6 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
 
     Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
     other on a page, one above the other in a column. Below them, AUROC against far samples.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table.
-    styles : mapping
-        Label → style.
-    width : float
-        Inches.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from .compare_learners import LOWER
 from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import INK, colour, look
 from .result_rows import Row
-from .terminal_tables import is_percent
+from .value_text import is_percent
 
 FRONT: Any = {  # a ring around each member
     "color": INK, "linewidth": 0.8, "zorder": 1, "label": "Pareto front",
@@ -146,7 +146,7 @@ def row_costs(rows: Sequence[Row]) -> dict[str, list[float]]:
         "memory after the last session (MB)": [
             row.footprint.get("total", math.nan) / 1e6 for row in rows
         ],
-        "learning (s)": [row.seconds["learn"].mean for row in rows],
+        "learning (s)": [row.number("seconds.learn").mean for row in rows],
     }
     return {name: each for name, each in costs.items() if not np.isnan(each).all()}
 

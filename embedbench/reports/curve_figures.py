@@ -16,7 +16,6 @@ from embedbench.arrays import Floats
 from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.run_record import Moments, RunRecord
 
-from .answer_tables import CURVES
 from .chance_and_upper_bound import chance
 from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .inline_svg import svg
@@ -25,7 +24,12 @@ from .result_rows import Group, Row
 
 LEAST = 5  # runs of a band
 MANY = 8  # from so many curves on, bands are paler
-RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
+PARTS = (  # curves of their own
+    ("raa", "RAA: against guessing"),
+    ("raf", "RAF: forgetting against guessing"),
+    ("superclass_pw_js", "Superclasses alone: pw-JS"),
+    ("subclass_precision", "Precision among subclasses"),
+)
 
 
 @dataclass(frozen=True)
@@ -197,13 +201,15 @@ def accuracy_curves(
 
     base_ideal, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
-    level = Curve(np.full((1, group.sessions), chance(group)), None, guess)
+    by_chance = np.full((1, group.sessions), chance(group))
+    # a row of chance alone is drawn itself
+    level = None if learners is drawn else Curve(by_chance, None, guess)
     figures = {"All sessions so far": figure(lambda r: r.pooled, ideal, name, level=level)}
     if all(len(r.R) == len(r.R[0]) for row in drawn for r in row.used):
         shared = ideal if group.first.reference.normalise_new else math.nan
         figures["Session 0"] = figure(lambda r: [line[0] for line in r.R], base_ideal, name)
         figures["The newest session"] = figure(lambda r: np.diagonal(r.R)[1:], shared, name, 1)
-    for key, title in (*RESCALED, *CURVES):
+    for key, title in PARTS:
         parts = [(run.curves or {}).get(key) for row in drawn for run in row.used]
         if None not in parts and not np.isnan([part for part in parts if part]).all():
             figures[title] = figure(partial(_part, key), math.nan, "")

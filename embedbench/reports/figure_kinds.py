@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from embedbench.errors import UserError, unknown
 
 from .learner_colours import styles_in
-from .result_rows import Row, groups
+from .result_rows import Row, split_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +69,7 @@ def save_figure(
     from . import confidence_figures, cost_figures, curve_figures, matrix_figures
     from .figure_files import write
 
-    streams = groups(rows)
+    streams = [mine[0].group for mine in split_tables(rows)]
     if len(streams) > 1 and kind != "ranks":
         places = ", ".join(group.place for group in streams)
         raise UserError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich.table import Table
@@ -18,16 +18,16 @@ from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.format_digests import PIXELS
 from embedbench.scores.leave_out_metric import CURVES
-from embedbench.scores.mean_intervals import Stat, amount, megabytes
-from embedbench.scores.run_record import Digests, RunRecord
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import FINAL, Digests, RunRecord
 from embedbench.text.terminal import line, new_table
 
-from .comparison_text import score_text, section
-from .result_rows import SCORE_NAMES, Group, Row, metric_value
+from .comparison_text import section
+from .result_rows import SCORE_NAMES, Group, Row, run_value
+from .value_text import heading, is_cost, stat_text, value_text
 
 SCHEMA = "embedbench-bridge/1.0"
-MAIN = "final_accuracy"
-METRICS = ("omega_all", MAIN, "average_accuracy", "average_forgetting")
+METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting")
 SIDES = {False: "embeddings", True: "images"}
 
 # Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
@@ -56,23 +56,7 @@ class Sides(JsonRecord):
 
 @dataclass(frozen=True)
 class BridgedLearner(JsonRecord):
-    """One learner, on embeddings and on images.
-
-    Parameters
-    ----------
-    learner : str
-        The learner's label, or both labels where they differ.
-    trunk : str or None
-        The trunk that it trains on images.
-    n, unpaired : int
-        Number of pairs of runs with the same four seeds, and number of runs without a partner.
-    metrics : dict
-        Scores, by metric.
-    bytes, learn_seconds, learn_joules : Sides
-        Costs; joules are NaN on a side without a measurement.
-    gap_per_hour : float
-        Gap of the final score divided by the hours of learning on images.
-    """
+    """One learner, on embeddings and on images. docs/record.md describes each field."""
 
     learner: str
     trunk: str | None
@@ -89,14 +73,7 @@ class BridgedLearner(JsonRecord):
 class BridgedStream(JsonRecord):
     """One stream with its learners, on embeddings and on images.
 
-    Parameters
-    ----------
-    title, score : str
-        Protocol and files, and the score that every metric is computed from.
-    ideal, devices : dict
-        `frozen` and `full` → α_ideal, one or one per session, and the devices of the runs.
-    learners : tuple of BridgedLearner
-        The learners that ran on both sides.
+    docs/record.md describes each field.
     """
 
     title: str
@@ -244,11 +221,12 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
 def _entry(frozen: Row, full: Row) -> BridgedLearner:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
     pairs = _pairs(frozen, full)
-    metrics = {
-        name: Sides.of([(metric_value(a, name), metric_value(b, name)) for a, b in pairs])
-        for name in (*METRICS, *CURVES)
-    }
-    seconds = Sides.of([(a.seconds.learn, b.seconds.learn) for a, b in pairs])
+
+    def sides(name: str) -> Sides:
+        return Sides.of([(run_value(a, name), run_value(b, name)) for a, b in pairs])
+
+    metrics = {name: sides(name) for name in (*METRICS, *CURVES)}
+    seconds = sides("seconds.learn")
     hours = seconds.full.mean / 3600
     return BridgedLearner(
         learner=" → ".join(dict.fromkeys([frozen.label, full.label])),
@@ -256,34 +234,20 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
         n=len(pairs),
         unpaired=len(frozen.records) + len(full.records) - 2 * len(pairs),
         metrics=metrics,
-        bytes=Sides.of([(a.footprint["total"], b.footprint["total"]) for a, b in pairs]),
+        bytes=sides("bytes.total"),
         learn_seconds=seconds,
-        learn_joules=Sides.of([(_joules(a), _joules(b)) for a, b in pairs]),
-        gap_per_hour=metrics[MAIN].gap.mean / hours if hours else math.nan,
+        learn_joules=sides("joules.learn"),
+        gap_per_hour=metrics[FINAL].gap.mean / hours if hours else math.nan,
     )
-
-
-def _joules(record: RunRecord) -> float:
-    """Joules of learning; NaN where they were not measured."""
-    return record.joules.learn if record.joules else math.nan
 
 
 # --- as text ---
 
-HEADINGS = {
-    "omega_all": "Ω_all",
-    "final_accuracy": "final %",
-    "average_accuracy": "AA %",
-    "average_forgetting": "AF %",
-    "raa": "RAA %",
-    "raf": "RAF %",
-    "gacc": "gAcc %",
-}
 BRIDGE_REMARKS = (
     "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
     " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
-    "Ω is a share of each side's own α_ideal · points/h: gap of the final score over hours of "
-    "learning on images",
+    "Ω is a share of each side's own offline score · points/h: gap of the final score over hours "
+    "of learning on images",
 )
 
 
@@ -291,39 +255,32 @@ def bridge_parts(bridge: Bridge) -> list[Text | Table]:
     """All streams of a bridge, and the rows without a partner."""
     parts: list[Text | Table] = []
     for stream in bridge.streams:
-        names = list(stream.learners[0].metrics)
-        costs = ["MB", "learn s", *(["learn J"] if stream.has_joules else []), "points/h"]
-        heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs]
+        names = [*stream.learners[0].metrics, "bytes.total", "seconds.learn"]
+        names += ["joules.learn"] if stream.has_joules else []
+        heads = ["learner", "trunk", "n", *map(heading, names), "points/h"]
         table = new_table(heads, names=2)
         for entry in stream.learners:
+            costs = (entry.bytes, entry.learn_seconds, entry.learn_joules)
             cells = [entry.learner, entry.trunk or "–", str(entry.n)]
-            cells += [_both(entry.metrics[name], name) for name in names]
-            cells += [_costs(entry.bytes, megabytes), _costs(entry.learn_seconds, amount)]
-            cells += [_costs(entry.learn_joules, amount)] if stream.has_joules else []
-            table.add_row(*map(line, [*cells, score_text(entry.gap_per_hour, "")]))
+            cells += map(_sides_text, (*entry.metrics.values(), *costs), names)
+            table.add_row(*map(line, [*cells, value_text(entry.gap_per_hour, FINAL)]))
         parts += [*section(stream.title, _facts(stream), table), line("")]
     alone = [f"no pair: {a.learner} ({a.title}, {a.on}): {a.why}" for a in bridge.alone]
     return [*parts, *map(line, (*BRIDGE_REMARKS, *([""] if alone else []), *alone))]
 
 
-def _costs(sides: Sides, text: Callable[[float], str]) -> str:
-    return f"{text(sides.frozen.mean)} → {text(sides.full.mean)}"
-
-
-def _both(sides: Sides, metric: str) -> str:
-    """A score on embeddings, on images, and the gap with its interval."""
-    frozen, full, gap = (score_text(s.mean, metric) for s in (sides.frozen, sides.full, sides.gap))
-    half = sides.gap.half
-    interval = "" if math.isnan(half) else f" ±{score_text(half, metric)}"
-    return f"{frozen} → {full} ({gap}{interval})"
+def _sides_text(sides: Sides, name: str) -> str:
+    """A value on embeddings, on images, and of a score the gap with its interval."""
+    text = f"{value_text(sides.frozen.mean, name)} → {value_text(sides.full.mean, name)}"
+    return text if is_cost(name) else f"{text} ({stat_text(sides.gap, name)})"
 
 
 def _facts(stream: BridgedStream) -> list[str]:
     """How the two sides of one stream were measured, and on which devices."""
     facts = [SCORE_NAMES.get(stream.score, stream.score)]
     if all(stream.ideal.values()):
-        sides = (", ".join(score_text(v, "") for v in side) for side in stream.ideal.values())
-        facts.append(f"α_ideal {' → '.join(sides)} %")
+        sides = (", ".join(value_text(v, FINAL) for v in side) for side in stream.ideal.values())
+        facts.append(f"offline (α_ideal): {' → '.join(sides)} %")
     facts.append(" → ".join(dict.fromkeys(", ".join(names) for names in stream.devices.values())))
     if stream.has_joules:
         facts.append("J: of the whole card, with all that ran there")

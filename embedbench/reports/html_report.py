@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.behind_the_best import RowVerdict
-from embedbench.scores.mean_intervals import amount, format_signed, megabytes
+from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, table_cells
 
-from .answer_tables import TableCell, are_equal, by_answer, cell
 from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
 from .cost_figures import row_costs, trade_off, with_final_score
@@ -29,8 +29,9 @@ from .html_template import page
 from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
 from .matrix_figures import colour_scale, heat_map
-from .result_rows import FLAGS, Group, Row, groups
-from .terminal_tables import BEHIND, behind_text, choose_columns, effort, in_points, points, who_has
+from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
+from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
+from .value_text import heading, stat_text, value_text
 from .verdict_sentence import verdict
 
 
@@ -47,7 +48,7 @@ def write_html(
     write_safely(out, render(rows, name, parts))
 
 
-def heading(roots: Sequence[Path]) -> str:
+def page_heading(roots: Sequence[Path]) -> str:
     """Directories of runs with their parents: most are called `runs`."""
     return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
 
@@ -60,10 +61,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
         name=name,
         tables=list(_tables(parts)),
         scale=colour_scale(),
-        sections=[
-            _section(g, [r for r in rows if r.group is g], styles, i)
-            for i, g in enumerate(groups(rows))
-        ],
+        sections=[_section(mine, styles, i) for i, mine in enumerate(split_tables(rows))],
         runs=sum(len(r.records) for r in rows),
         left_out=sum(len(r.left_out) for r in rows),
         n_learners=len({r.learner for r in rows if r.learns}),
@@ -74,7 +72,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
 
 def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
     """The formulas of metrics of other people."""
-    every = {n: m.function for group in groups(rows) for n, m in group.outside.items()}
+    every = {n: m.function for row in rows for n, m in row.group.outside.items()}
     return [_formula(name, function) for name, function in every.items()]
 
 
@@ -88,12 +86,12 @@ def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
             yield {"heads": heads, "lines": lines}
 
 
-def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
+def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
     """The values of one table for the template."""
-    judged, efforts = judge(rows), effort(rows)
+    group, judged, efforts = rows[0].group, judge(rows), effort(rows)
     entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
-    for i, entry in enumerate(entries):
-        entry["efforts"] = [texts[i] for texts in efforts.values()]
+    for k, entry in enumerate(entries):
+        entry["efforts"] = [texts[k] for texts in efforts.values()]
     drawn = [row for row in rows if row.used]
     return {
         "id": f"stream-{i}",
@@ -101,10 +99,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "files": group.title.removeprefix(f"{group.first.protocol} · "),
         "place": group.place,
         "verdict": verdict(rows, judged),
-        "bounds": [
-            *describe_verdicts(judged.rows, judged.units, in_points),
-            *describe_weak_reference(rows, judged),
-        ],
+        "bounds": [*describe_verdicts(judged), *describe_weak_reference(rows, judged)],
         "efforts": list(efforts),
         "facts": group.describe(),
         "notes": group.notes,
@@ -112,12 +107,12 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
         "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
         "ranking": _with_levels(group, rows, entries),
-        "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in choose_columns(group)],
+        "columns": [(name, heading(name)) for name in choose_columns(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
-        "equal": any(map(are_equal, rows)),
+        "equal": any(row.are_equal for row in rows),
         **_figures(rows, styles),
-        **by_answer(rows, entries),
+        **_answers(rows, entries),
         "maps": _maps(rows, entries),
         "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
         "sessions": [
@@ -148,7 +143,7 @@ def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict
     """One row of the main table."""
     style = styles.get(row.label)
     footprint = {k: v for k, v in row.footprint.items() if k != "total"}
-    cells = {n: _metric(row, n, d, f) for n, _, d, f in choose_columns(row.group)}
+    cells = {name: _cell(row, name) for name in choose_columns(row.group) if name != BEHIND}
     return {
         "label": row.label,
         "learner": row.learner,
@@ -156,8 +151,8 @@ def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict
         "hue": None if style is None else hue(style),
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
-        "equal": are_equal(row),
-        "cells": cells | {BEHIND[0]: TableCell(behind_text(verdict, points, " "))},
+        "equal": row.are_equal,
+        "cells": cells | {BEHIND: TableCell(behind_text(verdict))},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
         "learn": amount(row.seconds["learn"].mean),
@@ -189,16 +184,47 @@ def _with_levels(
 
 def _level(name: str, words: str, value: float) -> dict[str, object]:
     """A row of the main table with a final score alone."""
-    cells = {FINAL: TableCell(format_signed(100 * value, 1))}
+    cells = {FINAL: TableCell(value_text(value, FINAL))}
     empty = dict.fromkeys(("glyph", "n", "equal", "efforts", "memory", "learn"), "")
     return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
 
 
-def _metric(row: Row, name: str, decimals: int, factor: float) -> TableCell:
-    """A metric of a row; "open" where it waits for reference runs."""
-    if name in row.metrics and row.is_open(name):
+@dataclass(frozen=True)
+class TableCell:
+    """A number as text: mean with its interval, and the value of each run."""
+
+    mean: str
+    half: str = ""
+    each: str = ""
+
+
+def _cell(row: Row, name: str, stat: Stat | None = None) -> TableCell:
+    """A metric or number of a row; "open" where it waits for reference runs."""
+    if stat is None and name in row.metrics and row.is_open(name):
         return TableCell("open")
-    return cell(row.metrics.get(name), decimals, factor, row)
+    stat = stat or row.number(name)
+    text, _, half = stat_text(row.exact(stat), name).partition(" ±")
+    runs = zip(row.used, stat.values, strict=True)
+    each = (f"seed {run.run}: {value_text(value, name)}" for run, value in runs)
+    return TableCell(text, half, "" if text == "–" else ", ".join(each))
+
+
+def _answers(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> dict[str, object]:
+    """The second table: of label sets, or of answers among all classes and within the session."""
+    used = [(r, e) for r, e in zip(rows, entries, strict=True) if r.used]
+    if has_labels(rows[0].records[0]):
+        labels = [{"cells": [_cell(r, name) for name in LABELS], "row": e} for r, e in used]
+        return {"labels": labels, "label_heads": list(map(heading, LABELS)), "within": []}
+    within, same = [], True
+    for row, entry in used:
+        cells = []
+        for names in (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy")):
+            both = [row.number(name) for name in names]
+            gap = Stat.of(np.subtract(both[1].values, both[0].values))
+            cells += [_cell(row, FINAL, stat) for stat in (*both, gap)]
+            same &= both[0].values == both[1].values
+        within.append({"cells": cells, "row": entry})
+    return {"labels": [], "within": within, "same_answers": same}
 
 
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -223,7 +249,8 @@ def _session_table(row: Row) -> dict[str, object]:
     """Costs and the learner's log for every session; numbers are means over the runs."""
     logs = [[s.log for s in r.sessions] for r in row.used]
     plain = (str, int, float, bool)
-    names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
+    every = (item for run in logs for log in run for item in log.items())
+    names = dict.fromkeys(name for name, value in every if isinstance(value, plain))
     lines = []
     for i in range(len(logs[0])):
         at = [r.sessions[i] for r in row.used]
@@ -237,20 +264,16 @@ def _session_table(row: Row) -> dict[str, object]:
     return {"heads": heads + [n.replace("_", " ") for n in names], "lines": lines}
 
 
-def _is(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds)
-
-
 def _summary(values: Sequence[Any]) -> str:
-    """The values of several runs as one text: range of integers, mean of numbers, or joined
-    words."""
+    """The values of several runs: range of integers, mean of numbers, or joined words."""
     present = [v for v in values if v is not None]
+    kinds = {type(v) for v in present}
     if not present:
         return "–"
-    if all(_is(v, (int,)) and not _is(v, (bool,)) for v in present):
+    if kinds == {int}:
         low, high = min(present), max(present)
         return f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    if all(_is(v, (int, float)) and not _is(v, (bool,)) for v in present):
+    if kinds <= {int, float}:
         return f"{np.mean(present):.3g}"
     return ", ".join(sorted({str(v) for v in present}))
 
@@ -258,7 +281,7 @@ def _summary(values: Sequence[Any]) -> str:
 def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, object]:
     values = []
     for name in row.metrics:
-        value = record.metrics.get(name, math.nan)
+        value = run_value(record, name)
         values.append("–" if math.isnan(value) else format_signed(value, 4))
     marked = ("outlier", "threads", "reference")
     among = [flag for flag in marked if record.run in row.flags.get(flag, [])]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class Run:
     @classmethod
     def of(cls, made: RunRecord, place: Path, root: Path) -> Run:
         """A run from its whole record."""
-        run = cls(place, root, _brief(made.to_json(), str(place)))
+        run = cls(place, root, _Brief(**{f.name: getattr(made, f.name) for f in fields(_Brief)}))
         run.__dict__["record"] = made  # where `cached_property` looks
         return run
 
@@ -89,9 +90,9 @@ class Run:
         UserError
             That part cannot be read, or there are no predictions.
         """
-        if not record_files.is_finished(place):
-            raise UserError(f"{place} has no predictions.h5; make that run again")
         data = record_files.decode_json(record_files.read(place), place)
+        if not os.path.isfile(place / record_files.PREDICTIONS):
+            raise UserError(f"{place} has no predictions.h5; make that run again")
         return cls(place, root, _brief(data, str(place / record_files.RECORD)))
 
     def __repr__(self) -> str:

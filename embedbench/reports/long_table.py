@@ -57,6 +57,8 @@ class LongTable:
         The name of the value; "R" has one for each moment and eval set, "pooled" one a moment.
     value : array of float
         Fractions, seconds, bytes; NaN where undefined.
+    run : array of int
+        The number of the run among those that the table was made of.
     """
 
     stream: Texts
@@ -67,6 +69,7 @@ class LongTable:
     eval_set: Ints
     metric: Texts
     value: Floats
+    run: Ints
 
     @classmethod
     def of(
@@ -106,9 +109,8 @@ class LongTable:
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
-        return cls(
-            stream[run], learner[run], settings[run], seed[run], moment, eval_set, metric, value
-        )
+        of_run = (stream[run], learner[run], settings[run], seed[run])
+        return cls(*of_run, moment, eval_set, metric, value, run)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -123,8 +125,7 @@ class LongTable:
         for name, wanted in conditions.items():
             if name not in columns_of(self):
                 raise unknown("column", name, columns_of(self))
-            several = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
-            keep &= np.isin(getattr(self, name), list(several))
+            keep &= np.isin(getattr(self, name), _several(wanted))
         return type(self)(*(values[keep] for values in columns_of(self).values()))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -234,6 +235,11 @@ def _of(row: RowOfRun, prefix: str) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix)}
 
 
+def _several(wanted: Any) -> list[Any]:
+    """One value, or several, as a list."""
+    return list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
+
+
 def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bool]:
     """Whether each row has these values, or one of a list of values.
 
@@ -242,9 +248,7 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
     UserError
         No row has such a name.
     """
-    wanted = {
-        k: v if isinstance(v, list | tuple | set | range) else [v] for k, v in conditions.items()
-    }
+    wanted = {name: _several(values) for name, values in conditions.items()}
     for name in wanted:
         if rows and not any(name in row for row in rows):
             raise unknown("name in the rows", name, {key for row in rows for key in row})

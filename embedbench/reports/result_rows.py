@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import mode
@@ -17,12 +17,12 @@ from embedbench.scores.behind_the_best import Over
 from embedbench.scores.leave_out_metric import CURVES, mean_curve
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.plugin_metrics import Outside
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
 
 from .comparability import loss_classes, stream_title
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
-OUTLIER_METRIC = "final_accuracy"
+ROUNDING = 1e-9  # half-widths below it are of equal numbers
 
 OTHER_REFERENCES = "Ω of these rows are shares of different offline references; not comparable"
 
@@ -180,7 +180,8 @@ class Group:
         if self.ideals:
             values = ", ".join(f"{100 * v:.1f} %" for v in self.ideals)
             data = "all data at once" if len(self.ideals) == 1 else "all data of a session at once"
-            phrases.append(f"α_ideal: {', '.join([*self.omega_references, data, values])}")
+            named = " or ".join(self.omega_references)
+            phrases.append(f"offline (α_ideal): {f'{named} on ' * bool(named)}{data}, {values}")
         return [p for p in phrases if p]
 
 
@@ -258,7 +259,7 @@ class Row:
     def metrics(self) -> dict[str, Stat]:
         """Every metric, and the means of the curves that were asked for, over the runs used."""
         names = [*self.records[0].metrics, *(c for c in CURVES if c in self.group.further)]
-        return {k: Stat.of(metric_value(r, k) for r in self.used) for k in names}
+        return {k: self.number(k) for k in names}
 
     def is_open(self, metric: str) -> bool:
         """Whether a metric is undefined only because reference runs are not finished."""
@@ -277,7 +278,7 @@ class Row:
             of_run["grid-edge"] = bool((r.tuning or {}).get("edge"))
             for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
-        final = self.metrics.get(OUTLIER_METRIC)
+        final = self.metrics.get(FINAL)
         for i in outliers(final.values) if final and self.learns else []:
             flags.setdefault("outlier", []).append(self.used[i].run)
         alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
@@ -286,6 +287,25 @@ class Row:
             if other := [r.run for r in self.records if of(r) != usual]:
                 flags[name] = other
         return flags
+
+    def number(self, name: str) -> Stat:
+        """A value of `run_value` over the runs used."""
+        return Stat.of(run_value(r, name) for r in self.used)
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether there are several runs, and all gave the same answers.
+
+        A deterministic learner does so where the seed decides nothing of the stream.
+        """
+        answers = {(r.predictions_sha256, r.metrics[FINAL]) for r in self.used}
+        pinned = all(sha256 is not None for sha256, _ in answers)
+        return len(self.used) > 1 and len(answers) == 1 and pinned
+
+    def exact(self, stat: Stat) -> Stat:
+        """A number of the row, without an interval where its runs are equal."""
+        equal = self.are_equal and stat.half < ROUNDING
+        return replace(stat, half=math.nan) if equal else stat
 
     @property
     def footprint(self) -> dict[str, int]:
@@ -296,25 +316,7 @@ class Row:
     @property
     def seconds(self) -> dict[str, Stat]:
         """Seconds of learning and of evaluation, over the runs used."""
-        return {
-            "learn": Stat.of(r.seconds.learn for r in self.used),
-            "evaluate": Stat.of(r.seconds.evaluate for r in self.used),
-        }
-
-    @property
-    def steps(self) -> float:
-        """Optimiser steps of a run, mean over the runs used; NaN for learners that take none."""
-        return (
-            float(np.mean([sum(_logged(r, "steps")) for r in self.used])) if self.used else math.nan
-        )
-
-    @property
-    def passes(self) -> float:
-        """Times that a training sample was seen, mean over samples and runs; NaN if unknown."""
-        each = [
-            np.average(_logged(r, "epochs"), weights=r.n_train) for r in self.used if any(r.n_train)
-        ]
-        return float(np.mean(each)) if each else math.nan
+        return {kind: self.number(f"seconds.{kind}") for kind in ("learn", "evaluate")}
 
     @property
     def commands(self) -> list[str]:
@@ -330,11 +332,35 @@ class Row:
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
 
 
-def metric_value(run: RunRecord, name: str) -> float:
-    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
+def run_value(run: RunRecord, name: str) -> float:
+    """A value of a run; NaN if it has none of this name.
+
+    A metric; the mean of one of `CURVES`; bytes, seconds and joules by their names in a row of
+    `Run.row`; `steps` of the optimiser; `passes`, how often a training sample was seen; a final
+    score of another base score, or the end of a curve.
+    """
+    table, _, key = name.partition(".")
+    if table in ("seconds", "joules"):
+        return float(getattr(getattr(run, table), key, math.nan))
+    if table == "bytes":
+        return run.footprint.get(key, math.nan)
+    if name == "steps":
+        return sum(_logged(run, "steps"))
+    if name == "passes":
+        known = any(run.n_train)
+        return float(np.average(_logged(run, "epochs"), weights=run.n_train)) if known else math.nan
     if name in CURVES:
         return mean_curve((run.curves or {}).get(name, ()))
-    return run.metrics.get(name, math.nan)
+    if name in run.metrics:
+        return run.metrics[name]
+    if name in run.by_score:
+        return run.by_score[name].metrics[FINAL]
+    return [math.nan, *(run.curves or {}).get(name, ())][-1]
+
+
+def has_labels(run: RunRecord) -> bool:
+    """Whether a record is of a stream of label sets."""
+    return run.score == "pw_js"
 
 
 def _logged(run: RunRecord, name: str) -> list[float]:
@@ -358,6 +384,9 @@ def _seed_option(seeds: list[int]) -> str:
     return "--seeds " + ",".join(map(str, unique))
 
 
-def groups(rows: Sequence[Row]) -> list[Group]:
-    """The tables, in order."""
-    return list({id(r.group): r.group for r in rows}.values())
+def split_tables(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each table, in order."""
+    tables: dict[int, list[Row]] = {}
+    for row in rows:
+        tables.setdefault(id(row.group), []).append(row)
+    return list(tables.values())

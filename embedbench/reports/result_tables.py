@@ -29,7 +29,7 @@ from embedbench.scores.verified_records import Checker
 from .comparability import check_average, check_comparable
 from .compare_learners import judge
 from .remarks import beside, candidates, remark_on_memory
-from .result_rows import LEFT_OUT, Group, Row, groups
+from .result_rows import LEFT_OUT, Group, Row, split_tables
 from .row_labels import differences, flat, labels
 from .verdict_sentence import verdict
 
@@ -116,7 +116,7 @@ def collect(
 
 def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
-    tables = groups(rows)
+    tables = [mine[0].group for mine in split_tables(rows)]
     apart = differences([(g.title, _settings(g.first)) for g in tables], absent=False)
     named = {
         id(group): dataclasses.replace(group, apart=", ".join(words))
@@ -207,13 +207,14 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
-    each = [[row for row in rows if row.group is group] for group in groups(rows)]
-    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": [_table_json(r) for r in each]})
+    tables = [_table_json(mine) for mine in split_tables(rows)]
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
     return result
 
 
 def _table_json(rows: list[Row]) -> dict[str, Any]:
     group, judged = rows[0].group, judge(rows)
+    digests = group.first.digests
     return {
         "place": group.place,
         "protocol": group.first.protocol,
@@ -222,17 +223,12 @@ def _table_json(rows: list[Row]) -> dict[str, Any]:
         "sessions": group.sessions,
         "score": group.first.score,
         "validation": group.first.validation,
-        "digests": _shared_digests(group),
+        "digests": {"recipe": digests.recipe, "features": digests.features},
         "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
         "verdict": verdict(rows, judged),
         "notes": group.notes,
         "rows": [_row_json(r, v) for r, v in zip(rows, judged.rows, strict=True)],
     }
-
-
-def _shared_digests(group: Group) -> dict[str, str]:
-    digests = group.first.digests
-    return {"recipe": digests.recipe, "features": digests.features}
 
 
 def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
@@ -246,8 +242,8 @@ def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
         "candidates": candidates(row.records[0].tuning),
         "metrics": row.metrics,
         "verdict": verdict,
-        "steps": row.steps,
-        "passes": row.passes,
+        "steps": row.number("steps").mean,
+        "passes": row.number("passes").mean,
         "seconds": row.seconds,
         "footprint": row.footprint,
         "flags": row.flags,

@@ -25,7 +25,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 
-from .result_rows import LEFT_OUT, Row, groups, metric_value
+from .result_rows import LEFT_OUT, Row, run_value, split_tables
 
 KINDS = tuple(f.name for f in fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
@@ -35,17 +35,7 @@ COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
 class Spread(JsonRecord):
     """A standard deviation with its 95 % interval; NaN where no two runs can be compared.
 
-    Parameters
-    ----------
-    sd : float
-        Pooled over groups of runs; deviations are from the mean of each group.
-    low, high : float
-        Chi-square interval, which assumes normally distributed values.
-    n : int
-        Number of runs.
-    share : float or None
-        Part of the summed variances of the kinds of seed that were varied; None for all four at
-        once.
+    docs/record.md describes each field.
     """
 
     sd: float
@@ -74,19 +64,7 @@ class Spread(JsonRecord):
 
 @dataclass(frozen=True)
 class LearnerBySeeds(JsonRecord):
-    """The spreads of one learner.
-
-    Parameters
-    ----------
-    learner : str
-        Its label.
-    seeds : dict
-        Kind of seed → spread over the runs that differ in that seed alone.
-    sum : float
-        Square root of the summed variances: the spread if there were no interactions.
-    all : Spread
-        Spread over the runs that share no seed.
-    """
+    """The spreads of one learner. docs/record.md describes each field."""
 
     learner: str
     seeds: dict[str, Spread]
@@ -120,11 +98,11 @@ def by_seeds(rows: Sequence[Row], metric: str = "final_accuracy") -> list[SeedSp
     if metric not in names:
         raise unknown("metric", metric, names)
     result = []
-    for group in groups(rows):
-        learners = [_learner(row, metric) for row in rows if row.group is group]
+    for mine in split_tables(rows):
+        learners = [_learner(row, metric) for row in mine]
         varied = tuple(e for e in learners if any(s.n for s in e.seeds.values()))
         if varied:
-            result.append(SeedSpread(group.title, metric, varied))
+            result.append(SeedSpread(mine[0].group.title, metric, varied))
     if not result:
         raise UserError(
             f"--by seeds needs runs of {metric} that differ by one of their four seeds only, and "
@@ -136,7 +114,7 @@ def by_seeds(rows: Sequence[Row], metric: str = "final_accuracy") -> list[SeedSp
 def _learner(row: Row, metric: str) -> LearnerBySeeds:
     """The spreads of one learner."""
     varied = [r for r in row.varied if not any(f in LEFT_OUT for f in r.flags)]
-    runs = [r for r in (*row.used, *varied) if not math.isnan(metric_value(r, metric))]
+    runs = [r for r in (*row.used, *varied) if not math.isnan(run_value(r, metric))]
     spreads = {kind: Spread.of(_alike(runs, kind, metric)) for kind in KINDS}
     variances = {kind: s.sd**2 for kind, s in spreads.items() if s.n}
     total = sum(variances.values())
@@ -154,10 +132,10 @@ def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float
     alike: dict[tuple[int, ...], list[float]] = {}
     for r in runs:
         others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
-        alike.setdefault(others, []).append(metric_value(r, metric))
+        alike.setdefault(others, []).append(run_value(r, metric))
     return list(alike.values())
 
 
 def _independent(runs: Sequence[RunRecord], metric: str) -> list[float]:
     """Values of the runs whose four seeds are all drawn from one `seed`: no two share any."""
-    return [metric_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]
+    return [run_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]

@@ -7,11 +7,11 @@ directories, checked as in every report, or CSV files of rows, relative to the f
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from rich.table import Table
@@ -19,20 +19,29 @@ from rich.text import Text
 
 from embedbench.config.json_types import ABSENT, JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
-from embedbench.scores.mean_intervals import Stat, amount, megabytes
-from embedbench.scores.run_record import FINAL
+from embedbench.scores.answer_metrics import FUNCTIONS
+from embedbench.scores.behind_the_best import SAMPLE, Over
+from embedbench.scores.leave_out_metric import CURVES
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import read_text
 from embedbench.text.terminal import line, new_table
 
-from .compare_learners import LOWER, ComparisonStudy
+from .compare_learners import (
+    LOWER,
+    Block,
+    ComparisonStudy,
+    MeasuredRun,
+    run_block,
+    with_answers,
+)
 from .comparison_results import Study, by_order, compare, compare_all
-from .comparison_text import allowed_ranks, score_text, section, study_parts, study_rows
-from .load_results import load_runs
+from .comparison_text import allowed_ranks, section, study_parts, study_rows
 from .loaded_run import Run
-from .long_table import LongTable, columns_of, matching, read_csv
-from .result_rows import LEFT_OUT
-from .result_tables import variations
-from .terminal_tables import heading
+from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
+from .result_rows import LEFT_OUT, Row, run_value
+from .result_tables import collect
+from .value_text import heading, is_cost, stat_text
 
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
@@ -43,39 +52,13 @@ VIEWS: dict[str, Callable[[ComparisonStudy], Study]] = {
 }
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+REGIMES = "no verdict is between regimes: they teach in different ways"
 INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
-COSTS = {
-    "bytes.total": "MB",
-    "bytes.samples": "samples MB",
-    "seconds.learn": "learn s",
-    "seconds.evaluate": "evaluate s",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(JsonRecord):
-    """One `[report]`: which runs, and what of them is shown how.
-
-    Parameters
-    ----------
-    runs : tuple of str
-        Directories of runs and CSV files, relative to the file.
-    title : str
-        Its heading.
-    where : dict
-        Conditions on the rows of runs, as in `Runs.where`.
-    rows : tuple of str
-        Columns of the long table whose values name a row.
-    columns : str
-        The column whose values are columns here, such as `stream`; `metric`: one a metric.
-    metrics : tuple of str
-        What is shown; the first sorts the rows.
-    compare : str or None
-        In place of means one of `VIEWS`: ranks and who is behind, all pairs, or the spread.
-    over : str or None
-        `streams` or `seeds`, which the intervals are computed over: `seeds`, in a table or ranking
-        of each stream with the ranks left open, `streams` in one of all.
-    """
+    """One `[report]`: which runs, and what of them is shown how; docs/studies.md has each key."""
 
     runs: tuple[str, ...]
     title: str = ""
@@ -102,7 +85,7 @@ def read_selections(path: Path) -> list[Selection]:
     known = [f.name for f in fields(Selection)]
     allowed: dict[str, list[str | None]] = {
         "compare": [None, *VIEWS],
-        "over": [None, "seeds", "streams"],
+        "over": [None, *get_args(Over), "streams"],
         "columns": [f.name for f in fields(LongTable)],
     }
     result = []
@@ -132,6 +115,22 @@ class SelectedTable:
     parts: list[Text | Table]
 
 
+class SelectedRun(NamedTuple):
+    """A run with the names of its row; from a directory also its record, and the row it is of."""
+
+    names: RowOfRun
+    record: RunRecord | None = None
+    row: Row | None = None
+
+    def measured(self, value: float) -> MeasuredRun | None:
+        """The run in a comparison; None if there is nothing but its numbers."""
+        if self.record is None or self.row is None:
+            return None
+        return MeasuredRun(
+            run_block(self.record), value, self.record, self.row.place_of(self.record)
+        )
+
+
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[SelectedTable]:
@@ -142,50 +141,90 @@ def select(
     UserError
         Runs are missing, a name is unknown, or settings are mixed in one cell.
     """
+    wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
 
     @cache
-    def rows_of(name: str) -> list[dict[str, Any]]:
+    def runs_of(name: str) -> list[SelectedRun]:
         path = folder / name
-        return read_csv(path) if path.suffix == ".csv" else _checked_rows(path, notify)
+        if path.suffix == ".csv":
+            return [SelectedRun(row) for row in read_csv(path)]
+        return checked_runs(path, wanted, notify)
 
-    return [made for selection in selections for made in _tables(selection, rows_of)]
+    return [made for selection in selections for made in _tables(selection, runs_of)]
 
 
-def _checked_rows(root: Path, notify: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Rows of checked runs, without variations of others; Ω is a share by its preset."""
-    together: dict[Path, list[Run]] = {}
-    for run in load_runs(root, verify=True, notify=notify):
-        together.setdefault(run.place.parent, []).append(run)
-    alone = {id(r) for runs in together.values() for r in variations([i.record for i in runs])[0]}
+def checked_runs(
+    root: Path, metrics: Iterable[str], notify: Callable[[str], None]
+) -> list[SelectedRun]:
+    """The runs of a report, with those of the metrics that records do not hold."""
+    further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
     return [
-        run.row() | {"reference.preset": run.record.reference.preset}
-        for runs in together.values()
-        for run in runs
-        if id(run.record) in alone
+        SelectedRun(
+            Run.of(made, row.place_of(made) or root, root).row()
+            | {"reference.preset": made.reference.preset}
+            | {name: run_value(made, name) for name in {*further} & {*CURVES}},
+            made,
+            row,
+        )
+        for row in collect(root, notify=notify, metrics=further)
+        for made in row.used
     ]
 
 
 def _tables(
-    selection: Selection, rows_of: Callable[[str], list[dict[str, Any]]]
+    selection: Selection, runs_of: Callable[[str], list[SelectedRun]]
 ) -> Iterator[SelectedTable]:
-    rows = [row for name in selection.runs for row in rows_of(name)]
+    every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
     used = [
-        row
-        for row, keep in zip(rows, matching(rows, where), strict=True)
-        if keep and not {*str(row.get("flags", "")).split()} & {*LEFT_OUT}
+        run
+        for run, keep in zip(every, matching([run.names for run in every], where), strict=True)
+        if keep and not {*str(run.names.get("flags", "")).split()} & {*LEFT_OUT}
     ]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
-    table = LongTable.of(used, list(metrics))
-    learners = table.where(learner=[row["learner"] for row in used if row.get("learns", True)])
+    table = LongTable.of([run.names for run in used], list(metrics))
+    learners = [i for i, run in enumerate(used) if run.names.get("learns", True)]
+    learn = table.where(run=learners)
     if selection.compare is None:
-        yield _means(selection, table, learners)
+        yield _means(selection, table, learn, used)
         return
-    for _, study in _studies(selection, learners):
+    studies = list(_studies(selection, first := next(iter(metrics)), learn, used))
+    if not studies:
+        raise UserError(f"{first} is undefined in every run of {selection.title!r}; name another")
+    for _, study in studies:
         result = VIEWS[selection.compare](study)
         yield SelectedTable(result.title, study_rows(result), study_parts(result))
+
+
+def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[SelectedTable]:
+    """Learners under several regimes side by side, a table for each stream that these share.
+
+    Parameters
+    ----------
+    regimes : mapping
+        Regime → the rows of its tables.
+    """
+    streams: dict[str, list[SelectedRun]] = {}
+    for regime, rows in regimes.items():
+        for row in rows:
+            first, params = row.group.first, row.group.first.protocol_params
+            layout = [f"{k}={params[k]}" for k in ("base", "step", "sessions") if params.get(k)]
+            layout += [f"order {params['order']}"] if params.get("order") else []
+            title = " · ".join([first.protocol, ", ".join(row.group.file_names), *layout])
+            names = {"stream": f"{title} · {regime}", "learner": row.label, "learns": row.learns}
+            streams.setdefault(title, []).extend(
+                SelectedRun(names | {"seed": made.seed, FINAL: made.metrics[FINAL]}, made, row)
+                for made in row.used
+            )
+    for title, runs in streams.items():
+        over = "seeds" if runs[0].row and runs[0].row.group.over == "seeds" else "seeds and samples"
+        selection = Selection(
+            runs=(title,), title=title, rows=("learner",), columns="stream", over=over
+        )
+        (table,) = _tables(selection, streams.__getitem__)
+        yield replace(table, parts=[*table.parts, line(REGIMES)])
 
 
 def _values(given: Any) -> list[Any]:
@@ -201,33 +240,37 @@ Key = tuple[str, ...]
 Cell = dict[str, dict[int, float]]  # stream → seed → value
 
 
-def _means(selection: Selection, table: LongTable, learners: LongTable) -> SelectedTable:
+def _means(
+    selection: Selection, table: LongTable, learn: LongTable, runs: Sequence[SelectedRun]
+) -> SelectedTable:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
     cells = _cells(selection, table)
     columns = list(dict.fromkeys(column for _, column, _ in cells))
     heads = list(itertools.product(columns, selection.metrics))
-    allowed = _allowed(selection, learners)
+    allowed, rest = _allowed(selection, learn, runs)
     titles = [_head(column, name, selection, columns) for column, name in heads]
     made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
-    for key in _best_first(selection, cells, {*learners.learner}):
+    for key in _best_first(selection, cells, {*learn.learner}):
         texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
         for (column, name), title in zip(heads, titles, strict=True):
-            stat = _stat(cells.get((key, column, name.removeprefix(MAX)), {}), name)
-            texts.append(f"{_text(stat, name)} {allowed.get((key, column), '')}".rstrip())
+            metric = name.removeprefix(MAX)
+            stat = _stat(cells.get((key, column, metric), {}), name)
+            texts.append(
+                f"{stat_text(stat, metric)} {allowed.get((key, column, name), '')}".rstrip()
+            )
             label = title if column else name
             numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
         made.add_row(*map(line, texts))
         rows.append(numbers)
     known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
     rows = [{name: row[name] for name in known} for row in rows]
-    remarks = ["", INTERVAL]
-    if allowed:
-        remarks.append("in brackets: the ranks that the verdicts leave open, a bound of 5 % a row")
     units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
     n = len(set(table.stream))
     facts = [table.stream[0] if n == 1 else f"{n} streams", units]
     return SelectedTable(
-        selection.title, rows, section(selection.title, [f for f in facts if f], made, remarks)
+        selection.title,
+        rows,
+        section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest]),
     )
 
 
@@ -261,7 +304,7 @@ def _best_first(
 ) -> list[Key]:
     """The rows by the mean of the first metric; what does not learn comes last."""
     first = selection.metrics[0].removeprefix(MAX)
-    sign = 1 if first in LOWER or first in COSTS else -1
+    sign = 1 if first in LOWER or is_cost(first) else -1
 
     def rank(key: Key) -> tuple[bool, bool, float]:
         mine = [cell for (k, _, metric), cell in cells.items() if (k, metric) == (key, first)]
@@ -281,21 +324,10 @@ def _stat(cell: Cell, name: str) -> Stat:
     return Stat.of(values)
 
 
-def _text(stat: Stat, name: str) -> str:
-    """A number with its interval; costs have none."""
-    metric = name.removeprefix(MAX)
-    if metric.startswith("bytes."):
-        return "–" if math.isnan(stat.mean) else megabytes(stat.mean)
-    if metric.startswith(("seconds.", "joules.")):
-        return amount(stat.mean)
-    mean, half = score_text(stat.mean, metric), score_text(stat.half, metric)
-    return mean if math.isnan(stat.half) else f"{mean} ±{half}"
-
-
 def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
     """A heading: the metric, or the column without what all columns share, or both."""
     metric = name.removeprefix(MAX)
-    title = MAX * name.startswith(MAX) + (COSTS.get(metric) or heading(metric))
+    title = MAX * name.startswith(MAX) + heading(metric)
     short = _short(columns)[column]
     return " ".join(filter(None, [short, title if len(selection.metrics) > 1 or not short else ""]))
 
@@ -311,36 +343,62 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 # --- comparisons: learner × block ---
 
 
-def _studies(selection: Selection, table: LongTable) -> Iterator[tuple[str, ComparisonStudy]]:
-    """A comparison over all streams, or one over the seeds of each stream, by the first metric."""
-    metric = selection.metrics[0]
+def _studies(
+    selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
+) -> Iterator[tuple[str, ComparisonStudy]]:
+    """A comparison by a metric over all streams, or one over the seeds of each stream."""
     table = table.where(metric=metric)
+    table = table.where(run=table.run[~np.isnan(table.value)].tolist())
     together = selection.over == "streams"
     every = list(dict.fromkeys(table.stream))
-    short = _short(every)
-    for stream in [None] if together else every:
+    short = _short(every) if every else {}
+    for stream in [None] if together and every else every:
         part = table if stream is None else table.where(stream=stream)
-        scores: dict[Key, dict[tuple[str, str], float]] = {}
-        for (key, _, _), cell in _cells(replace(selection, columns="metric"), part).items():
-            scores[key] = {
-                (short[place] if together else "", str(seed)): value
-                for place, seeds in cell.items()
-                for seed, value in seeds.items()
-                if not math.isnan(value)
-            }
-        named = {" ".join(filter(None, key)): values for key, values in scores.items() if values}
+        _cells(replace(selection, columns="metric"), part)  # refuses mixed settings
+        names = zip(*(columns_of(part)[name] for name in selection.rows), strict=True)
+        each = zip(map(_label, names), part.stream, part.seed, part.value, part.run, strict=True)
+        learners: dict[str, list[MeasuredRun]] = {}
+        scores: dict[str, dict[Block, float]] = {}
+        for label, place, seed, value, run in each:
+            stored = None if together else runs[run].measured(value)
+            block = stored.block if stored else (short[place] * together, str(seed))
+            scores.setdefault(label, {})[block] = value
+            learners.setdefault(label, []).extend([stored] if stored else [])
         title = " · ".join(filter(None, [selection.title, stream]))
-        study = ComparisonStudy(title, metric, named, over_streams=together)
+        study = ComparisonStudy(title, metric, scores, over_streams=together)
+        if {k: len(v) for k, v in learners.items()} == {k: len(v) for k, v in scores.items()}:
+            row = runs[part.run[0]].row
+            over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+            outside = row and row.group.outside.get(metric)
+            study = with_answers(study, learners, over=over, outside=outside)
         yield stream or "", study.best_first()
 
 
-def _allowed(selection: Selection, table: LongTable) -> dict[tuple[Key, str], str]:
-    """The ranks left open to each row in the columns of streams, where they are asked for."""
-    if selection.over != "seeds" or selection.columns != "stream":
-        return {}
-    keys = {" ".join(filter(None, key)): key for key, _, _ in _cells(selection, table)}
-    return {
-        (keys[label], stream): f"[{allowed_ranks(verdict)}]"
-        for stream, study in _studies(selection, table)
-        for label, verdict in zip(study.learners, study.verdicts, strict=True)
-    }
+def _label(key: Sequence[object]) -> str:
+    return " ".join(filter(None, map(str, key)))
+
+
+def _allowed(
+    selection: Selection, learn: LongTable, runs: Sequence[SelectedRun]
+) -> tuple[dict[tuple[Key, str, str], str], list[str]]:
+    """The ranks left open to each row, by column and metric, and what they rest on.
+
+    None unless they are asked for, and each column is of one stream.
+    """
+    by_stream = selection.columns == "stream"
+    alone = selection.columns == "metric" and len(set(learn.stream)) == 1
+    if selection.over not in get_args(Over) or not (by_stream or alone):
+        return {}, []
+    keys = {_label(key): key for key, _, _ in _cells(selection, learn)}
+    allowed, sampled = {}, dict[str, None]()
+    for name in selection.metrics:
+        if is_cost(name) or name.startswith(MAX):
+            continue
+        for stream, study in _studies(selection, name, learn, runs):
+            for label, verdict in zip(study.learners, study.verdicts, strict=True):
+                column = stream if by_stream else ""
+                allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
+                sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
+    over = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+    remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
+    return allowed, [f"{remark} {over}"]

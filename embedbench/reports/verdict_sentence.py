@@ -4,16 +4,16 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
+from embedbench.scores.mean_intervals import amount, megabytes
+from embedbench.scores.run_record import FINAL
 
-from .answer_tables import has_labels
 from .chance_and_upper_bound import chance, offline
 from .compare_learners import TableVerdicts, judge, plain_unit
-from .result_rows import Row
+from .result_rows import Row, has_labels
+from .value_text import difference_text, value_text
 
 NAMED = 3  # learners named in a list, before "and 4 more"
 LONG = 48  # characters of the names in a list, that is fewer names where they have settings
-FINAL = "final_accuracy"
 
 
 def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
@@ -63,7 +63,7 @@ def _final(row: Row) -> float:
 
 
 def _percent(value: float) -> str:
-    return f"{format_signed(100 * value, 1)} %"
+    return f"{value_text(value, FINAL)} %"
 
 
 def _is_flagged(row: Row, flag: str) -> bool:
@@ -102,10 +102,8 @@ def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -
         ]
     parts = []
     if behind:
-        least = 100 * min(of[id(row)].behind_by_least for row in behind)
-        parts.append(
-            f"{_names(behind)} {_is(behind)} behind (by at least {format_signed(least, 1)} points)"
-        )
+        least = difference_text(min(of[id(row)].behind_by_least for row in behind))
+        parts.append(f"{_names(behind)} {_is(behind)} behind (by at least {least})")
     parts += [f"{_names(level)} may be level{_cheapest(level, leader)}"] if level else []
     parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
     return parts
@@ -152,8 +150,7 @@ def _cheapest(level: Sequence[Row], leader: Row) -> str:
 
 def _by_gacc(ranked: Sequence[Row]) -> str:
     """The leader by gAcc, on few-shot streams."""
-    curves = {row.label: [(run.curves or {}).get("gacc", ()) for run in row.used] for row in ranked}
-    means = {label: Stat.of(map(_mean, each)).mean for label, each in curves.items()}
+    means = {row.label: row.number("gacc").mean for row in ranked}
     known = {label: value for label, value in means.items() if not math.isnan(value)}
     if not known:
         return ""
@@ -161,10 +158,6 @@ def _by_gacc(ranked: Sequence[Row]) -> str:
     if best == ranked[0].label:
         return f"it also leads by gAcc ({_percent(known[best])})"
     return f"by gAcc {best} leads ({_percent(known[best])})"
-
-
-def _mean(curve: Sequence[float]) -> float:
-    return sum(curve) / len(curve) if curve else math.nan
 
 
 def _lost(every: Sequence[Row]) -> str:

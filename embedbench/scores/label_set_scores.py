@@ -46,19 +46,8 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
         for k, samples in enumerate(members):
             if seen[p.introduces[k]].all():
                 values[m, k] = _mean(score[samples])
-    return ScoreMatrix(
-        name=name,
-        values=values,
-        pooled=pooled,
-        session=p.session,
-        samples_seen=p.samples_seen,
-        classes_seen=p.seen.sum(axis=1),
-        n_samples=np.array([len(samples) for samples in members]),
-        n_classes=p.introduces.sum(axis=1),
-        learned=np.arange(len(members)),
-        per_class=np.full(p.seen.shape, np.nan),
-        class_sizes=np.full(p.n_classes, np.nan),
-    )
+    sizes = np.array([len(samples) for samples in members])
+    return ScoreMatrix.of(name, p, values, pooled, sizes, p.introduces.sum(axis=1))
 
 
 def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:

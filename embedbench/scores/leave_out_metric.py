@@ -86,7 +86,7 @@ def leave_out_metric(
         left = None if ideals is None else ideals[:, alike[0]]
         with np.errstate(invalid="ignore", divide="ignore"):
             values[alike] = metric(rest.matrix(alike[0]), _reference(reference, left))
-    return LeftOut(names, values)
+    return LeftOut(names, values, groups is not None)
 
 
 class _Rest:

@@ -17,7 +17,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.storage import cache
-from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.atomic_write import open_regular, write_safely
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
@@ -63,15 +63,18 @@ def read(directory: Path) -> bytes:
     """
     path = directory / RECORD
     try:
-        if not os.path.lexists(path):
-            raise UserError(f"{directory} holds no record.json; is it the directory of a run?")
-        if not path.is_file():
-            raise UserError(f"{path} must be a regular file; remove it and make that run again")
-        if path.stat().st_size > LARGEST:
-            raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; make that run again")
-        return path.read_bytes()
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                raise UserError(f"{path} is larger than {LARGEST >> 20} MiB; make that run again")
+            return file.read()
     except OSError as e:
-        raise UserError(f"cannot read {path} ({e.strerror})") from e
+        if not os.path.lexists(path):
+            message = f"{directory} holds no record.json; is it the directory of a run?"
+        elif not path.is_file():
+            message = f"{path} must be a regular file; remove it and make that run again"
+        else:
+            message = f"cannot read {path} ({e.strerror})"
+        raise UserError(message) from e
 
 
 def decode_json(data: bytes, directory: Path) -> Any:
@@ -103,12 +106,13 @@ def find(root: Path, *, references: bool = False) -> list[Path]:
     if not root.is_dir():
         raise UserError(f"there is no directory {root}; give the --out of an earlier run")
     result = []
-    for path in root.rglob(RECORD):
-        parts = path.relative_to(root).parts[:-1]
-        hidden = any(part.startswith(".") for part in parts)
-        if not hidden and (references or "references" not in parts):
-            result.append(path.parent)
-    return sorted(result)
+    for place, folders, files in os.walk(root):
+        if RECORD in files or RECORD in folders:
+            result.append(Path(place))
+        folders[:] = [
+            name for name in folders if name[0] != "." and (references or name != "references")
+        ]
+    return sorted(result, key=lambda path: path.parts)
 
 
 def is_finished(place: Path) -> bool:

@@ -35,10 +35,13 @@ class LeftOut:
         (G,) name of each group: the same in all runs that are compared.
     values : array of float
         (G + 1,) the score without that group; the last value is the score itself.
+    grouped : bool
+        Whether groups are those of a file; if not, each sample is one.
     """
 
     names: NDArray[Any]
     values: Floats
+    grouped: bool = False
 
     @classmethod
     def of(cls, p: Predictions, score: str, groups: NDArray[Any] | None = None) -> LeftOut:
@@ -55,7 +58,8 @@ class LeftOut:
         """
         alone = p.ids if p.group is None else p.group
         names, number = np.unique(alone if groups is None else groups, return_inverse=True)
-        return cls(names, leave_out_final(p, number, len(names) + 1, score))
+        left_out = leave_out_final(p, number, len(names) + 1, score)
+        return cls(names, left_out, not (groups is None and p.group is None))
 
     def aligned(self, names: NDArray[Any]) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embedbench.arrays import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from .label_set_predictions import AnyPredictions
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,36 @@ class ScoreMatrix:
     learned: Ints
     per_class: Floats
     class_sizes: Floats
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        p: AnyPredictions,
+        values: Floats,
+        pooled: Floats,
+        n_samples: Ints,
+        n_classes: Ints,
+        per_class: Floats | None = None,
+        class_sizes: Sequence[int] | None = None,
+    ) -> ScoreMatrix:
+        """A base score of some predictions; what is None is undefined."""
+        sizes = np.full(p.seen.shape[1], np.nan) if class_sizes is None else np.array(class_sizes)
+        if len(sizes) != p.seen.shape[1]:
+            raise ValueError(f"{len(sizes)} sizes of {p.seen.shape[1]} classes")
+        return cls(
+            name=name,
+            values=values,
+            pooled=pooled,
+            session=p.session,
+            samples_seen=p.samples_seen,
+            classes_seen=p.seen.sum(axis=1),
+            n_samples=n_samples,
+            n_classes=n_classes,
+            learned=np.arange(values.shape[1]),
+            per_class=np.full(p.seen.shape, np.nan) if per_class is None else per_class,
+            class_sizes=sizes.astype(np.float64),
+        )
 
     @property
     def ends(self) -> Ints:

@@ -48,24 +48,13 @@ def score_matrix(
         values[:, e] = score(right[:, part], p.y[part])
     if not within:
         values[~_evaluated(p)] = np.nan
-    learned = np.arange(n_sets)
     pooled = np.full(len(p.session), np.nan)
     for m, session in enumerate(p.session):
         known = slice(0, bounds[min(int(session) + 1, n_sets)])
         pooled[m] = score(right[m : m + 1, known], p.y[known])[0]
-    return ScoreMatrix(
-        name=name,
-        values=values,
-        pooled=pooled,
-        session=p.session,
-        samples_seen=p.samples_seen,
-        classes_seen=p.seen.sum(axis=1),
-        n_samples=sizes,
-        n_classes=p.set_classes.sum(axis=1),
-        learned=learned,
-        per_class=_recalls(p, right, bounds),
-        class_sizes=_sizes(class_sizes, p.set_classes.shape[1]),
-    )
+    recalls = _recalls(p, right, bounds)
+    n_classes = p.set_classes.sum(axis=1)
+    return ScoreMatrix.of(name, p, values, pooled, sizes, n_classes, recalls, class_sizes)
 
 
 def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
@@ -89,15 +78,6 @@ def _recalls(p: Predictions, right: Bools, bounds: Ints) -> Floats:
         there = p.seen[m] & (counts > 0)
         recalls[m, there] = hits[there] / counts[there]
     return recalls
-
-
-def _sizes(class_sizes: Sequence[int] | None, n_classes: int) -> Floats:
-    """(C,) sizes of classes; NaN without any."""
-    if class_sizes is None:
-        return np.full(n_classes, np.nan)
-    if len(class_sizes) != n_classes:
-        raise ValueError(f"{len(class_sizes)} sizes of {n_classes} classes")
-    return np.array(class_sizes, dtype=np.float64)
 
 
 def _evaluated(p: Predictions) -> Bools:

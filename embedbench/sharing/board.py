@@ -21,7 +21,7 @@ from embedbench.config.json_types import JsonRecord
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
 from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
-from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, metric_value
+from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
@@ -29,10 +29,10 @@ from embedbench.scores.sample_share import LeftOut
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder
-from .verify_pack import CheckedRun, Submission, UnrankedRun, verify
+from .verify_pack import RANKED, CheckedRun, Submission, UnrankedRun, verify
 
-METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
-LOWER = ("memory", "seconds")  # less is better
+COSTS = {"memory": "bytes.total", "seconds": "seconds.learn"}  # less is better
+METRICS = (*RANKED, *COSTS)
 EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
@@ -162,6 +162,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         notes=notes,
         entries=tuple(ranked),
         units={name: ranking.units for name, ranking in rankings.items()},
+        groups=rankings[FINAL].groups if FINAL in rankings else "samples",
     )
 
 
@@ -210,9 +211,7 @@ def _entry(
 
 def _value(made: RunRecord, name: str) -> float:
     """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
-    if name == "memory":
-        return made.footprint["total"]
-    return made.seconds.learn if name == "seconds" else metric_value(made, name)
+    return run_value(made, COSTS.get(name, name))
 
 
 def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranking | None:
@@ -221,15 +220,15 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranki
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
     for label, runs in used.items():
         for one in runs:
-            made, left_out = one.record, one.run.left_out
+            made, left_out = one.record, one.run.left_out.get(name)
             value, block = _value(made, name), (order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
-                if name == FINAL:
+                if left_out is not None:
                     answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
-    study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER, answers=answers)
+    study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
     return compare(study.best_first())
 
 
@@ -267,37 +266,7 @@ STATEMENT = "recomputed, not re-run"
 class Entry(JsonRecord):
     """One learner with one setting, from one pack, on one stream.
 
-    Parameters
-    ----------
-    label, learner : str
-        Its name on this page, unique; and its name in the records.
-    params : dict
-        Its hyperparameters.
-    learns : bool
-        False for what ignores the data (`chance`), which is not ranked.
-    pack : str
-        SHA-256 of the pack.
-    by, date : str or None
-        Who submitted it and when; None: not stated.
-    n : int
-        Runs in the means; runs flagged `nan` or `diverged` are not.
-    left_out : int
-        Runs with these flags.
-    versions : tuple of str
-        Versions of embedbench that made the runs.
-    devices : tuple of str
-        Devices and processors of the runs.
-    command : str
-        The command of its first run; empty if it was made from Python.
-    flags : tuple of str
-        Flags of its runs; `equal-answers` where runs with other initial weights, on which the
-        answers of the learner depend, gave the same answers.
-    same_answers : tuple of str
-        Labels of other entries whose runs gave the same answers.
-    metrics : dict
-        Name → mean, interval and values over the runs; fractions, bytes, seconds.
-    verdicts : dict
-        Name → rank of its mean, the ranks left open, and how far it is behind.
+    docs/board.md describes each field.
     """
 
     label: str
@@ -322,28 +291,7 @@ class Entry(JsonRecord):
 class BoardStream(JsonRecord):
     """One stream with its entries, best final accuracy first.
 
-    Parameters
-    ----------
-    page, title : str
-        Name of its page; protocol and files.
-    protocol : str
-        Name of the protocol.
-    protocol_params : dict
-        Its parameters.
-    files : tuple of FileInfo
-        Names and digests of the embedding files.
-    recipe, features : str
-        Digests of the stream that all entries share.
-    evals : tuple of str
-        Digests of the test data, one for each seed of the order.
-    sessions, classes : int
-        Their numbers.
-    notes : tuple of str
-        Notes of the runs, and what speaks against comparing their Ω.
-    entries : tuple of Entry
-        The learners.
-    units : dict
-        Metric → what its intervals are computed over, see `Ranking`.
+    docs/board.md describes each field.
     """
 
     page: str
@@ -359,6 +307,7 @@ class BoardStream(JsonRecord):
     notes: tuple[str, ...]
     entries: tuple[Entry, ...]
     units: dict[str, str]
+    groups: str = "samples"
 
 
 @dataclass(frozen=True)

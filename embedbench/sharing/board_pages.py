@@ -9,26 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.reports.compare_learners import describe_verdicts
+from embedbench.reports.compare_learners import TableVerdicts, describe_verdicts
 from embedbench.reports.comparison_text import allowed_ranks
 from embedbench.reports.html_template import page
-from embedbench.reports.terminal_tables import behind_text, in_points, points
-from embedbench.scores.mean_intervals import amount, format_signed
+from embedbench.reports.terminal_tables import behind_text
+from embedbench.reports.value_text import heading, value_text
 from embedbench.scores.run_record import FINAL
 from embedbench.storage.atomic_write import write_safely
 
-from .board import METRICS, Board, BoardStream, Entry, is_comparable
+from .board import COSTS, METRICS, Board, BoardStream, Entry, is_comparable
 
 INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
 NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}
-# metric → heading, what it is, decimals, factor
-HEADINGS = {
-    "final_accuracy": ("final %", "final accuracy", 1, 100.0),
-    "omega_all": ("Ω_all", "mean accuracy after each session as a share of α_ideal", 3, 1.0),
-    "raa": ("RAA %", "accuracy against guessing, mean over the sessions", 1, 100.0),
-    "gacc": ("gAcc %", "generalised accuracy, mean over the sessions", 1, 100.0),
-    "memory": ("MB", "memory that the learner holds after the last session", None, 1e-6),
-    "seconds": ("seconds", "time of learning on the submitter's machine", None, 1.0),
+MEANINGS = {
+    FINAL: "final accuracy",
+    "omega_all": "mean accuracy after each session as a share of the offline score",
+    "raa": "accuracy against guessing, mean over the sessions",
+    "gacc": "generalised accuracy, mean over the sessions",
+    "memory": "memory that the learner holds after the last session",
+    "seconds": "time of learning on the submitter's machine",
 }
 
 
@@ -101,9 +100,8 @@ def _unranked(board: Board) -> str:
     """The page of the runs that are not ranked."""
     runs = [(pack, run) for pack in board.submissions for run in pack.unranked]
     rows = [
-        {"pack": pack, "run": run, "final": "–" if math.isnan(v) else format_signed(100 * v, 1)}
+        {"pack": pack, "run": run, "final": value_text(run.final_accuracy, FINAL)}
         for pack, run in runs
-        for v in (run.final_accuracy,)
     ]
     return page("board_unranked.html.j2", board=board, rows=rows)
 
@@ -126,7 +124,7 @@ def _summary(stream: BoardStream) -> dict[str, Any]:
 def _page(stream: BoardStream, board: Board) -> str:
     """The page of one stream."""
     columns = [
-        (name, *HEADINGS[name][:2])
+        (name, heading(COSTS.get(name, name)), MEANINGS[name])
         for name in METRICS
         if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
     ]
@@ -142,15 +140,17 @@ def _page(stream: BoardStream, board: Board) -> str:
                     name: _cell(entry, name) if is_comparable(name, stream.notes) else NOTHING
                     for name, _, _ in columns
                 },
-                "behind": behind_text(entry.verdicts.get(FINAL), points, " "),
+                "behind": behind_text(entry.verdicts.get(FINAL)),
                 "flags": entry.flags,
             }
             for entry in stream.entries
         ],
         bounds=describe_verdicts(
-            [entry.verdicts.get(FINAL) for entry in stream.entries],
-            stream.units.get(FINAL, "seeds"),
-            in_points,
+            TableVerdicts(
+                [entry.verdicts.get(FINAL) for entry in stream.entries],
+                stream.units.get(FINAL, "seeds"),
+                stream.groups,
+            )
         ),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
@@ -158,19 +158,10 @@ def _page(stream: BoardStream, board: Board) -> str:
 
 def _cell(entry: Entry, name: str) -> dict[str, Any]:
     """One number: its text, its interval, its rank, and what its column is sorted by."""
-    stat, verdict = entry.metrics[name], entry.verdicts.get(name)
-    _, _, decimals, factor = HEADINGS[name]
-
-    def text(value: float) -> str:
-        if math.isnan(value):
-            return "–"
-        return (
-            amount(value * factor) if decimals is None else format_signed(value * factor, decimals)
-        )
-
+    stat, verdict, named = entry.metrics[name], entry.verdicts.get(name), COSTS.get(name, name)
     return {
-        "text": text(stat.mean),
-        "half": "" if math.isnan(stat.half) else text(stat.half),
+        "text": value_text(stat.mean, named),
+        "half": "" if math.isnan(stat.half) else value_text(stat.half, named),
         "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
         "rank": "–" if verdict is None else allowed_ranks(verdict),
         "first": "" if verdict is None else verdict.rank,

@@ -21,7 +21,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
 from embedbench.files.provenance import list_some, read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
-from embedbench.reports.result_rows import Row, groups
+from embedbench.reports.result_rows import Row, split_tables
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import table_parts
 from embedbench.text.markdown import block, code, escape_markdown, link, table
@@ -359,7 +359,8 @@ def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None])
 
 def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the table of the report for each stream."""
-    for group in groups(rows):
+    for mine in split_tables(rows):
+        group = mine[0].group
         settings = ", ".join(
             f"{name} {value}"
             for name, value in group.first.protocol_params.items()
@@ -367,9 +368,7 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
         )
         words = f"{'; '.join(group.describe())}. Settings: {settings}."
         yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
-        text, notes = export_tables(
-            table_parts([row for row in rows if row.group is group]), "markdown"
-        )
+        text, notes = export_tables(table_parts(mine), "markdown")
         yield text
     yield escape_markdown(notes[-1])
     yield "=n: all runs gave the same answers. Every number was recomputed from stored predictions."

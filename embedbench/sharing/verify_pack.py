@@ -12,6 +12,8 @@ from embedbench.arrays import digest
 from embedbench.config.json_types import ABSENT, JsonRecord, plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
+from embedbench.reports.compare_learners import leave_out_groups
+from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
@@ -25,20 +27,12 @@ from embedbench.storage.atomic_write import open_regular
 from .rebuild_stream import Rebuilder
 from .unpack import UnpackedPack, unpack
 
+RANKED = (FINAL, "omega_all", "raa", "gacc")  # scores by which a board ranks
+
 
 @dataclass(frozen=True)
 class UnrankedRun(JsonRecord):
-    """A run that is not ranked, and why.
-
-    Parameters
-    ----------
-    run, learner : str
-        Its directory in the pack, and the name in its record; empty if that cannot be read.
-    final_accuracy : float
-        Recomputed; NaN where the labels are not those of the rebuilt stream.
-    reason : str
-        What does not agree.
-    """
+    """A run that is not ranked, and why. docs/board.md describes each field."""
 
     run: str
     learner: str
@@ -48,21 +42,7 @@ class UnrankedRun(JsonRecord):
 
 @dataclass(frozen=True)
 class Submission(JsonRecord):
-    """One pack, and what became of its runs.
-
-    Parameters
-    ----------
-    pack, sha256 : str
-        Name and SHA-256 of the archive.
-    by, date : str or None
-        Who submitted it and when; None: not stated.
-    ranked : int
-        Runs that are ranked.
-    unranked : tuple of UnrankedRun
-        The others.
-    refused : str or None
-        Why nothing of the pack could be read.
-    """
+    """One pack, and what became of its runs. docs/board.md describes each field."""
 
     pack: str
     sha256: str
@@ -87,15 +67,15 @@ class CheckedRun:
         The recomputed record; what the files say of the stream is in it.
     answers : str
         Digest of its answers.
-    left_out : LeftOut or None
-        The final score without each group of the test sample; None for label sets.
+    left_out : dict
+        `RANKED` metric → its value without each group of the test sample; none for label sets.
     """
 
     place: str
     learner: Spec[Any]
     record: RunRecord
     answers: str
-    left_out: LeftOut | None
+    left_out: dict[str, LeftOut]
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
@@ -163,14 +143,18 @@ class _Checks:
         spec, made = self.rebuilder.on_stream(made, predictions)
         return spec, made, digest(predictions.answer.shape, predictions.answer)
 
-    def _left_out(self, place: Path, made: RunRecord) -> LeftOut | None:
+    def _left_out(self, place: Path, made: RunRecord) -> dict[str, LeftOut]:
         predictions = record_files.read_predictions(place, made)
         if not isinstance(predictions, Predictions):
-            return None
+            return {}
         names = self.rebuilder.groups(made)
-        return LeftOut.of(
-            predictions, made.score, names if names is None else names[predictions.ids]
-        )
+        groups = None if names is None else names[predictions.ids]
+        return {
+            name: left_out
+            for name in RANKED
+            if not math.isnan(run_value(made, name))
+            if (left_out := leave_out_groups(predictions, made, place, name, groups))
+        }
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""

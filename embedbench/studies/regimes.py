@@ -1,10 +1,14 @@
 """Several presets of one study: each is a regime, and all have the same sessions of classes."""
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from embedbench.errors import UserError
 
-from .presets import preset
+from .presets import preset, preset_names
 from .set_options import Key, Settings
 from .study import Study
 
@@ -44,3 +48,44 @@ def split_regimes(study: Study) -> dict[str, Study]:
             mine[PASSES] = f"{study.budget_passes:.17g}"
         regimes[name] = replace(study, preset=name or None, set=mine, budget_passes=None)
     return regimes
+
+
+def find_regimes(runs: Iterable[tuple[Path, Mapping[str, Any]]]) -> dict[str, list[Path]]:
+    """The directories of finished runs under each preset that their commands name.
+
+    What two regimes have alike was run once, by the command of one. Such a run is of the other,
+    too, where that has runs of the same stream and gives this learner the same settings.
+
+    Parameters
+    ----------
+    runs : iterable of (Path, dict)
+        The directory and the row of each run.
+    """
+    rows = {
+        place: (named[1], row)
+        for place, row in runs
+        if (named := re.search(r" --preset (\S+)", str(row["command"])))
+    }
+    streams = {(place.parents[1], name) for place, (name, _) in rows.items()}
+    shipped = preset_names()
+
+    def is_of(name: str, place: Path, mine: str, row: Mapping[str, Any]) -> bool:
+        if name == mine or (place.parents[1], name) not in streams:
+            return name == mine
+        both = {name, mine} <= {*shipped}  # a file that a record names is not read
+        return both and _settings_for(row, name) == _settings_for(row, mine)
+
+    return {
+        name: [place for place, of in rows.items() if is_of(name, place, *of)]
+        for name in sorted({name for name, _ in rows.values()})
+    }
+
+
+def _settings_for(row: Mapping[str, Any], name: str) -> dict[str, str]:
+    """What a preset says of the learner of a run, by the names in its row."""
+    learner, result = str(row["learner"]), {}
+    for key, value in preset(name).items():
+        setting = f"learner.{key.name if key.target == learner else key}"
+        if setting in row:
+            result[setting] = value
+    return result

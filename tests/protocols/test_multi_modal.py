@@ -371,7 +371,7 @@ def test_a_table_shows_every_alpha_ideal(runs: tuple[Path, list[str]]) -> None:
     ideals = kept[0].reference.ideal["class_accuracy"]
     assert group.ideals == pytest.approx(ideals)
     text = ", ".join(f"{100 * v:.1f} %" for v in ideals)
-    assert f"α_ideal: mlp, all data of a session at once, {text}" in group.describe()
+    assert f"offline (α_ideal): mlp on all data of a session at once, {text}" in group.describe()
 
 
 def test_the_offline_learner_asked_for_runs_on_every_file(

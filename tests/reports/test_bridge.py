@@ -115,7 +115,7 @@ def test_the_text(tmp_path: Path) -> None:
     two_sides(tmp_path)
     lines = render_text(bridge_parts(bridge(rows_of(tmp_path)))).splitlines()
     assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
-    assert lines[1] == "mean-per-class accuracy · α_ideal 90.0 → 90.0 % · cpu"
+    assert lines[1] == "mean-per-class accuracy · offline (α_ideal): 90.0 → 90.0 % · cpu"
     assert lines[2].split() == [
         *("learner", "trunk", "n", "Ω_all", "final", "%", "AA", "%", "AF", "%"),
         *("MB", "learn", "s", "points/h"),

@@ -140,6 +140,9 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
     (dotted,) = [line for line in axes.lines if line.get_color() == SOFT]
     np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
     assert "chance (25.0)" in texts(figure)  # 1 / classes, as in the table
+    keep(tmp_path / "alone", guess)
+    (alone,) = curves(collect(tmp_path / "alone"), COLUMN).axes
+    assert len([line for line in alone.lines if line.get_color() == SOFT]) == 1
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())

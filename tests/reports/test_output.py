@@ -76,6 +76,22 @@ def test_which_classes_the_loss_uses_is_stated(
         assert said in text if said else "loss over" not in text
 
 
+def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
+    for seed in range(3):
+        made = make(seed=seed)
+        score = {"R": made["R"], "pooled": made["pooled"], "metrics": made["metrics"]}
+        curves = {"superclass_pw_js": [0, 0, 0.25], "labels_predicted": [1, 1, 1.5 + seed / 10]}
+        of = {"pw_js": score | {"curves": curves}, "js": score, "exact_match": score}
+        keep(tmp_path, made | {"score": "pw_js", "curves": curves, "by_score": of})
+    rows = collect(tmp_path)
+    heads, mlp = table_text(rows).split("\n\n")[1].splitlines()
+    assert "pw-JS %" in heads
+    assert re.split("  +", mlp)[1:] == [*["80.0"] * 3, "25.0", "–", "1.60 ±0.25", "–"]
+    text = render(rows, "runs")
+    assert '<th scope="col">superclass pw-JS %</th>' in text
+    assert 'title="seed 0: 1.50, seed 1: 1.60, seed 2: 1.70">1.60<small>± 0.25</small>' in text
+
+
 def test_seconds_are_called_wall_time(rows: list[Any]) -> None:
     assert "Learning is wall time: other work on the machine" in render(rows, "runs")
 
@@ -92,11 +108,34 @@ def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
     for base in (2, 5):
         keep(tmp_path, make(protocol_params=same | {"base": base}), stream=f"stream-{base}")
     first, second = sorted(
-        line for line in table_text(collect(tmp_path)).splitlines() if "·" in line
-    )[-2:]
+        line
+        for line in table_text(collect(tmp_path)).splitlines()
+        if line.startswith("incremental")
+    )
     assert (first.endswith(" · base=2"), second.endswith(" · base=5")) == (True, True)
     keep(tmp_path / "one", make())
     assert "base=" not in table_text(collect(tmp_path / "one"))
+
+
+def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> None:
+    """A table with every column that a short heading names."""
+    for name, steps, final in (("mlp", 7, 0.8), ("ewc", 9, 0.7)):
+        for seed in range(2):
+            made = make(name, seed, final)
+            made["metrics"] |= {"average_incremental_accuracy": 0.8, "average_accuracy": 0.1}
+            for session in made["sessions"]:
+                session["log"] |= {"steps": steps, "epochs": steps}
+            keep(tmp_path, made)
+    rows = collect(tmp_path)
+    wide, narrow = (table_text(rows, width=width).split("\n\n")[-1] for width in (120, 60))
+    assert len(wide.splitlines()) <= 3
+    assert max(map(len, narrow.splitlines())) <= 60
+    text = " ".join(wide.split())
+    heads = table_text(rows).splitlines()[3]
+    for word in ("Ω_base", "Ω_new", "Ω_all", "AIA", "AA", "AF", "passes", "steps", "MB"):
+        assert word in heads
+        assert re.search(rf"\b{word}\b", text), word
+    assert "over n seeds" in text
 
 
 def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None:
@@ -105,7 +144,7 @@ def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None
     made["metrics"] |= {"omega_all": 1.25, "omega_streaming": 0.875}
     keep(tmp_path, made)
     text = table_text(collect(tmp_path, metrics=["omega_streaming"]))
-    assert text.count("Ω_streaming") == 1
+    assert text.splitlines()[3].count("Ω_streaming") == 1
     assert "Ω_all" not in text
     assert re.search(r"mlp +1 +80\.0 +– +0\.889 +0\.700 +0\.875", text)
 
@@ -188,7 +227,9 @@ def page(root: Path) -> tuple[str, Page]:
 
 
 def test_the_page_is_whole_and_loads_nothing(rows: list[Any], tmp_path: Path) -> None:
-    keep(tmp_path, make(digests={"features": "9" * 64}), stream="stream-2")
+    for i in (2, 3):
+        made = make(final=0.1 * i, digests={"features": f"{i}" * 64})
+        keep(tmp_path, made, stream=f"stream-{i}")
     text, read = page(tmp_path)
     assert "://" not in text
     assert not re.search(r"@import|url\((?!#)", text)
@@ -199,7 +240,7 @@ def test_the_page_is_whole_and_loads_nothing(rows: list[Any], tmp_path: Path) ->
         assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
     assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
     # three curves a stream, one heat map a learner that learns, two costs where there are several
-    assert read.tags["svg"] == 2 * 3 + 3 + 1 + 2
+    assert read.tags["svg"] == 3 * 3 + 3 + 2 + 2
 
 
 def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> None:
@@ -210,7 +251,7 @@ def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> N
         "50.0 %",
         "± 99.4",
         "0.556",
-        "α_ideal: mlp, all data at once, 90.0 %",
+        "offline (α_ideal): mlp on all data at once, 90.0 %",
         command,
         "parameters 1.5",
         "d" * 64,

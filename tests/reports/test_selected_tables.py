@@ -12,21 +12,27 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import Result
+from confident_runs import from_scores, keep_runs
 from report_records import keep, make, put
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.reports.compare_learners import studies
+from embedbench.reports.comparison_results import compare
 from embedbench.reports.load_results import load_runs
 from embedbench.reports.long_table import LongTable, read_csv
+from embedbench.reports.result_tables import collect
 from embedbench.reports.selected_tables import SelectedTable, read_selections, select
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
+from embedbench.text.table_export import csv_text
+from embedbench.text.terminal import render_text
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
-NAMES = ("which-learner", "backbone")
+NAMES = ("which-learner", "backbone", "confidence")
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +142,60 @@ def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
     assert table.rows[0]["final_accuracy"] == pytest.approx(0.8)
 
 
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs whose answers are stored: two learners, two seeds, 100 test samples."""
+    root = tmp_path_factory.mktemp("answered")
+    truth = [[0] * 20 + [1] * 20 + [2] * 20, [3] * 20, [4] * 20]
+    y = np.concatenate(truth)
+    runs = {}
+    for learner, hint in (("mlp", 1.0), ("ewc", 3.0)):
+        runs[learner] = []
+        for seed in range(2):
+            scores = np.random.default_rng([seed, int(hint)]).normal(size=(3, len(y), 5))
+            for t in range(3):
+                learned = np.flatnonzero(y < 3 + t)
+                scores[t, learned, y[learned]] += hint
+            runs[learner].append(from_scores(scores, truth, [[0, 1, 2], [3], [4]]))
+    keep_runs(root, runs)
+    return root
+
+
+def test_verdicts_take_the_test_sample_where_answers_are_stored(
+    answered: Path, tmp_path: Path
+) -> None:
+    (found,) = map(compare, studies(collect(answered)))
+    base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\n'
+    (table,) = shown(tmp_path, f'{base}compare = "ranks"')
+    assert found.learners[1].parts == ("seeds", "test sample")
+    least = [learner.behind_by_least for learner in found.learners]
+    assert [row["behind_by_least"] for row in table.rows] == least
+    assert "the test sample (100 samples), which ± leaves out" in render_text(table.parts)
+    (alone,) = shown(tmp_path, f'{base}compare = "ranks"\nover = "seeds"')
+    assert alone.rows[1]["parts"] == "seeds"
+    assert alone.rows[1]["behind_by_least"] != least[1]
+    (tmp_path / "rows.csv").write_text(csv_text(load_runs(answered).rows()))
+    from_csv = '[report]\nruns = ["rows.csv"]\nrows = ["learner"]\ncompare = "ranks"'
+    (numbers,) = shown(tmp_path, from_csv)
+    assert numbers.rows[1]["behind_by_least"] == alone.rows[1]["behind_by_least"]
+    assert "over 2 seeds alone" in render_text(numbers.parts)
+
+
+def test_metrics_of_answers_have_columns_and_ranks(answered: Path, tmp_path: Path) -> None:
+    base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\n'
+    base += 'metrics = ["unknown_auroc_by_score", "final_accuracy"]\n'
+    (table,) = shown(tmp_path, f'{base}over = "seeds and samples"')
+    means = {row.learner: row for row in collect(answered, metrics=["unknown_auroc_by_score"])}
+    for row in table.rows:
+        stat = means[row["learner"]].metrics["unknown_auroc_by_score"]
+        assert row["unknown_auroc_by_score"] == stat.mean
+    text = render_text(table.parts)
+    assert text.count("[") == 4
+    assert "a bound of 5 % a row, over seeds and, for final %, the test sample" in text
+    (alone,) = shown(tmp_path, f'{base}over = "seeds"')
+    assert "a bound of 5 % a row, over seeds alone" in render_text(alone.parts)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -150,12 +210,16 @@ def test_what_is_not_averaged(root: Path, tmp_path: Path) -> None:
         ('[report]\nruns = ["seed.csv"]', "seed, a whole number"),
         ('[report]\nruns = ["one.csv"]\nmetrics = ["final_acuracy"]', "Did you mean 'final_accu"),
         ('[report]\nruns = ["one.csv"]\nwhere = { lerner = 1 }', "Did you mean 'learner'"),
+        (
+            '[report]\nruns = ["one.csv"]\nmetrics = ["x"]\ncompare = "ranks"',
+            "x is undefined in every run",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     (tmp_path / "seed.csv").write_text("learner,seed\nncm,x\n")
-    (tmp_path / "one.csv").write_text("learner,seed,final_accuracy\nncm,0,0.5\n")
+    (tmp_path / "one.csv").write_text("learner,seed,final_accuracy,x\nncm,0,0.5,nan\n")
     with pytest.raises(UserError) as error:
         shown(tmp_path, text)
     assert says in str(error.value)

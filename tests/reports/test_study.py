@@ -179,7 +179,7 @@ def test_stored_answers_give_the_test_sample_its_share(tmp_path: Path) -> None:
     assert mlp.behind_by_least == pytest.approx(study_of.verdicts[1].behind_by - half, rel=2e-3)
     assert mlp.behind
     text = table_text(rows)
-    assert "over the test sample (300 groups or samples) alone" in text
+    assert "over the test sample (300 samples) alone" in text
     again = studies(collect(tmp_path / "runs"))[0].verdicts[1]
     assert again == mlp  # from the cache
     alone = collect(tmp_path / "runs", over="seeds")

@@ -45,7 +45,7 @@ def test_a_record_and_its_table_name_the_reference(tmp_path: Path, name: str | N
     params = record_files.load(at).learner_params
     learner, trunk = ("slda", "mlp") if name == "slda" else ("mlp", name or "mlp")
     assert (params["learner"], params["mlp"]["trunk"]) == (learner, trunk)
-    assert f"α_ideal: {name or 'mlp'}, all data at once, {100 * ideal:.1f} %" in text
+    assert f"offline (α_ideal): {name or 'mlp'} on all data at once, {100 * ideal:.1f} %" in text
     weak = f"the reference of Ω ({name or 'mlp'}, {100 * ideal:.1f} %) is weak here: ncm"
     assert (weak in text) == (name != "slda")  # the others learned for one epoch
     again = record_files.load(at).command.split() if name else []

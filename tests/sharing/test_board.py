@@ -112,7 +112,8 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     assert [e.metrics["final_accuracy"].mean for e in ranked] == sorted(
         (e.metrics["final_accuracy"].mean for e in ranked), reverse=True
     )
-    verdicts = [e.verdicts["final_accuracy"] for e in ranked if e.n == 3]
+    scores = ("final_accuracy", "omega_all", "raa")
+    verdicts = [e.verdicts[name] for e in ranked if e.n == 3 for name in scores]
     assert all(v.parts == ("seeds", "test sample") and v.groups > 1 for v in verdicts)
     assert all(v.ranks[0] <= v.rank <= v.ranks[1] for v in verdicts)
     assert not ranked[0].verdicts["final_accuracy"].behind

@@ -18,7 +18,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.class_order import class_order
 from embedbench.streams.make_class_order import make_order
-from embedbench.studies.regimes import split_regimes
+from embedbench.studies.regimes import find_regimes, split_regimes
 from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import Key, parse_settings
 from embedbench.studies.study import Study
@@ -108,19 +108,55 @@ def test_regimes_are_one_command_and_one_table(tmp_path: Path) -> None:
         words += ["--set", f"protocol.{name}=2"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert lines[0].endswith("base=2 · step=2 · order icarl1993")
-    assert lines[1].split() == ["learner", "pilot", "online"]
-    assert {line.split()[0] for line in lines[2:4]} == {"ncm", "slda"}
-    assert all("#1" in line or "#2" in line for line in lines[2:4])
+    title, _, heads, *lines = done.stdout.splitlines()
+    assert title.endswith("base=2 · step=2 · order icarl1993")
+    assert heads.split() == ["learner", "pilot", "online"]
+    assert {line.split()[0] for line in lines[:2]} == {"ncm", "slda"}
+    assert all(line.count("[") == 2 for line in lines[:2])
+    assert "no verdict is between regimes" in lines[-1]
     assert "preset pilot: PILOT's stream b0-inc10" in done.stderr
 
     rows = list(csv.DictReader(io.StringIO(CliRunner().invoke(app, [*words, "--csv"]).stdout)))
-    assert [(r["regime"], r["learner"]) for r in rows].count(("online", "slda")) == 1
     scores = {}
     for record in (tmp_path / "runs").glob("*/*/seed-0/record.json"):
         r = json.loads(record.read_text())
         scores[r["protocol_params"]["loss"], r["learner"]] = r["metrics"]["final_accuracy"]
     for row in rows:  # both seeds give these learners the same answers
-        loss = "seen" if row["regime"] == "pilot" else "all"
-        assert float(row["final_accuracy"]) == pytest.approx(scores[loss, row["learner"]])
+        for regime, loss in (("pilot", "seen"), ("online", "all")):
+            assert float(row[regime]) == pytest.approx(scores[loss, row["learner"]])
+    again = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--by", "preset", "--csv"])
+    by_name = {row["learner"]: row for row in csv.DictReader(io.StringIO(again.stdout))}
+    del by_name["chance"]  # a reference, which `run` does not show
+    assert by_name == {row["learner"]: row for row in rows}
+
+
+def test_what_two_regimes_have_alike_is_run_once_and_is_of_both(tmp_path: Path) -> None:
+    """`ncm` has no training to set; `er` has, so each regime has its own run."""
+    command = "embedbench run a.h5 --preset {} --learner {} --seed 0"
+    taught = {"batch_size": 64, "updates": 1, "passes": 0}
+    made = {
+        "s/ncm-1": ("online", "ncm", {}),
+        "s/er-1": ("online", "er", taught),
+        "s/er-2": ("equal-passes", "er", taught | {"passes": 20}),
+        "t/ncm-1": ("pilot", "ncm", {}),
+        "u/ncm-1": ("/some/file.toml", "ncm", {}),
+    }
+    runs = [
+        (
+            tmp_path / place / "seed-0",
+            {"command": command.format(name, learner), "learner": learner}
+            | {f"learner.{key}": value for key, value in settings.items()},
+        )
+        for place, (name, learner, settings) in made.items()
+    ]
+    runs.append((tmp_path / "s/lwf-1/seed-0", {"command": "", "learner": "lwf"}))
+    places = {
+        name: [place.parent.relative_to(tmp_path).as_posix() for place in each]
+        for name, each in find_regimes(runs).items()
+    }
+    assert places == {
+        "/some/file.toml": ["u/ncm-1"],
+        "equal-passes": ["s/ncm-1", "s/er-2"],
+        "online": ["s/ncm-1", "s/er-1"],
+        "pilot": ["t/ncm-1"],
+    }
