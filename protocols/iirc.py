@@ -15,7 +15,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import load_table, mean_rows, one_file
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
 

@@ -13,7 +13,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST
 from embedbench.streams import protocol_tools as tools
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 
 Ordering = Literal["iid", "class-iid", "instance", "class-instance"]

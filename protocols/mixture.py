@@ -19,7 +19,7 @@ from embedbench.files.sample_list import TEST
 from embedbench.streams import protocol_tools as tools
 from embedbench.streams.class_order import class_order
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 
 TRIES = 1000  # draws of "si-blurry"

@@ -14,7 +14,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.format_digests import PIXELS
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.protocol_tools import flat_spec, load_table, split_rows, view_session
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.files.verify import verify
 from embedbench.storage.atomic_write import write_safely
 
@@ -63,7 +63,7 @@ class BackboneSubject:
         return self.make()
 
     @cached_property
-    def batch(self) -> NDArray[Any]:
+    def batch(self) -> Array:
         """(n, …) small samples, prepared."""
         return np.stack([self.first.prepare(content) for content in self.contents()])
 
@@ -104,7 +104,7 @@ def _png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def forward_as_arrays(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def forward_as_arrays(backbone: Backbone, batch: Array) -> dict[str, Array]:
     """The result of `forward`, as arrays."""
     tables = backbone.forward(batch.copy())
     return {name: rows.detach().cpu().numpy() for name, rows in tables.items()}
@@ -194,7 +194,7 @@ def threads_agree(subject: BackboneSubject) -> None:
     """Several threads at once prepare and compute the same."""
     expected = forward_as_arrays(subject.first, subject.batch)["features"]
 
-    def work(_: int) -> NDArray[Any]:
+    def work(_: int) -> Array:
         batch = np.stack([subject.first.prepare(content) for content in subject.contents()])
         return forward_as_arrays(subject.first, batch)["features"]
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Ints
+from embedbench.arrays import Array, Bools, Float32s, Ints
 from embedbench.learning.learner import Tags
-from embedbench.streams.resident_table import PixelTable, Table
+from embedbench.streams.sample_tables import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 
@@ -126,7 +124,7 @@ def multilabel_blobs(tags: Tags) -> Stream:
     """One session of samples with one or two labels; a sample is the sum of its labels' blobs."""
     one = blobs(tags, EVERY_CLASS, 96, n_val=0)
     y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, 96)], axis=1)
-    many: NDArray[Any] = np.zeros((96, N_CLASSES), dtype=np.bool_)
+    many: Array = np.zeros((96, N_CLASSES), dtype=np.bool_)
     np.put_along_axis(many, y, True, axis=1)
     centres = _centres(one.spec.input_shape[0])
     values = table_of(one.sessions[0].x).values.copy()
@@ -197,13 +195,13 @@ def class_mask(classes: Sequence[int]) -> Bools:
     return mask
 
 
-def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> NDArray[np.float32]:
+def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> Float32s:
     width = WIDTH + LAYER if tags.needs_layers else WIDTH
     noise = draw.normal(0, NOISE, (len(y), width)).astype(np.float32)
     return _centres(width)[y] + noise
 
 
-def _centres(width: int) -> NDArray[np.float32]:
+def _centres(width: int) -> Float32s:
     """(C, D) the same for every stream, and for the final and the intermediate embedding."""
     centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH)).astype(np.float32)
     return np.tile(centres, width // WIDTH)

@@ -11,8 +11,8 @@ from unittest import mock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Float32s, Floats
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
@@ -171,7 +171,7 @@ def probe(stream: Stream) -> torch.Tensor:
 
 def ask(
     learner: Learner, stream: Stream, x: torch.Tensor | None = None, cut: int = 10**6, turn: int = 0
-) -> NDArray[np.float64]:
+) -> Floats:
     """Scores of `x` (by default the test samples), asked in batches of `cut`, (n, C).
 
     `turn` is added to the session ids, modulo their number, if the stream reveals them.
@@ -191,7 +191,7 @@ def ask(
         demand(
             scores.shape == shape, f"expected scores of shape {shape}, got {tuple(scores.shape)}"
         )
-    joined: NDArray[np.float64] = torch.cat(out).double().numpy()
+    joined: Floats = torch.cat(out).double().numpy()
     return joined
 
 
@@ -206,12 +206,12 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def as_array(value: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
+def as_array(value: torch.Tensor | Array) -> Array:
     """A tensor or array as an array; bfloat16, which NumPy lacks, becomes float32."""
     if isinstance(value, np.ndarray):
         return value
     value = value.detach().cpu()
-    array: NDArray[Any] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    array: Array = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
     return array
 
 
@@ -255,7 +255,7 @@ def held_bytes(root: Any) -> int:
     return numbers + sum(storages.values())
 
 
-def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
+def samples_held(root: Any, samples: Float32s) -> int:
     """Count the rows of reachable tables that equal a training sample, in any precision."""
     width = samples.shape[1]
     count = 0

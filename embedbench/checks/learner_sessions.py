@@ -12,74 +12,52 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags, learns_sessions
 from embedbench.scores.label_set_predictions import LabelSets, pw_js
-from embedbench.streams.resident_table import PixelTable, Table
+from embedbench.streams.sample_tables import PixelTable, Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 
-from .blob_streams import (
-    BATCH,
-    EVERY_CLASS,
-    SESSIONS,
-    as_images,
-    blobs,
-    family_blobs,
-    multilabel_blobs,
-    on_table,
-    permuted_blobs,
-    with_views,
-)
+from . import blob_streams
+from . import learner_check_tools as tools
 from .demand import CheckFailed, applies_where, demand
-from .learner_check_tools import (
-    ask,
-    device,
-    goes_on_alike,
-    learner_check,
-    probe,
-    run,
-    same,
-    settings_of,
-    small,
-    state_bytes,
-    teach,
-)
 from .learner_contract import FEW
 
 
-@learner_check
+@tools.learner_check
 def learns_blobs(cls: type[Learner]) -> None:
     """Well separated blobs are learned with the default hyperparameters (90 % right)."""
     applies_where(cls.tags.learns)
-    stream = blobs(cls.tags, EVERY_CLASS, 96, n_val=16)
-    p = teach(cls(), stream)
+    stream = blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16)
+    p = tools.teach(cls(), stream)
     right = float((p.answer[-1] == p.y).mean())
     demand(right >= 0.9, f"expected at least 90 % right on separable blobs, got {right:.0%}")
 
 
-@learner_check
+@tools.learner_check
 def one_sample(cls: type[Learner]) -> None:
     """A session may hold a single sample, and no validation data."""
     for sizes in ((24, 1, 1), (1, 1, 1)):
-        teach(small(cls), blobs(cls.tags, SESSIONS, sizes, n_val=0))
+        tools.teach(
+            tools.small(cls), blob_streams.blobs(cls.tags, blob_streams.SESSIONS, sizes, n_val=0)
+        )
 
 
-@learner_check
+@tools.learner_check
 def one_class(cls: type[Learner]) -> None:
     """Every session may hold a single class, the first session too."""
-    teach(small(cls), blobs(cls.tags, ((2,), (0,), (3,)), 12))
+    tools.teach(tools.small(cls), blob_streams.blobs(cls.tags, ((2,), (0,), (3,)), 12))
 
 
-@learner_check
+@tools.learner_check
 def last_batch_of_one(cls: type[Learner]) -> None:
     """A session may leave a single sample for the last batch."""
-    learner = small(cls)
-    batch = BATCH if cls.tags.online else _batch_size(learner)
-    teach(learner, blobs(cls.tags, sizes=batch + 1, n_val=1))
+    learner = tools.small(cls)
+    batch = blob_streams.BATCH if cls.tags.online else _batch_size(learner)
+    tools.teach(learner, blob_streams.blobs(cls.tags, sizes=batch + 1, n_val=1))
 
 
 def _batch_size(learner: object) -> int:
@@ -89,36 +67,36 @@ def _batch_size(learner: object) -> int:
     return int(getattr(learner, "batch_size", max(inner, default=16)))
 
 
-@learner_check
+@tools.learner_check
 def a_class_comes_again(cls: type[Learner]) -> None:
     """A class may come again in a later session, alone or with new ones."""
-    teach(small(cls), blobs(cls.tags, ((0, 1), (0, 2), (1,))))
+    tools.teach(tools.small(cls), blob_streams.blobs(cls.tags, ((0, 1), (0, 2), (1,))))
 
 
-@learner_check
+@tools.learner_check
 def all_classes_permuted(cls: type[Learner]) -> None:
     """A session may introduce no new class, only old ones with permuted columns."""
-    teach(small(cls), permuted_blobs(cls.tags))
+    tools.teach(tools.small(cls), blob_streams.permuted_blobs(cls.tags))
 
 
-@learner_check
+@tools.learner_check
 def no_validation_data(cls: type[Learner]) -> None:
     """No session needs to hold validation data."""
-    teach(small(cls), blobs(cls.tags, n_val=0))
+    tools.teach(tools.small(cls), blob_streams.blobs(cls.tags, n_val=0))
 
 
-@learner_check
+@tools.learner_check
 def bad_input_is_refused(cls: type[Learner]) -> None:
     """Wrong widths, NaN, unknown labels and streams that the tags exclude are refused."""
-    good = blobs(cls.tags)
+    good = blob_streams.blobs(cls.tags)
     bad = _bad_streams(good)
     if not cls.tags.multilabel:
-        bad["a stream with several labels a sample"] = multilabel_blobs(cls.tags)
+        bad["a stream with several labels a sample"] = blob_streams.multilabel_blobs(cls.tags)
     if not cls.tags.images:
-        bad["a stream of images"] = as_images(good)
+        bad["a stream of images"] = blob_streams.as_images(good)
     for what, stream in bad.items():
         try:
-            run(stream, small(cls))
+            tools.run(stream, tools.small(cls))
         except UserError:
             continue
         raise CheckFailed(f"expected a UserError for {what}, but it ran")
@@ -147,7 +125,7 @@ def _bad_streams(good: Stream) -> dict[str, Stream]:
     for value in (np.nan, np.inf, -np.inf):
         values = table_of(session.x).values.copy()
         values[rows_of(session.x)[0], 0] = value
-        bad[f"the feature {value}"] = taught(x=on_table(session.x, Table(values)))
+        bad[f"the feature {value}"] = taught(x=blob_streams.on_table(session.x, Table(values)))
     if good.spec.reveals_session_id:
         hidden = replace(good.spec, reveals_session_id=False)
         bad["a stream that hides the session ids it needs"] = replace(good, spec=hidden)
@@ -157,57 +135,63 @@ def _bad_streams(good: Stream) -> dict[str, Stream]:
 # --- label sets; online learners that also learn sessions ---
 
 
-@learner_check
+@tools.learner_check
 def label_sets_are_learned(cls: type[Learner]) -> None:
     """Sums of one or two blobs get their label sets: scores above 0 for these labels only."""
     applies_where(cls.tags.multilabel and cls.tags.learns)
-    answers, _ = run(multilabel_blobs(cls.tags), cls())
+    answers, _ = tools.run(blob_streams.multilabel_blobs(cls.tags), cls())
     assert isinstance(answers, LabelSets)
     value = float(pw_js(answers.true(), answers.answered(-1)).mean())
     demand(value >= 0.9, f"expected a pw-JS of at least 0.9 on sums of blobs, got {value:.2f}")
 
 
-@learner_check
+@tools.learner_check
 def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
     """With label sets, too, only the four seeds matter, and inputs are not changed."""
     applies_where(cls.tags.multilabel and cls.tags.deterministic)
-    stream = family_blobs(cls.tags)
+    stream = blob_streams.family_blobs(cls.tags)
     before = [s.y.copy() for s in stream.sessions]
-    runs = [run(stream, small(cls))[0].answer for _ in range(2)]
-    demand(same(*runs), "expected the same label sets from the same seeds, got others")
-    demand(same(before, [s.y for s in stream.sessions]), "expected the labels to be left alone")
+    runs = [tools.run(stream, tools.small(cls))[0].answer for _ in range(2)]
+    demand(tools.same(*runs), "expected the same label sets from the same seeds, got others")
+    demand(
+        tools.same(before, [s.y for s in stream.sessions]), "expected the labels to be left alone"
+    )
 
 
-@learner_check
+@tools.learner_check
 def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     """With label sets, too, a learner with a loaded state goes on like the one that saved it.
 
     The footprint equals the bytes of the state.
     """
     applies_where(cls.tags.multilabel and not cls.tags.offline)
-    stream = family_blobs(cls.tags)
+    stream = blob_streams.family_blobs(cls.tags)
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
-    old, new = small(cls), small(cls)
-    before = settings_of(old)
-    run(first, old)
-    held, total = state_bytes(old.state_dict()), old.footprint().total
+    old, new = tools.small(cls), tools.small(cls)
+    before = tools.settings_of(old)
+    tools.run(first, old)
+    held, total = tools.state_bytes(old.state_dict()), old.footprint().total
     if (
         getattr(cls, "optimiser_state", "kept") == "fresh"
     ):  # its moments are not kept, so they are not counted
         demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")
     else:
         demand(total == held, f"footprint of {total} bytes, the state holds {held}")
-    goes_on_alike(old, new, old.state_dict(), stream, rest)
-    demand(settings_of(old) == before, "expected the hyperparameters as they were, they changed")
+    tools.goes_on_alike(old, new, old.state_dict(), stream, rest)
+    demand(
+        tools.settings_of(old) == before, "expected the hyperparameters as they were, they changed"
+    )
 
 
-@learner_check
+@tools.learner_check
 def whole_sessions_are_learned(cls: type[Learner]) -> None:
     """An online learner that has `learn` also learns blobs from whole sessions."""
     learner = cls()
     applies_where(cls.tags.online and learns_sessions(learner))
-    stream = replace(blobs(cls.tags, EVERY_CLASS, 96, n_val=16), observe_batch=0)
-    p = teach(learner, stream)
+    stream = replace(
+        blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16), observe_batch=0
+    )
+    p = tools.teach(learner, stream)
     right = float(np.mean(p.answer[-1] == p.y))
     demand(right >= 0.9, f"expected at least 90 % right from whole sessions, got {right:.0%}")
 
@@ -219,23 +203,23 @@ Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done a
 
 
 def _vectors(tags: Tags) -> Stream:
-    return blobs(tags, FEW, 18, n_val=4)
+    return blob_streams.blobs(tags, FEW, 18, n_val=4)
 
 
 STREAMS: dict[str, Callable[[Tags], Stream]] = {
     "vectors": _vectors,
-    "images": lambda tags: as_images(_vectors(tags)),
-    "label sets": lambda tags: family_blobs(tags, 24, n_val=8),
+    "images": lambda tags: blob_streams.as_images(_vectors(tags)),
+    "label sets": lambda tags: blob_streams.family_blobs(tags, 24, n_val=8),
 }
 
 
-@learner_check
+@tools.learner_check
 def rows_outside_sessions_do_not_matter(cls: type[Learner]) -> None:
     """Rows that are in no session so far may hold noise: the answers stay the same."""
     _compare(cls, _in_noise, "noise in the rows that are in no session so far")
 
 
-@learner_check
+@tools.learner_check
 def eval_labels_do_not_matter(cls: type[Learner]) -> None:
     """Eval sets may have other labels: the answers stay the same."""
     _compare(cls, _relabelled, "other labels in the eval sets")
@@ -245,40 +229,40 @@ def _compare(cls: type[Learner], change: Change, what: str) -> None:
     applies_where(cls.tags.deterministic)
     taken = {"vectors": True, "images": cls.tags.images, "label sets": cls.tags.multilabel}
     for kind in (kind for kind, takes in taken.items() if takes):
-        expected = _unchanged(cls, kind, device())
+        expected = _unchanged(cls, kind, tools.device())
         for t, answers in enumerate(_answers(cls, kind, change)):
             demand(
-                same(answers, expected[t]),
+                tools.same(answers, expected[t]),
                 f"expected the same answers on {kind} with {what}, got others after session {t}: "
                 "it reads what it is not given",
             )
 
 
 @lru_cache(maxsize=8)
-def _unchanged(cls: type[Learner], kind: str, _device: str) -> list[NDArray[np.float64]]:
+def _unchanged(cls: type[Learner], kind: str, _device: str) -> list[Floats]:
     """The answers on a stream as it is, which both checks compare with."""
     return _answers(cls, kind, lambda stream: (stream, lambda: None))
 
 
-def _answers(cls: type[Learner], kind: str, change: Change) -> list[NDArray[np.float64]]:
+def _answers(cls: type[Learner], kind: str, change: Change) -> list[Floats]:
     """Scores of the test samples, (n, C), after each session of a changed stream.
 
     Of the stream before the change only these samples are kept.
     """
     stream = STREAMS[kind](cls.tags)
     stream = _mixed(stream.merged() if cls.tags.offline else stream)
-    x = probe(stream)
+    x = tools.probe(stream)
     stream, after = change(stream)
-    learner = small(cls, epochs=1)
-    answers: list[NDArray[np.float64]] = []
+    learner = tools.small(cls, epochs=1)
+    answers: list[Floats] = []
 
     def asked(_: str) -> None:
-        answers.append(ask(learner, stream, x))
+        answers.append(tools.ask(learner, stream, x))
         after()
 
     with torch.random.fork_rng(devices=[]):  # another check finds who draws from it
         torch.manual_seed(0)
-        run(stream, learner, progress=asked)
+        tools.run(stream, learner, progress=asked)
     return answers
 
 
@@ -287,7 +271,9 @@ def _mixed(stream: Stream) -> Stream:
     table = table_of(stream.sessions[0].x)
     order = np.random.default_rng(0).permutation(len(table.values))
     place, mixed = np.argsort(order), table.part(order, table.width)
-    moved = with_views(stream, lambda v: View(mixed, place[rows_of(v)], v.width, v.columns))
+    moved = blob_streams.with_views(
+        stream, lambda v: View(mixed, place[rows_of(v)], v.width, v.columns)
+    )
     return replace(moved, whole=())
 
 
@@ -304,11 +290,16 @@ def _in_noise(stream: Stream) -> tuple[Stream, Callable[[], None]]:
         begun.extend((rows_of(new.x), rows_of(new.val_x)))
         noisy = _noise(table, np.concatenate(begun))
         for t, s in enumerate(stream.sessions):
-            sessions[t] = replace(s, x=on_table(s.x, noisy), val_x=on_table(s.val_x, noisy))
+            sessions[t] = replace(
+                s, x=blob_streams.on_table(s.x, noisy), val_x=blob_streams.on_table(s.val_x, noisy)
+            )
 
     begin()
     hidden = _noise(table, np.arange(0))
-    return replace(with_views(stream, lambda v: on_table(v, hidden)), sessions=sessions), begin
+    return replace(
+        blob_streams.with_views(stream, lambda v: blob_streams.on_table(v, hidden)),
+        sessions=sessions,
+    ), begin
 
 
 def _noise(table: Table, kept: Ints) -> Table:

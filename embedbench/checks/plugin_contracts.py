@@ -1,7 +1,5 @@
 """The checks for sources, engines and trackers, ours and those of plug-ins."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
@@ -40,14 +38,14 @@ class SourceSubject:
 
     name: str
 
-    def open(self) -> Source:
+    def open(self) -> "Source":
         """The source, opened anew, as `embedbench extract` does."""
         from embedbench.extract.open_source import open_source
 
         return open_source(self.name)
 
     @cached_property
-    def first(self) -> Source:
+    def first(self) -> "Source":
         """One that several checks share."""
         return self.open()
 

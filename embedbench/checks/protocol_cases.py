@@ -9,14 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Ints
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 
@@ -51,7 +50,7 @@ def _write(
     return write_file(folder / f"{name}.h5", samples, features, made, columns=_columns(samples))
 
 
-def _columns(samples: Samples) -> dict[str, NDArray[Any]]:
+def _columns(samples: Samples) -> dict[str, Array]:
     """Two domains, each in training and in test; groups of two, some of two classes; times."""
     number = np.zeros(len(samples.ids), dtype=np.int64)
     for role in (TRAIN, VAL, TEST):

@@ -1,7 +1,5 @@
 """The command extract, and the options that it shares with import."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,20 +8,8 @@ import typer
 from embedbench.files.provenance import UserMetadata
 from embedbench.system.cpu import MOST_THREADS
 
+from . import shared_options as shared
 from .progress import bar
-from .shared_options import (
-    Device,
-    EngineName,
-    EngineSet,
-    Overwrite,
-    Quiet,
-    ResourcesOf,
-    chosen_device,
-    chosen_engine,
-    note,
-    show,
-    taking,
-)
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -148,7 +134,7 @@ MixedDevices = Annotated[
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
 
 
-@taking(samples=samples, stated=collect_metadata)
+@shared.taking(samples=samples, stated=collect_metadata)
 def extract(
     source: Source,
     out: Out,
@@ -157,16 +143,16 @@ def extract(
     layers: Layers = "",
     dtype: Dtype = "float32",
     size: Size = None,
-    device: Device = "auto",
+    device: shared.Device = "auto",
     decoder: Decoder = "pil",
     threads: OperationThreads = None,
-    engine: EngineName = None,
-    resources: ResourcesOf = None,
-    engine_set: EngineSet = None,
+    engine: shared.EngineName = None,
+    resources: shared.ResourcesOf = None,
+    engine_set: shared.EngineSet = None,
     allow_mixed_devices: MixedDevices = False,
     skip_bad: SkipBad = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
+    overwrite: shared.Overwrite = False,
+    quiet: shared.Quiet = False,
     *,
     samples: dict[str, Any],
     stated: UserMetadata,
@@ -193,12 +179,12 @@ def extract(
             decoder=decoder,
             skip_bad=skip_bad,
             progress=advance,
-            notify=note,
+            notify=shared.note,
             threads=threads,
             engine=who,
             any_device=allow_mixed_devices,
         )
-    show(file, describe_file, as_json=False)
+    shared.show(file, describe_file, as_json=False)
 
 
 def _workers(
@@ -207,15 +193,15 @@ def _workers(
     settings: list[str] | None,
     threads: int | None,
     device: str,
-) -> tuple[Engine | None, str]:
+) -> "tuple[Engine | None, str]":
     """The engine that computes the blocks, or None for this process alone; and the device."""
     if not (engine or resources or settings):
         return None, device
-    who = chosen_engine(engine, resources, settings, threads or 1)
-    return who, chosen_device(device, who)
+    who = shared.chosen_engine(engine, resources, settings, threads or 1)
+    return who, shared.chosen_device(device, who)
 
 
-def describe_file(file: EmbeddingFile) -> str:
+def describe_file(file: "EmbeddingFile") -> str:
     """One line that describes the written file."""
     n, *sample = file.shape
     if len(sample) == 1:

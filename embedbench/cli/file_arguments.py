@@ -1,7 +1,5 @@
 """FILE arguments: paths, or names of files that are fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -62,7 +60,7 @@ def data_here(items: Sequence[str]) -> list[str]:
     return result
 
 
-def fixed_study(study: Study, expect: Sequence[str], quiet: bool) -> Study:
+def fixed_study(study: "Study", expect: Sequence[str], quiet: bool) -> "Study":
     """The study with names that can mean one content only; their files are fetched."""
     from embedbench.files.remote.fetch import all_fixed
 
@@ -72,7 +70,7 @@ def fixed_study(study: Study, expect: Sequence[str], quiet: bool) -> Study:
         return replace(study, files=files, unknown=other)
 
 
-def transfer_text(card: Card) -> str:
+def transfer_text(card: "Card") -> str:
     """The bytes and requests that the card of a file elsewhere has cost."""
     cost = card.transfer or {}
     size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {card.bytes / 1e6:,.1f} MB"

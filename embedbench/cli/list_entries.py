@@ -1,7 +1,5 @@
 """The entries of `embedbench list`, read from source text, so that torch is not imported."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect
@@ -183,7 +181,7 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
     """
     every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
 
-    def tables() -> list[Text | Table]:
+    def tables() -> "list[Text | Table]":
         from embedbench.text.table_export import make_table
 
         parts: list[Text | Table] = []

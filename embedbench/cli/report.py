@@ -13,17 +13,9 @@ import typer
 from embedbench.config.json_types import plain
 from embedbench.errors import UserError, unknown
 
-from . import completion
+from . import completion, table_options
 from .file_arguments import here
 from .shared_options import Json, Overwrite, check_free, note, show
-from .table_options import (
-    selected_parts,
-    show_regimes,
-    show_rows,
-    show_selected,
-    show_tables,
-    with_tables,
-)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,7 +70,7 @@ Metrics = Annotated[
 BY = ("order", "seeds", "preset")
 
 
-@with_tables
+@table_options.with_tables
 def score(
     runs: Runs,
     audit: Annotated[
@@ -116,7 +108,9 @@ def score(
         rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
     ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
-    show_tables(data, lambda _: scores_text(results), as_json, lambda: scores_rows(results))
+    table_options.show_tables(
+        data, lambda _: scores_text(results), as_json, lambda: scores_rows(results)
+    )
     if not all(r.agrees for r in results):
         raise typer.Exit(1)
 
@@ -140,7 +134,9 @@ def _audit(runs: Path, as_json: bool) -> None:
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
     data = plain(definitions)
-    show_tables(data, lambda _: audit_text(definitions), as_json, lambda: records(data))
+    table_options.show_tables(
+        data, lambda _: audit_text(definitions), as_json, lambda: records(data)
+    )
 
 
 Reported = Annotated[
@@ -203,7 +199,7 @@ Width = Annotated[
 ]
 
 
-@with_tables
+@table_options.with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -251,7 +247,7 @@ def report(
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
-        output = partial(show_rows, rows, as_json)
+        output = partial(table_options.show_rows, rows, as_json)
     if html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
@@ -278,9 +274,9 @@ def _selected(
     if html is not None:
         from embedbench.reports.html_report import write_html
 
-        write_html([], html, title or path.stem, parts=selected_parts(tables))
+        write_html([], html, title or path.stem, parts=table_options.selected_parts(tables))
         note(f"wrote {html}")
-    show_selected(tables, as_json)
+    table_options.show_selected(tables, as_json)
 
 
 def _site(
@@ -349,7 +345,7 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Cal
     pairs = bridge(rows)
     data, parts = pairs.to_json(), bridge_parts(pairs)
     return [line("From frozen to full", TITLE), *parts], partial(
-        show_tables,
+        table_options.show_tables,
         data,
         None,
         as_json,
@@ -378,7 +374,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
             of = by_order if by == "order" else compare_all
         every = [of(study) for study in studies(rows, metric)]
     return partial(
-        show_tables,
+        table_options.show_tables,
         Comparison.of(every).to_json(),
         None,
         as_json,
@@ -398,7 +394,7 @@ def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
             f"no command of the runs under {root} names a preset; make such runs with "
             "embedbench run … --preset NAME,NAME"
         )
-    return partial(show_regimes, root, regimes, as_json, over)
+    return partial(table_options.show_regimes, root, regimes, as_json, over)
 
 
 # --- score --audit ---

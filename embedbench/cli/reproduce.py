@@ -11,23 +11,9 @@ from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.papers import catalogue
 
+from . import shared_options as shared
 from .file_arguments import data_here
 from .progress import bar
-from .shared_options import (
-    Device,
-    EngineName,
-    EngineSet,
-    Jobs,
-    Json,
-    Quiet,
-    ResourcesOf,
-    Threads,
-    chosen_device,
-    chosen_engine,
-    engine_name,
-    note,
-    show,
-)
 from .table_options import show_tables, with_tables
 
 if TYPE_CHECKING:
@@ -80,17 +66,17 @@ def reproduce(
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
     learner: Annotated[str | None, typer.Option(help="Only these learners, with commas.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="As in run.")] = None,
-    jobs: Jobs = None,
-    engine: EngineName = None,
-    resources: ResourcesOf = None,
-    engine_set: EngineSet = None,
-    threads: Threads = 1,
-    device: Device = "auto",
+    jobs: shared.Jobs = None,
+    engine: shared.EngineName = None,
+    resources: shared.ResourcesOf = None,
+    engine_set: shared.EngineSet = None,
+    threads: shared.Threads = 1,
+    device: shared.Device = "auto",
     plan: PlanOnly = False,
     results: ResultFiles = None,
     claims: Claims = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run a paper's experiments again; print its numbers beside ours."""
     if plan:
@@ -109,7 +95,7 @@ def reproduce(
 
     from embedbench.papers.paper import ReproduceRequest
 
-    who = chosen_engine(engine_name(engine, jobs), resources, engine_set, threads)
+    who = shared.chosen_engine(shared.engine_name(engine, jobs), resources, engine_set, threads)
     with bar("runs", quiet) as advance:
         asked = ReproduceRequest(
             out=directory,
@@ -120,9 +106,9 @@ def reproduce(
             items=settings or [],
             engine=who,
             threads=threads,
-            device=chosen_device(device, who),
+            device=shared.chosen_device(device, who),
             progress=advance,
-            notify=lambda sentence: None if quiet else note(sentence),
+            notify=lambda sentence: None if quiet else shared.note(sentence),
         )
         made, failed = chosen.reproduce(asked)
     _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
@@ -151,8 +137,8 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
         )
     answers = write_claims(results or [stored], papers, stored)
     lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
-    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
-    note(f"wrote {stored / 'claims.md'}")
+    shared.show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
+    shared.note(f"wrote {stored / 'claims.md'}")
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
@@ -172,7 +158,7 @@ def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
     from embedbench.papers.plan import make_plan, plan_text
 
     plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
-    show(plan, lambda _: plan_text(plan), as_json)
+    shared.show(plan, lambda _: plan_text(plan), as_json)
 
 
 def _present(
@@ -197,9 +183,9 @@ def _present(
         lambda: [row for table in tables for row in table_rows(table)],
         lambda: [part for table in tables for part in table_parts(table)],
     )
-    note(f"wrote {page} and {page.with_suffix('.json')}")
+    shared.note(f"wrote {page} and {page.with_suffix('.json')}")
     for sentence in failed:
-        note(f"failed: {sentence}")
+        shared.note(f"failed: {sentence}")
     if failed:
         raise typer.Exit(1)
 
@@ -209,5 +195,5 @@ def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bo
     from embedbench.papers.appendix import write_page
 
     page, rows = write_page(paper, paths, out)
-    show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
-    note(f"wrote {page}")
+    shared.show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
+    shared.note(f"wrote {page}")

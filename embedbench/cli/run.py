@@ -17,19 +17,10 @@ from embedbench.errors import UserError
 from embedbench.studies.study import Study
 from embedbench.text.terminal import terminal_width
 
+from . import shared_options as shared
 from .file_arguments import Expect, fixed_study
 from .progress import bar, live
 from .run_options import save_study, study_options
-from .shared_options import (
-    Checkpoint,
-    Json,
-    Overwrite,
-    Quiet,
-    chosen_device,
-    chosen_engine,
-    note,
-    taking,
-)
 from .table_options import show_regimes, show_rows, with_tables
 
 if TYPE_CHECKING:
@@ -41,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @with_tables
-@taking(study=study_options)
+@shared.taking(study=study_options)
 def run(
     study: Study,
     out: Annotated[
@@ -55,10 +46,10 @@ def run(
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Runs I, I+N, I+2N, … of the list, I from 1.")
     ] = None,
-    checkpoint: Checkpoint = 60.0,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    checkpoint: shared.Checkpoint = 60.0,
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
     if save_config is not None:
@@ -84,7 +75,7 @@ def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
 
     regimes = split_regimes(study)
     for name in filter(None, () if quiet else regimes):
-        note(f"preset {name}: {about(name)[0]}")
+        shared.note(f"preset {name}: {about(name)[0]}")
     return regimes
 
 
@@ -94,8 +85,8 @@ def _make_runner(study: Study, out: Path, checkpoint: float, quiet: bool) -> _Gr
 
     settings = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1
-    engine = chosen_engine(study.engine, study.resources, settings, threads)
-    device = chosen_device(study.device or "auto", engine)
+    engine = shared.chosen_engine(study.engine, study.resources, settings, threads)
+    device = shared.chosen_device(study.device or "auto", engine)
     if checkpoint > engine.seconds:
         raise UserError(
             f"--checkpoint {checkpoint:g} saves nothing in jobs of {engine.seconds:g} seconds; "
@@ -110,7 +101,7 @@ def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
 
     specs = take_shard(every, shard)
     if not specs:
-        note(f"shard {shard} has none of the {len(every)} runs")
+        shared.note(f"shard {shard} has none of the {len(every)} runs")
         raise typer.Exit
     return specs
 
@@ -156,7 +147,7 @@ class _GridRunner:
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,
-                notify=note,
+                notify=shared.note,
                 streams=self.streams,
             )
 
@@ -171,7 +162,7 @@ class _GridRunner:
                 engine=self.engine.at_most(len(specs)),
                 threads=self.threads,
                 overwrite=overwrite,
-                notify=note,
+                notify=shared.note,
                 learned=partial(_interim, self.out, self.quiet),
                 streams=self.streams,
             )
@@ -184,8 +175,8 @@ def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
 
     if run_dirs and sys.stderr.isatty() and not quiet:
         rows = collect(out, run_dirs, lambda _: None)
-        note(table_text(rows, width=terminal_width(sys.stderr)))
-        note("now the references for Ω; if interrupted, the same command makes the rest\n")
+        shared.note(table_text(rows, width=terminal_width(sys.stderr)))
+        shared.note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
 
 def _report(
@@ -201,14 +192,14 @@ def _report(
     from embedbench.studies.memory_budget import over_budget
 
     for spec, reason in outcome.failed:
-        note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
+        shared.note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
     over = over_budget(outcome.run_dirs, budget_mb)
     for sentence in over:
-        note(sentence)
+        shared.note(sentence)
     if outcome.skipped:
-        note(f"{outcome.skipped} finished runs were there and are kept")
+        shared.note(f"{outcome.skipped} finished runs were there and are kept")
     if outcome.elsewhere:
-        note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
+        shared.note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs)
     if regimes and not as_json:
@@ -216,11 +207,13 @@ def _report(
         each = {name: [d for d in dirs if d in finished] for name, dirs in regimes.items()}
         show_regimes(out, each, as_json, "seeds and samples")
         again = f"embedbench report {shlex.quote(str(out))}"
-        note(f"each regime's own tables: {again}; this one again: {again} --by preset")
+        shared.note(f"each regime's own tables: {again}; this one again: {again} --by preset")
     else:
         show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):
-        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
+        shared.note(
+            f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}"
+        )
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

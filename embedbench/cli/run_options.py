@@ -13,17 +13,7 @@ from embedbench.studies.study import Study
 from embedbench.system.cpu import MOST_THREADS
 
 from . import completion
-from .shared_options import (
-    DEVICE,
-    THREADS,
-    EngineName,
-    EngineSet,
-    Jobs,
-    ResourcesOf,
-    check_free,
-    engine_name,
-    finite,
-)
+from . import shared_options as shared
 
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
@@ -93,7 +83,10 @@ Trials = Annotated[
 BudgetMb = Annotated[
     float | None,
     typer.Option(
-        help="Take as many exemplars as fit into this many MB.", min=0, max=1e9, callback=finite
+        help="Take as many exemplars as fit into this many MB.",
+        min=0,
+        max=1e9,
+        callback=shared.finite,
     ),
 ]
 BudgetPasses = Annotated[
@@ -102,7 +95,7 @@ BudgetPasses = Annotated[
         help="Samples presented for each new one, of --preset equal-passes.",
         min=0.01,
         max=1e5,
-        callback=finite,
+        callback=shared.finite,
     ),
 ]
 Config = Annotated[
@@ -113,9 +106,9 @@ AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="The study file may name installed code.")
 ]
 Threads = Annotated[
-    int | None, typer.Option(help=THREADS, min=1, max=MOST_THREADS, show_default="1")
+    int | None, typer.Option(help=shared.THREADS, min=1, max=MOST_THREADS, show_default="1")
 ]
-Device = Annotated[str | None, typer.Option(help=DEVICE, show_default="auto")]
+Device = Annotated[str | None, typer.Option(help=shared.DEVICE, show_default="auto")]
 
 
 def study_options(
@@ -142,10 +135,10 @@ def study_options(
     budget_passes: BudgetPasses = None,
     config: Config = None,
     allow_code: AllowCode = False,
-    jobs: Jobs = None,
-    engine: EngineName = None,
-    resources: ResourcesOf = None,
-    engine_set: EngineSet = None,
+    jobs: shared.Jobs = None,
+    engine: shared.EngineName = None,
+    resources: shared.ResourcesOf = None,
+    engine_set: shared.EngineSet = None,
     threads: Threads = None,
     device: Device = None,
 ) -> Study:
@@ -169,7 +162,7 @@ def study_options(
         trials=trials,
         budget_mb=budget_mb,
         budget_passes=budget_passes,
-        engine=engine_name(engine, jobs),
+        engine=shared.engine_name(engine, jobs),
         resources=resources,
         threads=threads,
         device=device,
@@ -209,7 +202,7 @@ def save_study(study: Study, path: Path, overwrite: bool) -> None:
     from embedbench.studies.resolve import resolve, without_names_left_out
     from embedbench.studies.study_file import study_text
 
-    check_free(path, overwrite)
+    shared.check_free(path, overwrite)
     resolve(study)
     write_safely(path, study_text(without_names_left_out(study)))
 

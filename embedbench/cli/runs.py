@@ -1,7 +1,5 @@
 """The commands on directories of runs: status, merge, pack, import and track."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import sys
@@ -146,7 +144,7 @@ def track(
     note(f"runs replayed: {replays}")
 
 
-def _tell(result: MergeResult | PackResult, as_json: bool) -> None:
+def _tell(result: "MergeResult | PackResult", as_json: bool) -> None:
     """Print a result, and what it left out; exit 1 if that is anything."""
     for sentence in result.left_out:
         note(f"left out: {sentence}")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Floats, Ints
 from embedbench.config.json_types import JsonRecord
 from embedbench.text.terminal import align_pairs
 
@@ -372,7 +371,7 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
     return correct / int((split == TEST).sum())
 
 
-def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
+def fetch(file: EmbeddingFile, rows: Ints) -> Floats:
     """Return rows of the features in the given order, (n, D) or (n, H·W·C), without verifying."""
     order = np.argsort(rows)
     ordered = rows[order]
@@ -385,14 +384,14 @@ def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
     return out
 
 
-def _flat(rows: NDArray[Any]) -> NDArray[Any]:
+def _flat(rows: Array) -> Array:
     """Return one row per sample; an image becomes H·W·C values."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
-def _unit(x: NDArray[Any]) -> NDArray[Any]:
+def _unit(x: Array) -> Array:
     norm = np.linalg.norm(x, axis=1, keepdims=True)
-    unit: NDArray[Any] = np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
+    unit: Array = np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
     return unit
 
 

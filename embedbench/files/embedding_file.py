@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage.hdf5 import attribute
 
@@ -63,7 +63,7 @@ class EmbeddingFile:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layers: dict[str, int]
-    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    columns: dict[str, Array] = field(default_factory=dict)
     version: str = format_digests.VERSIONS[0]
 
     @classmethod
@@ -117,17 +117,17 @@ class EmbeddingFile:
         return f"<{self.path.name}: {samples:,} samples of {classes} classes, {self.kind}>"
 
     @property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Ints:
         """(N,) index of the leaf class."""
         return self.samples.labels
 
     @property
-    def split(self) -> NDArray[np.uint8]:
+    def split(self) -> Bytes:
         """(N,) TRAIN, VAL or TEST."""
         return self.samples.split
 
     @property
-    def sample_ids(self) -> NDArray[np.str_]:
+    def sample_ids(self) -> Strings:
         """(N,) names of the samples."""
         return self.samples.ids
 
@@ -137,11 +137,11 @@ class EmbeddingFile:
         return self.samples.classes
 
     @property
-    def parents(self) -> NDArray[np.int64]:
+    def parents(self) -> Ints:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> Array:
         """Return an optional column, (N,): `domain`, `group` or `time`.
 
         Raises
@@ -182,7 +182,7 @@ class EmbeddingFile:
         with open_file.open_embedding_file(self.path) as file:
             return file[table].dtype, file[table].shape
 
-    def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, NDArray[Any]]]:
+    def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, Array]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first.
 
         Values that are not finite are refused, unless `finite` is False.
@@ -195,7 +195,7 @@ class EmbeddingFile:
                     raise self._unfit(table, problem)
                 yield first, rows
 
-    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> Float32s:
         """Read and verify the features, or the layer `embedding`, followed by the named layers.
 
         Returns
@@ -222,7 +222,7 @@ class EmbeddingFile:
         self._fill(zip(tables, parts, strict=True))
         return out
 
-    def images(self) -> NDArray[np.uint8]:
+    def images(self) -> Bytes:
         """Read and verify the images of a pixel file, (N, H, W, C).
 
         Raises
@@ -241,7 +241,7 @@ class EmbeddingFile:
         self._fill([("features", out)])
         return out
 
-    def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
+    def _fill(self, targets: Iterable[tuple[str, Array]]) -> None:
         """Read each named table into its array, and verify it."""
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
@@ -274,7 +274,7 @@ class EmbeddingFile:
         return open_file.damaged_rows(self.path)
 
 
-def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+def _place(target: Array, first: int, rows: Array | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or ""."""
     if not open_file.is_sound(rows, sha):
         return "damaged"
@@ -282,7 +282,7 @@ def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: byt
     return _not_finite(first, rows)
 
 
-def _not_finite(first: int, rows: NDArray[Any]) -> str:
+def _not_finite(first: int, rows: Array) -> str:
     """Which row of a block holds NaN or infinite values, in words; or ""."""
     if rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
         return ""

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Bytes, Ints, Strings
 from embedbench.errors import UserError
 from embedbench.storage.hdf5 import attribute
 
@@ -60,7 +61,7 @@ def sha256_parts(parts: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()
 
 
-def block_digest(rows: NDArray[Any]) -> bytes:
+def block_digest(rows: Array) -> bytes:
     """Return the SHA-256 of rows as they lie in the file (C order, little-endian)."""
     return hashlib.sha256(np.ascontiguousarray(rows).view(np.uint8).data).digest()
 
@@ -85,7 +86,7 @@ def canonical_json(value: Any) -> str:
     return text
 
 
-def texts(values: Sequence[str], where: str) -> NDArray[np.str_]:
+def texts(values: Sequence[str], where: str) -> Strings:
     """Return texts as an array, in which every entry takes the room of the longest.
 
     Raises
@@ -105,7 +106,7 @@ def texts(values: Sequence[str], where: str) -> NDArray[np.str_]:
     return np.array(values, np.str_)
 
 
-def pack_strings(values: Sequence[str] | NDArray[np.str_]) -> NDArray[np.bytes_]:
+def pack_strings(values: Sequence[str] | Strings) -> NDArray[np.bytes_]:
     """Return strings as zero-padded UTF-8 of one fixed length.
 
     Raises
@@ -127,7 +128,7 @@ def pack_strings(values: Sequence[str] | NDArray[np.str_]) -> NDArray[np.bytes_]
     return np.array(packed, dtype=np.bytes_)
 
 
-def unpack_strings(packed: NDArray[np.bytes_]) -> NDArray[np.str_]:
+def unpack_strings(packed: NDArray[np.bytes_]) -> Strings:
     """Return zero-padded UTF-8 strings as text."""
     try:
         return packed.astype(np.str_)  # ASCII, the fast and usual case
@@ -136,11 +137,11 @@ def unpack_strings(packed: NDArray[np.bytes_]) -> NDArray[np.str_]:
 
 
 def samples_digest(
-    ids: NDArray[np.str_],
-    labels: NDArray[np.int64],
-    split: NDArray[np.uint8],
+    ids: Strings,
+    labels: Ints,
+    split: Bytes,
     classes: Sequence[str],
-    parents: NDArray[np.int64],
+    parents: Ints,
 ) -> str:
     """Return the digest of the sample list: ids, labels, splits and hierarchy, in row order."""
     return sha256_parts(
@@ -154,7 +155,7 @@ def samples_digest(
     )
 
 
-def columns_digest(columns: Mapping[str, NDArray[Any]]) -> str:
+def columns_digest(columns: Mapping[str, Array]) -> str:
     """Return the digest of the optional columns, in row order."""
     return sha256_parts(
         (name, columns[name].astype(code).tobytes())

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Bytes
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import writing
 from embedbench.system.callback_types import Notify, Progress
@@ -41,7 +41,7 @@ _MOST_HEADER = 100 * 10**6  # bytes, of which safetensors' readers refuse more
 def write_npz(file: EmbeddingFile, out: Path) -> Path:
     """Write an npz file, which `import` reads back without loss."""
     samples = file.samples
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, Array] = {
         "labels": samples.labels,
         "split": samples.split,
         "sample_ids": samples.ids,
@@ -60,7 +60,7 @@ def write_npz(file: EmbeddingFile, out: Path) -> Path:
     return out
 
 
-def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[NDArray[Any]]) -> None:
+def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[Array]) -> None:
     """Add an array of n rows to an npz archive, block by block."""
     with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
         for number, rows in enumerate(blocks):
@@ -82,7 +82,7 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
     UserError
         The texts are longer than the format's header may be.
     """
-    numbers: dict[str, NDArray[Any]] = {
+    numbers: dict[str, Array] = {
         "labels": file.labels.astype("<i4"),
         "split": file.split,
         "parents": file.parents.astype("<i4"),
@@ -202,7 +202,7 @@ def _schema(file: EmbeddingFile) -> Any:
     return pa.schema(fields, metadata={"embedbench": _json(about), "huggingface": _json(named)})
 
 
-def _cells(file: EmbeddingFile, rows: NDArray[Any]) -> Iterator[Any]:
+def _cells(file: EmbeddingFile, rows: Array) -> Iterator[Any]:
     """The values of some rows beside their features, column by column."""
     labels = file.labels[rows]
     yield labels.astype(np.int64)
@@ -353,7 +353,7 @@ def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:
 
 def _split(
     src: Path, source: Arrays, group: str | None, split: str | None, *, stratify: bool
-) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+) -> tuple[Bytes, dict[str, Any]]:
     """Return the split of a source, and its rule."""
     if split is None and source.split is not None:
         option = f"--group {group}" if group is not None else "--stratify" if stratify else None

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.config.json_types import ABSENT, JsonRecord
 from embedbench.text.terminal import align_pairs
 
@@ -274,7 +274,7 @@ def _words(value: Any) -> str:
     return f"{' '.join(value)} ({said})"
 
 
-def column_words(values: NDArray[Any]) -> str:
+def column_words(values: Array) -> str:
     """Return an optional column (N,) in words.
 
     >>> column_words(np.array(["art", "photo", "art"]))

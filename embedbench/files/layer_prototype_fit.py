@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Float32s, Floats, Ints
 from embedbench.config.json_types import JsonRecord
 
-Rows = NDArray[np.float32]
+Rows = Float32s
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Array, Ints
 from embedbench.errors import UserError
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import writing
@@ -34,7 +33,7 @@ PIECE = 32  # pages; the system reads no more at one request than a disk takes
 CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
 
 
-def mapped_table(file: EmbeddingFile, table: str) -> NDArray[Any]:
+def mapped_table(file: EmbeddingFile, table: str) -> Array:
     """Map a feature table of a file, (N, …) as stored, read-only.
 
     Parameters
@@ -61,10 +60,10 @@ def map_copy(
     key: str,
     dtype: np.dtype[Any],
     shape: tuple[int, ...],
-    blocks: Iterator[NDArray[Any]],
+    blocks: Iterator[Array],
     what: str,
     notify: Notify = lambda _: None,
-) -> NDArray[Any]:
+) -> Array:
     """Map the rows that `key` names, read-only; `blocks` gives them if they are not in the cache.
 
     Parameters
@@ -109,7 +108,7 @@ def _is_whole(path: Path, name: str, size: int) -> bool:
         return False
 
 
-def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what: str) -> None:
+def _make(path: Path, name: str, size: int, blocks: Iterator[Array], what: str) -> None:
     """Write a copy; the lease on it is held."""
     leases.sweep(path)
     path.unlink(missing_ok=True)
@@ -134,7 +133,7 @@ def _fact(path: Path) -> str:
     return f"{VERSION} {cache.state(path)}"
 
 
-def read(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
+def read(values: Array, rows: Ints) -> Array:
     """Read rows (n,) of a table that may be mapped into memory, (n, …)."""
     if isinstance(values, np.memmap) and _reads_disk():
         _prefetch(values, np.sort(rows))
@@ -158,7 +157,7 @@ def _reads_disk() -> bool:
     return _input != before
 
 
-def expect(values: NDArray[Any], rows: Ints) -> None:
+def expect(values: Array, rows: Ints) -> None:
     """Begin to read rows (n,) of a mapped table that are soon read in another order.
 
     Only where many lie close together, as those of a class often do: what is scattered comes row by
@@ -197,7 +196,7 @@ def _prefetch(
             _advise(values, "MADV_WILLNEED", a * PAGE, min(b * PAGE, values.nbytes) - a * PAGE)
 
 
-def _advise(values: NDArray[Any], advice: str, *where: int) -> None:
+def _advise(values: Array, advice: str, *where: int) -> None:
     source: Any = values.base  # the mmap.mmap
     with contextlib.suppress(AttributeError, OSError, ValueError):  # not on Windows
         source.madvise(getattr(mmap, advice), *where)

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import h5py
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import hdf5
 
@@ -172,20 +172,20 @@ def check_metadata(path: Path, file: h5py.File) -> None:
 
 def read_blocks(
     file: h5py.File, table: str, n: int
-) -> Iterator[tuple[int, int, NDArray[Any] | None, bytes]]:
+) -> Iterator[tuple[int, int, Array | None, bytes]]:
     """Yield the blocks of n rows: first row, row after the last, rows as stored, and checksum.
 
     Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
     """
     sums = file[f"checksums/{table}"][()]
     for block, (first, end) in enumerate(format_digests.block_ranges(n)):
-        rows: NDArray[Any] | None = None
+        rows: Array | None = None
         with suppress(OSError, RuntimeError):
             rows = file[table][first:end]
         yield first, end, rows, sums[block].tobytes()
 
 
-def is_sound(rows: NDArray[Any] | None, checksum: bytes) -> TypeGuard[NDArray[Any]]:
+def is_sound(rows: Array | None, checksum: bytes) -> TypeGuard[Array]:
     """Whether a block could be read, and matches its checksum."""
     return rows is not None and format_digests.block_digest(rows) == checksum
 

@@ -3,19 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.errors import UserError, short, unknown
 
 from . import format_digests
 from .sample_list import read_by_sample, read_lines
 
 
-def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, NDArray[Any]]:
+def checked_columns(columns: Mapping[str, Array], n: int) -> dict[str, Array]:
     """Return columns in the types of the format; whole numbers may stand for texts.
 
     Parameters
@@ -39,7 +38,7 @@ def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, ND
     return {name: _checked(name, values, n) for name, values in ordered.items()}
 
 
-def _checked(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
+def _checked(name: str, values: Array, n: int) -> Array:
     text = format_digests.COLUMNS[name] == "S"
     if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
         raise UserError(
@@ -57,7 +56,7 @@ def _checked(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
     return values if text else values + 0.0  # no -0.0
 
 
-def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
+def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     """Read columns from a CSV or TSV file, one line a sample, in the order of `ids`.
 
     The first line is `sample_id` and any of `domain`, `group` and `time`.
@@ -109,12 +108,12 @@ def _check_time(where: str, line: Mapping[str, str]) -> None:
         raise UserError(f"{where}: time {short(line['time'])} is not a finite number; correct it.")
 
 
-def pack_column(values: NDArray[Any]) -> NDArray[Any]:
+def pack_column(values: Array) -> Array:
     """Return a column as it lies in the file."""
     return format_digests.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
 
 
-def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, NDArray[Any]]:
+def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, Array]:
     """Read the columns of a file whose tables were checked."""
     stored = {name: table[()] for name, table in file.get("columns", {}).items()}
     columns = {

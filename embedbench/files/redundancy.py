@@ -15,12 +15,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.arrays import Array, Bools, Float32s, Floats, Ints
 from embedbench.config.json_types import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.system.callback_types import Progress
@@ -34,7 +33,7 @@ ROWS = 2048  # samples whose one-hot codes are in memory at a time
 SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
 
 
-def symmetric_uncertainty(joint: NDArray[Any]) -> float:
+def symmetric_uncertainty(joint: Array) -> float:
     """SU of two variables from their joint counts, (a, b): 2 IG / (H + H), Eq. 5 to 8.
 
     It is 0 if they are independent or neither varies, and 1 if each determines the other.
@@ -44,7 +43,7 @@ def symmetric_uncertainty(joint: NDArray[Any]) -> float:
     """
     n = joint.sum()
 
-    def entropy(counts: NDArray[Any]) -> float:
+    def entropy(counts: Array) -> float:
         p = counts[counts > 0] / n
         return float(-(p * np.log2(p)).sum())
 
@@ -261,7 +260,7 @@ class DiscretisedFeatures:
         counts = (np.bincount(v, minlength=1) for v in self.values)
         return np.array([math.log2(n) - xlog(n)[c].sum() / n for c in counts])
 
-    def one_hot(self, rows: slice) -> NDArray[np.float32]:
+    def one_hot(self, rows: slice) -> Float32s:
         """(r, Σ bins) one column an interval, feature after feature."""
         values = self.values[:, rows].T + (np.cumsum(self.bins) - self.bins)
         out = np.zeros((len(values), int(self.bins.sum())), dtype=np.float32)
@@ -270,7 +269,7 @@ class DiscretisedFeatures:
 
 
 def discretise(
-    x: NDArray[np.float32],
+    x: Float32s,
     y: Ints,
     method: str = "mdlp",
     progress: Progress = lambda *_: None,
@@ -296,15 +295,15 @@ def discretise(
     return DiscretisedFeatures(values, bins)
 
 
-def frequency_cuts(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def frequency_cuts(values: Float32s) -> Float32s:
     """The largest values of all intervals but the last, which hold equally many samples."""
     shares = np.arange(1, BINS) / BINS
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
-    kept: NDArray[np.float32] = cuts[cuts < values.max()]
+    kept: Float32s = cuts[cuts < values.max()]
     return kept
 
 
-def mdlp_cuts(values: NDArray[np.float32], labels: Ints) -> NDArray[np.float32]:
+def mdlp_cuts(values: Float32s, labels: Ints) -> Float32s:
     """The largest values of all intervals but the last, by Fayyad and Irani (1993).
 
     The cut with the least class entropy is made if its gain exceeds
@@ -330,7 +329,7 @@ def mdlp_cuts(values: NDArray[np.float32], labels: Ints) -> NDArray[np.float32]:
     return np.sort(np.array(cuts, dtype=values.dtype))
 
 
-def _best_cut(v: NDArray[np.float32], y: NDArray[np.uint16], rank: Ints, table: Floats) -> int:
+def _best_cut(v: Float32s, y: NDArray[np.uint16], rank: Ints, table: Floats) -> int:
     """Samples on the left of the best cut of sorted values; 0 where it is not worth its bits.
 
     With f(m) = m log2 m, N H = f(N) - Σ_c f(N_c): from one sample to the next only one N_c changes,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.config.json_types import JsonRecord, parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import hdf5, leases
@@ -139,7 +139,7 @@ class Partial:
     def write(
         self,
         block: int,
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: Mapping[str, Array],
         *,
         ids: Sequence[str] = (),
         note: Any = None,
@@ -173,7 +173,7 @@ class Partial:
         provenance: Mapping[str, Any],
         *,
         skipped: Sequence[Any] = (),
-        columns: Mapping[str, NDArray[Any]] | None = None,
+        columns: Mapping[str, Array] | None = None,
         compress: bool = False,
         notify: Notify = lambda _: None,
     ) -> EmbeddingFile:
@@ -222,7 +222,7 @@ class Partial:
         names = (re.fullmatch(r"block-(\d+)\.bin", p.name) for p in self.directory.glob("*.bin"))
         return sorted(int(name[1]) for name in names if name)
 
-    def _blocks(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+    def _blocks(self) -> Iterator[Mapping[str, Array]]:
         for number, block in enumerate(self._numbers()):
             if number != block:
                 raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
@@ -293,7 +293,7 @@ class _Head(JsonRecord):
     job: str
 
 
-def write_block(path: Path, arrays: Mapping[str, NDArray[Any]], note: Any, job: str) -> None:
+def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) -> None:
     """Write a block under a temporary name, and rename it.
 
     Parameters
@@ -319,7 +319,7 @@ def write_block(path: Path, arrays: Mapping[str, NDArray[Any]], note: Any, job: 
     write_safely(path, digest + b"\n" + body)
 
 
-def read_block(path: Path, job: str) -> tuple[dict[str, NDArray[Any]], Any]:
+def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
     """Return the tables and the note of a block.
 
     Raises

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bytes, Ints, Strings
 from embedbench.errors import UserError, short
 from embedbench.storage.atomic_write import read_text
 
@@ -19,7 +19,7 @@ TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
 
 
-def levels(parents: NDArray[np.int64]) -> NDArray[np.int64]:
+def levels(parents: Ints) -> Ints:
     """Return the level of each class, 1 at the top; 0 where the path upwards never ends.
 
     Parameters
@@ -53,11 +53,11 @@ class Samples:
         (C,) index of each class's parent, -1 where there is none.
     """
 
-    ids: NDArray[np.str_]
-    labels: NDArray[np.int64]
-    split: NDArray[np.uint8]
+    ids: Strings
+    labels: Ints
+    split: Bytes
     classes: tuple[str, ...]
-    parents: NDArray[np.int64]
+    parents: Ints
 
     def __post_init__(self) -> None:
         """Convert every field to its type; labels and splits that are not integers are refused."""

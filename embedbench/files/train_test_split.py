@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Bytes, Ints
 from embedbench.errors import UserError, short
 
 from .sample_list import SPLITS, TEST, TRAIN, read_by_sample, read_lines
@@ -24,8 +24,8 @@ def make_split(
     choice: str | None,
     ids: Sequence[str],
     groups: Sequence[str] | None = None,
-    classes: NDArray[np.int64] | None = None,
-) -> NDArray[np.uint8]:
+    classes: Ints | None = None,
+) -> Bytes:
     """Return the split for a value of `--split`.
 
     Parameters
@@ -62,7 +62,7 @@ def parse_fraction(choice: str | None) -> float | None:
         return None
 
 
-def small(labels: NDArray[np.int64]) -> bool:
+def small(labels: Ints) -> bool:
     """Whether there are fewer than `SMALL` samples a class, on average; (N,) labels."""
     return len(labels) < SMALL * len(np.unique(labels))
 
@@ -123,8 +123,8 @@ def hash_split(
     groups: Sequence[str] | None,
     test_fraction: float,
     ids: Sequence[str],
-    classes: NDArray[np.int64] | None = None,
-) -> NDArray[np.uint8]:
+    classes: Ints | None = None,
+) -> Bytes:
     """Put a fraction of the groups into test, chosen by the rank of the SHA-256 of their names.
 
     The choice depends on nothing but the group names, so every team makes the same one; their
@@ -158,7 +158,7 @@ def hash_split(
     return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
 
 
-def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
+def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` per sample.
 
     A first line `sample_id,split` is skipped. Every sample must be listed exactly once.
@@ -191,9 +191,7 @@ LEAST = 1e-9  # gains below it are rounding
 FAR = 0.5  # a share is far from f if it differs by more than half of min(f, 1 - f)
 
 
-def stratify_groups(
-    groups: Sequence[str], test_fraction: float, labels: NDArray[np.int64]
-) -> NDArray[np.uint8]:
+def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -> Bytes:
     """Put whole groups into test so that each class has its share of samples there.
 
     A class of n samples wants `test_fraction` · n of them in test, rounded half up, and at least
@@ -249,8 +247,8 @@ def _cost(have: int, n: int, fraction: float) -> float:
 
 
 def describe_lopsided(
-    split: NDArray[np.uint8],
-    labels: NDArray[np.int64],
+    split: Bytes,
+    labels: Ints,
     classes: Sequence[str],
     rule: Mapping[str, Any],
     remedy: str = "--stratify keeps the shares of classes.",
@@ -315,7 +313,7 @@ def split_again(path: Path, rule: Mapping[str, Any]) -> str:
     )
 
 
-def _counted(mask: NDArray[np.bool_], there: NDArray[np.bool_], classes: Sequence[str]) -> str:
+def _counted(mask: Bools, there: Bools, classes: Sequence[str]) -> str:
     first = classes[int(np.flatnonzero(mask)[0])]
     verb = "has" if mask.sum() == 1 else "have"
     return f"{mask.sum()} of {there.sum()} classes (first {first!r}) {verb}"

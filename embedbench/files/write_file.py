@@ -11,8 +11,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Strings
 from embedbench.errors import UserError
 from embedbench.storage import hdf5
 from embedbench.storage.atomic_write import writing
@@ -33,9 +33,9 @@ def assemble(
     path: Path,
     samples: Samples,
     provenance: Mapping[str, Any],
-    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    chunks: Iterable[Mapping[str, Array]],
     *,
-    columns: Mapping[str, NDArray[Any]] | None = None,
+    columns: Mapping[str, Array] | None = None,
     compress: bool = False,
 ) -> None:
     """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
@@ -76,9 +76,7 @@ def assemble(
         format_digests.set_attribute(sums, "metadata", format_digests.metadata_digest(file))
 
 
-def check_rows(
-    table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
-) -> None:
+def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings) -> None:
     """Raise UserError unless the rows are finite embeddings or images: `format_digests.TABLES`.
 
     Parameters
@@ -113,7 +111,7 @@ def check_rows(
 class _Table:
     """One feature table being written: rows go in, block checksums come out."""
 
-    def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
+    def __init__(self, file: h5py.File, name: str, rows: Array, n: int, compress: bool):
         self.name = name
         self.dtype = format_digests.FEATURE_TYPES[rows.dtype.name]
         self.shape = (n, *rows.shape[1:])
@@ -126,7 +124,7 @@ class _Table:
         self.sums = bytearray()
         self._hash = hashlib.sha256()
 
-    def add(self, rows: NDArray[Any], ids: NDArray[np.str_]) -> None:
+    def add(self, rows: Array, ids: Strings) -> None:
         check_rows(self.name, rows, self.filled, ids)
         room = self.shape[0] - self.filled
         if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
@@ -149,7 +147,7 @@ class _Table:
 def _write_features(
     file: h5py.File,
     samples: Samples,
-    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    chunks: Iterable[Mapping[str, Array]],
     *,
     compress: bool,
 ) -> tuple[str, list[tuple[str, bytes]]]:
@@ -193,7 +191,7 @@ def _write_samples(file: h5py.File, samples: Samples) -> None:
     _write_column(file, "parents", samples.parents.astype("<i4"))
 
 
-def _write_rows(file: h5py.File, tables: Mapping[str, NDArray[Any]]) -> None:
+def _write_rows(file: h5py.File, tables: Mapping[str, Array]) -> None:
     """Write tables of one value a sample, and their checksums."""
     for name, values in tables.items():
         _write_column(file, name, values)
@@ -203,7 +201,7 @@ def _write_rows(file: h5py.File, tables: Mapping[str, NDArray[Any]]) -> None:
         )
 
 
-def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:
+def _write_column(file: h5py.File, name: str, values: Array) -> None:
     if values.dtype.kind == "S":
         values = values.astype(h5py.string_dtype("utf-8", values.dtype.itemsize))
     file.create_dataset(name, data=values)
@@ -229,7 +227,7 @@ def write_file(
     provenance: Mapping[str, Any],
     *,
     layers: Mapping[str, SampleTable] | None = None,
-    columns: Mapping[str, NDArray[Any]] | None = None,
+    columns: Mapping[str, Array] | None = None,
     overwrite: bool = False,
     compress: bool = False,
 ) -> EmbeddingFile:
@@ -272,7 +270,7 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
-def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, Array]]:
     """Yield whole tables of n rows block by block."""
     for name, values in tables.items():
         if len(values) != n:

@@ -1,7 +1,5 @@
 """A paper's printed rows beside what files of results have of them, in Markdown; no verdicts."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

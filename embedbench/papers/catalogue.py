@@ -3,8 +3,6 @@
 Names and plans are read from the TOML, because importing a paper takes seconds (torch).
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +31,7 @@ def names() -> dict[str, tuple[str, ...]]:
     return result
 
 
-def paper(name: str) -> Paper[Any]:
+def paper(name: str) -> "Paper[Any]":
     """Return the paper with this name or alias.
 
     Raises

@@ -1,7 +1,5 @@
 """Curves of a paper's figures, with the marks of reports; what draws is imported when it draws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

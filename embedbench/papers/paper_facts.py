@@ -1,7 +1,5 @@
 """The `paper.toml` of every paper: citation, learners, plan, printed tables."""
 
-from __future__ import annotations
-
 import importlib
 import tomllib
 from functools import cache

@@ -4,8 +4,6 @@ A plan is `[plan]` of a `paper.toml`: data sets, the files that are made of them
 is printed without network, without reading any file of the user, and without torch.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 import tomllib

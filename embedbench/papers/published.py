@@ -1,7 +1,5 @@
 """Published values that ship with the package, and tables that compare them with ours."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -166,7 +164,7 @@ class PaperTable:
     @classmethod
     def of_facts(
         cls, facts: Mapping[str, Any], key: str, *, file: str = "", label: str = "", **more: Any
-    ) -> PaperTable:
+    ) -> "PaperTable":
         """Return a table without rows from `[tables]` of a `paper.toml`.
 
         Parameters

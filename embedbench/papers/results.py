@@ -3,8 +3,6 @@
 The files are read back from other people: `Results.read` checks them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import platform
@@ -55,7 +53,7 @@ class ResultTable(JsonRecord):
     named: int | None = None
 
     @classmethod
-    def made(cls, table: PaperTable) -> ResultTable:
+    def made(cls, table: PaperTable) -> "ResultTable":
         """The table without its figures."""
         values = {f.name: getattr(table, f.name) for f in fields(cls)}
         rows = tuple(ResultRow(tuple(labels), dict(of)) for labels, of in table.rows)
@@ -122,7 +120,7 @@ class Results(JsonRecord):
         files: Sequence[Path],
         tables: Sequence[PaperTable],
         failed: Sequence[str],
-    ) -> Results:
+    ) -> "Results":
         """The results of a command that ends now; `words` follow `embedbench reproduce`."""
         return cls(
             paper,
@@ -143,7 +141,7 @@ class Results(JsonRecord):
         )
 
     @classmethod
-    def read(cls, path: Path) -> Results:
+    def read(cls, path: Path) -> "Results":
         """Read and check a file.
 
         Raises

@@ -11,32 +11,20 @@ ranks and the board. The test sample's share of its intervals is computed when i
 stored answers; `scores.leave_out_metric` says for which metrics. Others have the seeds' share.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Floats
+from embedbench.arrays import Array, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import answer_metrics, record_files, single_label_scores
+from embedbench.scores import answer_metrics, behind_the_best, record_files, single_label_scores
 from embedbench.scores.answer_metrics import AnswerMetric
-from embedbench.scores.behind_the_best import (
-    SAMPLE,
-    SEEDS,
-    Over,
-    PairVerdict,
-    RowVerdict,
-    compare_pairs,
-    compare_with_best,
-)
 from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
 from embedbench.scores.omega_reference import offline_groups, reference_values
 from embedbench.scores.plugin_metrics import OutsideMetric
@@ -93,7 +81,7 @@ class ComparisonStudy:
         default_factory=dict
     )
     key: str = ""
-    over: Over = "seeds and samples"
+    over: behind_the_best.Over = "seeds and samples"
     over_streams: bool = False
 
     @property
@@ -134,7 +122,7 @@ class ComparisonStudy:
         """Mean over orders of the mean over seeds."""
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
 
-    def best_first(self) -> ComparisonStudy:
+    def best_first(self) -> "ComparisonStudy":
         """The same with the best mean first."""
         order = sorted(self.scores, key=lambda label: -self.sign * self.mean(label))
         return replace(self, scores={label: self.scores[label] for label in order})
@@ -183,16 +171,20 @@ class ComparisonStudy:
         return "groups" if self._share[2] else "samples"
 
     @cached_property
-    def verdicts(self) -> list[RowVerdict]:
+    def verdicts(self) -> list[behind_the_best.RowVerdict]:
         """The verdict on each learner."""
         variances, groups, _ = self._share
         lower = self.is_lower
-        return compare_with_best(self._values, variances, groups, lower=lower, over=self.over)
+        return behind_the_best.compare_with_best(
+            self._values, variances, groups, lower=lower, over=self.over
+        )
 
-    def pairs(self) -> list[PairVerdict]:
+    def pairs(self) -> list[behind_the_best.PairVerdict]:
         """All pairs of learners, corrected."""
         variances, groups, _ = self._share
-        return compare_pairs(self._values, variances, groups, lower=self.is_lower, over=self.over)
+        return behind_the_best.compare_pairs(
+            self._values, variances, groups, lower=self.is_lower, over=self.over
+        )
 
 
 class TableVerdicts(NamedTuple):
@@ -210,7 +202,7 @@ class TableVerdicts(NamedTuple):
         What is compared.
     """
 
-    rows: Sequence[RowVerdict | None]
+    rows: Sequence[behind_the_best.RowVerdict | None]
     units: str
     groups: str = "samples"
     metric: str = FINAL
@@ -241,10 +233,14 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     entered = dict.fromkeys(part for v in tested for part in v.parts)
     count = max(v.groups for v in tested)
     words = {
-        SEEDS: f"{n[0]} {judged.units}" if n[0] == n[-1] else f"{n[0]}–{n[-1]} {judged.units}",
-        SAMPLE: f"the test sample ({count:,} {judged.groups})",
+        behind_the_best.SEEDS: f"{n[0]} {judged.units}"
+        if n[0] == n[-1]
+        else f"{n[0]}–{n[-1]} {judged.units}",
+        behind_the_best.SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
-    over = " and ".join(words[part] for part in (SEEDS, SAMPLE) if part in entered)
+    over = " and ".join(
+        words[part] for part in (behind_the_best.SEEDS, behind_the_best.SAMPLE) if part in entered
+    )
     over += ", which ± leaves out" if len(entered) == 2 else " alone"
     lines = [
         "behind by: mean paired difference to the best (≥ the least, where it is behind at 5 %), "
@@ -359,7 +355,7 @@ def with_answers(
     study: ComparisonStudy,
     learners: Mapping[str, Sequence[MeasuredRun]],
     *,
-    over: Over,
+    over: behind_the_best.Over,
     outside: OutsideMetric | AnswerMetric | None = None,
 ) -> ComparisonStudy:
     """A study that knows what its metric is, and where the answers of its runs are."""
@@ -416,7 +412,7 @@ def leave_out_groups(
     run: RunRecord,
     place: Path,
     metric: str,
-    groups: NDArray[Any] | None,
+    groups: Array | None,
 ) -> LeftOut | None:
     """A metric of a run without each group of its test samples; None if it has no jackknife.
 

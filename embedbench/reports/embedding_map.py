@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Array, Floats, Ints
 from embedbench.files import format_digests
 from embedbench.files.embedding_file import EmbeddingFile
 
@@ -82,7 +81,7 @@ def _tops(parents: Ints) -> Ints:
     return top
 
 
-def components(values: NDArray[Any]) -> tuple[Floats, Floats]:
+def components(values: Array) -> tuple[Floats, Floats]:
     """The first two principal components of rows (n, d), and their shares of the variance.
 
     The points are (n, 2), with zeros where there is no second component.
@@ -96,7 +95,7 @@ def components(values: NDArray[Any]) -> tuple[Floats, Floats]:
     return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))), shares[:2]
 
 
-def _values(file: EmbeddingFile, rows: Ints) -> NDArray[Any]:
+def _values(file: EmbeddingFile, rows: Ints) -> Array:
     """The features of some rows, (n, …), one block in memory at a time."""
     dtype, shape = file.form("features")
     values = np.empty((len(rows), *shape[1:]), dtype)

@@ -4,8 +4,6 @@
 seeds. All numbers of a row are over these pairs; the gap is images minus embeddings.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -48,7 +46,7 @@ class Sides(JsonRecord):
     gap: Stat
 
     @classmethod
-    def of(cls, values: Sequence[tuple[float, float]]) -> Sides:
+    def of(cls, values: Sequence[tuple[float, float]]) -> "Sides":
         """From the two numbers (embeddings, images) of each pair."""
         frozen, full = zip(*values, strict=True)
         return cls(Stat.of(frozen), Stat.of(full), Stat.of(b - a for a, b in values))

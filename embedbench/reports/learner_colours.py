@@ -1,7 +1,5 @@
 """Colours of figures and pages; one colour and one mark a learner, the same in all of them."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -79,7 +77,7 @@ def look(style: int) -> dict[str, Any]:
     return look
 
 
-def styles_in(rows: Iterable[Row]) -> dict[str, int]:
+def styles_in(rows: "Iterable[Row]") -> dict[str, int]:
     """Label → style, of the learners among some rows; the chance level has none.
 
     Of a learner's settings the one whose command says least comes first: it is the default, which

@@ -3,8 +3,6 @@
 docs/results_as_data.md has examples.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +32,8 @@ class Runs(Sequence[Run]):
     @overload
     def __getitem__(self, index: int) -> Run: ...
     @overload
-    def __getitem__(self, index: slice) -> Runs: ...
-    def __getitem__(self, index: int | slice) -> Run | Runs:
+    def __getitem__(self, index: slice) -> "Runs": ...
+    def __getitem__(self, index: int | slice) -> "Run | Runs":
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __iter__(self) -> Iterator[Run]:
@@ -47,7 +45,7 @@ class Runs(Sequence[Run]):
         learners, protocols = (", ".join(names) or "none" for names in parts)
         return f"<{len(self)} runs\n learners: {learners}\n protocols: {protocols}>"
 
-    def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> Runs:
+    def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> "Runs":
         """The runs whose rows have these values.
 
         Parameters
@@ -70,7 +68,7 @@ class Runs(Sequence[Run]):
         """One dictionary a run, see `Run.row`."""
         return [run.row() for run in self._runs]
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> "pandas.DataFrame":
         """One row a run; a value that a run does not have is missing.
 
         Raises

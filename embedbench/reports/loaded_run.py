@@ -1,7 +1,5 @@
 """One finished run as data: its row, and on demand its answers and scores."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -75,14 +73,14 @@ class Run:
     _brief: _Brief
 
     @classmethod
-    def of(cls, made: RunRecord, place: Path, root: Path) -> Run:
+    def of(cls, made: RunRecord, place: Path, root: Path) -> "Run":
         """A run from its whole record."""
         run = cls(place, root, _Brief(**{f.name: getattr(made, f.name) for f in fields(_Brief)}))
         run.__dict__["record"] = made  # where `cached_property` looks
         return run
 
     @classmethod
-    def read(cls, place: Path, root: Path) -> Run:
+    def read(cls, place: Path, root: Path) -> "Run":
         """A run from the row's part of its record; the rest is not checked.
 
         Raises

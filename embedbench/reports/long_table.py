@@ -5,8 +5,6 @@ come from whole records, which are read when they are asked for. Whatever shows 
 selection of it.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Array, Floats, Ints
 from embedbench.config.json_types import INTEGERS
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
@@ -128,12 +126,12 @@ class LongTable:
             keep &= np.isin(getattr(self, name), _several(wanted))
         return type(self)(*(values[keep] for values in columns_of(self).values()))
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> "pandas.DataFrame":
         """The same as a data frame; needs pandas."""
         return need_pandas().DataFrame(columns_of(self))
 
 
-def columns_of(table: LongTable) -> dict[str, NDArray[Any]]:
+def columns_of(table: LongTable) -> dict[str, Array]:
     """The columns of a table by name."""
     return {f.name: getattr(table, f.name) for f in fields(table)}
 

@@ -12,8 +12,6 @@ four seeds, interactions show as the difference between their variance and the s
 first values. **Departs**: the shares and the intervals are ours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -45,7 +43,7 @@ class Spread(JsonRecord):
     share: float | None = field(default=None, metadata=ABSENT)
 
     @classmethod
-    def of(cls, groups: Sequence[Sequence[float]]) -> Spread:
+    def of(cls, groups: Sequence[Sequence[float]]) -> "Spread":
         """From the values of each group; groups with one run do not count.
 
         With f = Σ (n_g - 1) degrees of freedom, sd² = Σ_g Σ (x - mean_g)² / f and the interval is

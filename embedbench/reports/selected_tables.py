@@ -27,14 +27,7 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import read_text
 from embedbench.text.terminal import line, new_table
 
-from .compare_learners import (
-    LOWER,
-    Block,
-    ComparisonStudy,
-    MeasuredRun,
-    run_block,
-    with_answers,
-)
+from . import compare_learners
 from .comparison_results import Study, by_order, compare, compare_all
 from .comparison_text import allowed_ranks, section, study_parts, study_rows
 from .loaded_run import Run
@@ -45,7 +38,7 @@ from .value_text import heading, is_cost, stat_text
 
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
-VIEWS: dict[str, Callable[[ComparisonStudy], Study]] = {
+VIEWS: dict[str, Callable[[compare_learners.ComparisonStudy], Study]] = {
     "ranks": compare,
     "pairs": compare_all,
     "spread": by_order,
@@ -122,12 +115,15 @@ class SelectedRun(NamedTuple):
     record: RunRecord | None = None
     row: Row | None = None
 
-    def measured(self, value: float) -> MeasuredRun | None:
+    def measured(self, value: float) -> compare_learners.MeasuredRun | None:
         """The run in a comparison; None if there is nothing but its numbers."""
         if self.record is None or self.row is None:
             return None
-        return MeasuredRun(
-            run_block(self.record), value, self.record, self.row.place_of(self.record)
+        return compare_learners.MeasuredRun(
+            compare_learners.run_block(self.record),
+            value,
+            self.record,
+            self.row.place_of(self.record),
         )
 
 
@@ -304,7 +300,7 @@ def _best_first(
 ) -> list[Key]:
     """The rows by the mean of the first metric; what does not learn comes last."""
     first = selection.metrics[0].removeprefix(MAX)
-    sign = 1 if first in LOWER or is_cost(first) else -1
+    sign = 1 if first in compare_learners.LOWER or is_cost(first) else -1
 
     def rank(key: Key) -> tuple[bool, bool, float]:
         mine = [cell for (k, _, metric), cell in cells.items() if (k, metric) == (key, first)]
@@ -345,7 +341,7 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 def _studies(
     selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
-) -> Iterator[tuple[str, ComparisonStudy]]:
+) -> Iterator[tuple[str, compare_learners.ComparisonStudy]]:
     """A comparison by a metric over all streams, or one over the seeds of each stream."""
     table = table.where(metric=metric)
     table = table.where(run=table.run[~np.isnan(table.value)].tolist())
@@ -357,20 +353,20 @@ def _studies(
         _cells(replace(selection, columns="metric"), part)  # refuses mixed settings
         names = zip(*(columns_of(part)[name] for name in selection.rows), strict=True)
         each = zip(map(_label, names), part.stream, part.seed, part.value, part.run, strict=True)
-        learners: dict[str, list[MeasuredRun]] = {}
-        scores: dict[str, dict[Block, float]] = {}
+        learners: dict[str, list[compare_learners.MeasuredRun]] = {}
+        scores: dict[str, dict[compare_learners.Block, float]] = {}
         for label, place, seed, value, run in each:
             stored = None if together else runs[run].measured(value)
             block = stored.block if stored else (short[place] * together, str(seed))
             scores.setdefault(label, {})[block] = value
             learners.setdefault(label, []).extend([stored] if stored else [])
         title = " · ".join(filter(None, [selection.title, stream]))
-        study = ComparisonStudy(title, metric, scores, over_streams=together)
+        study = compare_learners.ComparisonStudy(title, metric, scores, over_streams=together)
         if {k: len(v) for k, v in learners.items()} == {k: len(v) for k, v in scores.items()}:
             row = runs[part.run[0]].row
             over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
             outside = row and row.group.outside.get(metric)
-            study = with_answers(study, learners, over=over, outside=outside)
+            study = compare_learners.with_answers(study, learners, over=over, outside=outside)
         yield stream or "", study.best_first()
 
 

@@ -7,12 +7,11 @@ score was NaN, or there is no such sample.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.arrays import Array, Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from .predictions import Predictions
@@ -118,12 +117,12 @@ def seen_samples(p: Predictions, moment: int) -> Bools:
     return np.asarray((p.eval_set <= p.session[moment]) & p.seen[moment, p.y], dtype=np.bool_)
 
 
-def _at_ends(p: Predictions, values: NDArray[Any]) -> Floats:
+def _at_ends(p: Predictions, values: Array) -> Floats:
     """(T, n) Stored values at the ends of sessions, in float64."""
     return values[session_ends(p)].astype(np.float64)
 
 
-def _means(p: Predictions, values: NDArray[Any]) -> Floats:
+def _means(p: Predictions, values: Array) -> Floats:
     """(T, n) → (T,) mean over the samples of each session end; NaN where there are none."""
     means = []
     for m, row in zip(session_ends(p), values, strict=True):

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Ints
+from embedbench.arrays import Bools, Floats, Ints
 
 from .predictions import ArrayFile, Predictions, demand, inside, readable
 
@@ -24,14 +24,14 @@ def pack(labels: Bools) -> Bytes:
     return np.packbits(labels, axis=-1)
 
 
-def pw_js(true: Bools, answered: Bools) -> NDArray[np.float64]:
+def pw_js(true: Bools, answered: Bools) -> Floats:
     """Precision-weighted Jaccard similarity of label sets (…, C): (…).
 
     |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|; 0 where Ŷ is empty. **Source**: Abdelsalam et al. (2021), Eq. 1.
     """
     both = (true & answered).sum(axis=-1)
     either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)
-    value: NDArray[np.float64] = both * both / np.maximum(either * given, 1)
+    value: Floats = both * both / np.maximum(either * given, 1)
     return value
 
 

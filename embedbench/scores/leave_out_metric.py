@@ -9,12 +9,10 @@ held fixed: all rows of a table have the same, and it leaves their differences.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.arrays import Array, Bools, Floats, Ints
 
 from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
@@ -54,7 +52,7 @@ def leave_out_metric(
     reference: Reference,
     *,
     offline: Sequence[Sequence[Predictions]] = (),
-    groups: NDArray[Any] | None = None,
+    groups: Array | None = None,
     class_sizes: Sequence[int] | None = None,
 ) -> LeftOut:
     """A metric of a run without each group of its test samples.

@@ -1,7 +1,5 @@
 """Means with their 95 % intervals, and how numbers are printed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ class Stat(JsonRecord):
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Stat:
+    def of(cls, values: Iterable[float]) -> "Stat":
         """Mean, interval t(0.975, n - 1)·sd/√n, and sd."""
         x = np.array(list(values), dtype=np.float64)
         n = len(x)

@@ -4,8 +4,6 @@ What is in a record is recomputed and compared wherever it is read, also where a
 or has another version. These are computed from the predictions whenever they are asked for.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +46,7 @@ class OutsideMetric:
     origin: str
 
     @classmethod
-    def load(cls, name: str) -> OutsideMetric:
+    def load(cls, name: str) -> "OutsideMetric":
         """The metric that a name means.
 
         Raises

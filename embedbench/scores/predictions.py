@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Ints
+from embedbench.arrays import Array, Bools, Float32s, Ints
 from embedbench.storage import hdf5
 from embedbench.storage.atomic_write import writing
 
@@ -24,7 +24,7 @@ LIBVER = ("v108", "v108")
 
 Answers = NDArray[np.int32]
 Ranks = NDArray[np.uint16]
-Singles = NDArray[np.float32]
+Singles = Float32s
 _INT, _ANSWER, _BYTE, _RANK, _SINGLE = "<i8", "<i4", "|u1", "<u2", "<f4"
 UNRANKED = 65535  # the true class is no candidate yet, or a score was NaN
 LAST_RANK = 65534  # this place or a later one
@@ -65,7 +65,7 @@ class ArrayFile:
             f" {shapes}>"
         )
 
-    def _arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _arrays(self) -> Iterator[tuple[str, Array]]:
         """The arrays that are there, by name."""
         values = ((x.name, getattr(self, x.name)) for x in fields(self))  # type: ignore[arg-type]  # subclasses are
         return ((name, value) for name, value in values if value is not None)
@@ -166,7 +166,7 @@ def demand(holds: bool | np.bool_, what: str) -> None:
         raise WrongError(what)
 
 
-def inside(values: NDArray[Any], low: int, high: int, name: str) -> None:
+def inside(values: Array, low: int, high: int, name: str) -> None:
     """Refuse integers outside `low` … `high`."""
     if values.size and not low <= int(values.min()) <= int(values.max()) <= high:
         raise WrongError(
@@ -186,7 +186,7 @@ def _table(f: h5py.File, name: str) -> h5py.Dataset:
     return table
 
 
-def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]) -> NDArray[Any]:
+def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]) -> Array:
     """The values of a table; `sizes` holds the lengths of the axes that earlier tables have."""
     table = _table(f, name)
     if not table.id.get_type().equal(h5py.h5t.py_create(np.dtype(kind))):

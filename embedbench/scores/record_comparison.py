@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools
+from embedbench.arrays import Array, Bools
 from embedbench.config.json_types import JsonRecord
 
 from . import against_chance, few_shot_scores, label_set_scores, single_label_scores
@@ -169,7 +168,7 @@ def _is_same(kept: Any, again: Any) -> bool:
     return a.shape == b.shape and bool(_are_close(a, b).all())
 
 
-def _are_close(a: NDArray[Any], b: NDArray[Any]) -> Bools:
+def _are_close(a: Array, b: Array) -> Bools:
     close: Bools = np.isclose(a, b, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
     return close
 

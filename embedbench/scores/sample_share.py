@@ -11,16 +11,12 @@ of equal size it equals Σ (S_g - n_g m)² / N² times G / (G - 1), the variance
 cluster sampling (Cochran 1977, section 11.8).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.arrays import Array, Bools, Floats, Ints
 
 from .predictions import Predictions
 
@@ -39,12 +35,12 @@ class LeftOut:
         Whether groups are those of a file; if not, each sample is one.
     """
 
-    names: NDArray[Any]
+    names: Array
     values: Floats
     grouped: bool = False
 
     @classmethod
-    def of(cls, p: Predictions, score: str, groups: NDArray[Any] | None = None) -> LeftOut:
+    def of(cls, p: Predictions, score: str, groups: Array | None = None) -> "LeftOut":
         """The final score of a run; `leave_out_metric` has every other metric.
 
         Parameters
@@ -61,7 +57,7 @@ class LeftOut:
         left_out = leave_out_final(p, number, len(names) + 1, score)
         return cls(names, left_out, not (groups is None and p.group is None))
 
-    def aligned(self, names: NDArray[Any]) -> Floats:
+    def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""
         result = np.full(len(names), self.values[-1])
         result[np.searchsorted(names, self.names)] = self.values[:-1]

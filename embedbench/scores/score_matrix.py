@@ -1,7 +1,5 @@
 """The score matrix: one base score of every eval set at every evaluation moment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,14 +52,14 @@ class ScoreMatrix:
     def of(
         cls,
         name: str,
-        p: AnyPredictions,
+        p: "AnyPredictions",
         values: Floats,
         pooled: Floats,
         n_samples: Ints,
         n_classes: Ints,
         per_class: Floats | None = None,
         class_sizes: Sequence[int] | None = None,
-    ) -> ScoreMatrix:
+    ) -> "ScoreMatrix":
         """A base score of some predictions; what is None is undefined."""
         sizes = np.full(p.seen.shape[1], np.nan) if class_sizes is None else np.array(class_sizes)
         if len(sizes) != p.seen.shape[1]:
@@ -98,7 +96,7 @@ class ScoreMatrix:
         """R[i, j]: score on eval set j after session i, (T, E)."""
         return self.values[self.ends]
 
-    def until(self, session: int) -> ScoreMatrix:
+    def until(self, session: int) -> "ScoreMatrix":
         """The scores known after `session`: its moments, and the eval sets introduced so far.
 
         A metric of this matrix is the metric after `session` instead of after the last one.

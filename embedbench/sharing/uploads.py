@@ -4,8 +4,6 @@ Nothing is replaced unasked: that, and errors in one sentence without secrets, i
 lack. The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -183,7 +181,7 @@ def check_replaced(names: list[str], place: str, overwrite: bool) -> None:
         )
 
 
-def _head(api: HfApi, repository: str, *, private: bool) -> str:
+def _head(api: "HfApi", repository: str, *, private: bool) -> str:
     """The latest commit of a repository, which is made if it is missing."""
     from huggingface_hub.errors import RepositoryNotFoundError
 

@@ -5,9 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Ints, digest
+from embedbench.arrays import Bools, Float32s, Ints, digest
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.format_digests import PIXELS
@@ -16,7 +15,7 @@ from embedbench.files.sample_list import TEST, TRAIN, VAL
 from embedbench.storage import cache
 
 from .layer_columns import layer_columns
-from .resident_table import MappedPart, MappedTable, PixelTable, Table, standardise_images
+from .sample_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
 from .scaling import Scale, fit_scaling
 from .stream import EvalSet, Session, StreamSpec
 from .view import View, rows_of
@@ -133,8 +132,8 @@ def _load_resident(
 
 
 def _parts(
-    file: EmbeddingFile, x: NDArray[np.float32], layers: Sequence[str], embedding: str
-) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    file: EmbeddingFile, x: Float32s, layers: Sequence[str], embedding: str
+) -> Iterator[tuple[str, Float32s]]:
     """Yield the name of each embedding of a file, and its columns of `x`."""
     columns = layer_columns(file, layers, embedding).values()
     bounds = ((0, file.width(embedding)), *columns)

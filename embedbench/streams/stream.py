@@ -13,7 +13,7 @@ import numpy as np
 from embedbench.arrays import Array, Bools, Ints, Labels, digest
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 
-from .resident_table import Scaling
+from .sample_tables import Scaling
 from .view import View, rows_of, table_of
 
 

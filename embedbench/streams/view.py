@@ -14,7 +14,7 @@ import numpy as np
 
 from embedbench.arrays import Float32s, Ints
 
-from .resident_table import Table, table_from
+from .sample_tables import Table, table_from
 
 if TYPE_CHECKING:
     import torch

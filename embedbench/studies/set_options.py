@@ -1,7 +1,5 @@
 """The texts of `--set` and `--tune`: taken apart here, once; `resolve` says what each is for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -24,7 +22,7 @@ class Key(NamedTuple):
     name: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Key:
+    def parse(cls, text: str) -> "Key":
         """Take a text apart.
 
         >>> [Key.parse(text) for text in ("mlp.stop.epochs", "my.mod:Mine.floor")]

@@ -3,8 +3,6 @@
 A command line is a study, and a study file is one, see `study_file`. `resolve` makes its runs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields, replace
 
 from .set_options import Key, Lists, Settings
@@ -76,7 +74,7 @@ class Study:
     other_protocols: tuple[str, ...] = ()
     flagged: frozenset[str] = frozenset()
 
-    def under(self, flags: Study) -> Study:
+    def under(self, flags: "Study") -> "Study":
         """This study with what `flags` say instead; their tables are added to its own."""
         given = {f.name: getattr(flags, f.name) for f in fields(flags)}
         changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}

@@ -1,7 +1,5 @@
 """The text on a search: its choice and score, the scores of all trials, and what is left open."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import inf, isnan, nan
 from typing import Any, NamedTuple
@@ -33,7 +31,7 @@ class _Trial(NamedTuple):
     def percent(self) -> str:
         return "–" if self.score == -inf else f"{100 * self.score:.1f}"
 
-    def is_equal(self, other: _Trial) -> bool:
+    def is_equal(self, other: "_Trial") -> bool:
         """Whether two trials have the same score, up to rounding."""
         return is_equal(self.score, other.score)
 

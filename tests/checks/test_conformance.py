@@ -43,7 +43,7 @@ from embedbench.learning.learner import Learner, Tags
 from embedbench.runs import class_registry, stream_runner
 from embedbench.runs.class_registry import ALIASES
 from embedbench.scores.metrics import all_metrics
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.view import table_of
 from embedbench.system.cpu import limit_threads
 

@@ -24,7 +24,7 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 

@@ -11,7 +11,7 @@ from toy import context
 from embedbench.arrays import Bools
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 

@@ -24,7 +24,7 @@ from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.resident_table import PixelTable, standardise_images
+from embedbench.streams.sample_tables import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 from embedbench.studies.memory_budget import exemplars_within

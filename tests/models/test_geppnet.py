@@ -19,7 +19,7 @@ from embedbench.learning.sample_views import Store
 from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 

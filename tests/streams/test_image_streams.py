@@ -32,7 +32,7 @@ from embedbench.reports.frozen_vs_full import check_one_stream
 from embedbench.runs.class_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.run_record import Digests
-from embedbench.streams.resident_table import PixelTable
+from embedbench.streams.sample_tables import PixelTable
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 

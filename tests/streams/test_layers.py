@@ -24,7 +24,7 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
 from embedbench.streams.protocol_tools import load_table
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 

@@ -27,8 +27,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams import protocol_tools, resident_table
-from embedbench.streams.resident_table import MappedTable, PixelTable, Table
+from embedbench.streams import protocol_tools, sample_tables
+from embedbench.streams.sample_tables import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
@@ -102,7 +102,7 @@ def test_statistics_by_blocks_have_the_bits_of_numpy(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(seed)
-    monkeypatch.setattr(resident_table, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
+    monkeypatch.setattr(sample_tables, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
     n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
     spread = 10 ** draw.uniform(-3, 3, width)
     x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)
@@ -152,8 +152,8 @@ def test_a_device_with_room_gets_the_table_once(
     a, b = both(monkeypatch, file, "standard", np.arange(N))
     assert not b.moves("cpu")
     b._moves.clear()
-    monkeypatch.setattr(resident_table, "free_bytes", lambda _: 2 * b.nbytes)
-    monkeypatch.setattr(resident_table, "MOVED", 4 * 7 * 999)  # rows at a time
+    monkeypatch.setattr(sample_tables, "free_bytes", lambda _: 2 * b.nbytes)
+    monkeypatch.setattr(sample_tables, "MOVED", 4 * 7 * 999)  # rows at a time
     assert b.moves("cpu")
     assert torch.equal(b.tensor("cpu"), torch.from_numpy(a.whole()))
     monkeypatch.setattr(b, "numpy", None)  # not asked again

@@ -11,7 +11,7 @@ import torch
 from toy import class_stream
 
 from embedbench.arrays import digest
-from embedbench.streams.resident_table import Table
+from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 

@@ -21,7 +21,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.runs import class_registry
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.resident_table import PixelTable, Table
+from embedbench.streams.sample_tables import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 

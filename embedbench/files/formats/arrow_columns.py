@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError, unknown
 from embedbench.files.format_digests import texts
@@ -160,18 +161,18 @@ def _is_number(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _values(pa: Any, column: Any, where: str) -> NDArray[Any]:
+def _values(pa: Any, column: Any, where: str) -> Array:
     """Numbers or texts (N,) of a column."""
     kind = column.type
     if _is_number(pa, kind) or pa.types.is_boolean(kind):
-        values: NDArray[Any] = column.to_numpy()
+        values: Array = column.to_numpy()
         return values
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise UserError(f"{where} is {kind}; expected one number or text a row.")
     return texts(column.to_pylist(), where)
 
 
-def _named(values: NDArray[Any], names: Sequence[str], where: str) -> NamedLabels:
+def _named(values: Array, names: Sequence[str], where: str) -> NamedLabels:
     """Numbers of names, each of which must be there."""
     if values.dtype.kind not in "iu":
         raise UserError(f"{where} has names for numbers, and holds {values.dtype}; correct it.")
@@ -236,7 +237,7 @@ def _blocks(
         yield block if block.dtype == np.float16 else block.astype(np.float32)
 
 
-def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -> NDArray[Any]:
+def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -> Array:
     """Features (n, D) of a column of lists; `row` is the number of its first row."""
     import pyarrow.compute as pc
 
@@ -251,7 +252,7 @@ def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -
             f"{where} has {int(lengths[wrong[0]])} values in row {row + int(wrong[0])} and {width} "
             "in those before; every row needs as many."
         )
-    out: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(column), width)
+    out: Array = values.to_numpy(zero_copy_only=False).reshape(len(column), width)
     return out
 
 

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Bytes, Float32s, Ints
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, Samples
@@ -64,7 +64,7 @@ def _files(directory: Path) -> dict[str, list[Path]]:
     }
 
 
-def dequantise(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+def dequantise(frames: Bytes) -> Float32s:
     """Return the values between -2 and 2 that bytes encode.
 
     >>> dequantise(np.array([0, 51, 255], np.uint8))
@@ -89,7 +89,7 @@ class _Clips:
 
 def read_audioset(
     directory: Path, n_classes: int, progress: Progress = lambda *_: None
-) -> tuple[Samples, NDArray[np.float32], dict[str, Any]]:
+) -> tuple[Samples, Float32s, dict[str, Any]]:
     """Read the clips of the classes that the rule selects.
 
     Records are read twice: all of them for their labels, then the selected ones for their frames.
@@ -189,7 +189,7 @@ def _clip(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
         ) from error
 
 
-def _combined(clips: _Clips, is_eval: NDArray[np.bool_]) -> dict[tuple[int, ...], tuple[int, int]]:
+def _combined(clips: _Clips, is_eval: Bools) -> dict[tuple[int, ...], tuple[int, int]]:
     """Return the numbers of training and of eval clips of each combination of labels."""
     labels, n = np.array(clips.labels, np.int64), len(clips.combinations)
     train, test = np.bincount(labels[~is_eval], minlength=n), np.bincount(labels[is_eval], None, n)
@@ -197,9 +197,7 @@ def _combined(clips: _Clips, is_eval: NDArray[np.bool_]) -> dict[tuple[int, ...]
     return dict(zip(clips.combinations, counts, strict=True))
 
 
-def _cut(
-    clips: _Clips, is_eval: NDArray[np.bool_], indices: Sequence[int]
-) -> tuple[list[int], NDArray[np.int64], NDArray[np.uint8]]:
+def _cut(clips: _Clips, is_eval: Bools, indices: Sequence[int]) -> tuple[list[int], Ints, Bytes]:
     """Return the selected clips, class by class, with their classes and splits."""
     combinations = [[i for i in labels if i in indices] for labels in clips.combinations]
     only = np.array([labels[0] if len(labels) == 1 else -1 for labels in combinations])
@@ -220,7 +218,7 @@ def _cut(
     return rows, np.repeat(np.arange(len(indices)), sizes), np.array(split, np.uint8)
 
 
-def _frames(places: Sequence[tuple[Path, int]]) -> NDArray[np.uint8]:
+def _frames(places: Sequence[tuple[Path, int]]) -> Bytes:
     """Return the first ten frames of the records at places, one after another: (n, 1280)."""
     out = np.empty((len(places), FRAMES * WIDTH), np.uint8)
     order = sorted(range(len(places)), key=lambda i: places[i])

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bytes, Float32s
 from embedbench.errors import UserError
 from embedbench.files.sample_list import SPLITS, TEST, TRAIN, Samples
 from embedbench.storage.atomic_write import open_regular, unreadable
@@ -26,7 +26,7 @@ def is_idx(directory: Path) -> bool:
     return _find(directory, "train-images-idx3") is not None
 
 
-def read_idx(directory: Path) -> tuple[Samples, NDArray[np.uint8]]:
+def read_idx(directory: Path) -> tuple[Samples, Bytes]:
     """Read MNIST's four IDX files, plain or gzipped: train-* is train, t10k-* is test.
 
     **Source** Yann LeCun's description of the IDX format: two zero bytes, the element type (8:
@@ -66,7 +66,7 @@ def read_idx(directory: Path) -> tuple[Samples, NDArray[np.uint8]]:
     return samples, np.concatenate(images)
 
 
-def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+def pixels(images: Bytes) -> Float32s:
     """Return images as rows of values between 0 and 1: stored value / 255, row by row.
 
     Parameters
@@ -109,7 +109,7 @@ def _find(directory: Path, stem: str) -> Path | None:
     return None
 
 
-def _read_file(directory: Path, stem: str, n_axes: int) -> NDArray[np.uint8]:
+def _read_file(directory: Path, stem: str, n_axes: int) -> Bytes:
     path = _find(directory, stem)
     if path is None:
         raise UserError(f"{directory} has no {stem}-ubyte(.gz); all four IDX files are needed.")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import format_digests
 from embedbench.files.provenance import read_provenance
@@ -50,15 +50,15 @@ class Arrays:
     """Contents of a source, before the splits are made."""
 
     features: SampleTable
-    labels: NDArray[np.int64]
+    labels: Ints
     classes: tuple[str, ...]
-    parents: NDArray[np.int64]
-    ids: NDArray[np.str_]
-    split: NDArray[np.uint8] | None
+    parents: Ints
+    ids: Strings
+    split: Bytes | None
     groups: list[str] | None
     provenance: dict[str, Any]
     layers: dict[str, SampleTable] = field(default_factory=dict)
-    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    columns: dict[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _from_samples(
     src: Path,
     wanted: ImportRequest,
     samples: Samples,
-    features: NDArray[np.float32],
+    features: Float32s,
     provenance: dict[str, Any],
 ) -> Arrays:
     """Return the contents of a data set that has its own split."""
@@ -224,9 +224,7 @@ def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], sr
             )
 
 
-def _label_classes(
-    given: NDArray[Any], names: NDArray[Any] | None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, ...]]:
     """Return labels as indices, and the class names; by default the label values are the names."""
     if given.ndim != 1 or given.dtype.kind not in "iuU":
         raise UserError(
@@ -248,7 +246,7 @@ def _label_classes(
     return np.array([index[value] for value in given.tolist()], dtype=np.int64), classes
 
 
-def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
+def _split_numbers(split: Array) -> Bytes:
     if split.dtype.kind != "U":
         if split.dtype.kind not in "iu" or not np.isin(split, range(len(SPLITS))).all():
             raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
@@ -259,7 +257,7 @@ def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
     return np.array([PARTS[value] for value in split.tolist()], dtype=np.uint8)
 
 
-def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
+def _default_ids(n: int, split: Bytes | None) -> Strings:
     """Return the ids `00000`, `00001`, …; with a split, `train/00000`, … within each part."""
     if split is None:
         return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.errors import UserError
 from embedbench.files.format_digests import TEXT
 from embedbench.storage.hdf5_check import too_large
@@ -61,7 +61,7 @@ def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
     shape, _, stored = form
     row = max(1, math.prod(shape[1:]) * stored.itemsize)
 
-    def blocks() -> Iterator[NDArray[Any]]:
+    def blocks() -> Iterator[Array]:
         try:
             with opened() as file:
                 _check_header(file, math.inf)
@@ -127,7 +127,7 @@ def _check_header(file: BinaryIO, size: float) -> Form:
     return shape, by_columns, dtype
 
 
-def _checked(array: NDArray[Any]) -> NDArray[Any]:
+def _checked(array: Array) -> Array:
     """The array; text is decoded, and must be valid."""
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8")

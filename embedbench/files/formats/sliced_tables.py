@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array, Ints, Strings
 from embedbench.errors import UserError
 from embedbench.files.sample_list import TEST, TRAIN, VAL
 
@@ -35,7 +35,7 @@ class SampleTable(Protocol):
     def __len__(self) -> int:
         """N."""
 
-    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+    def __getitem__(self, rows: slice, /) -> Array:
         """Some rows."""
 
 
@@ -45,7 +45,7 @@ class SlicedTable:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    take: Callable[[int, int], NDArray[Any]]  # rows first to end
+    take: Callable[[int, int], Array]  # rows first to end
 
     @property
     def ndim(self) -> int:
@@ -55,7 +55,7 @@ class SlicedTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
+    def __getitem__(self, rows: slice) -> Array:
         first, end, _ = rows.indices(len(self))
         return self.take(first, end).astype(self.dtype, copy=False)
 
@@ -63,7 +63,7 @@ class SlicedTable:
 def streamed_table(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    blocks: Callable[[], Iterator[NDArray[Any]]],
+    blocks: Callable[[], Iterator[Array]],
     where: str,
 ) -> SlicedTable:
     """A table that is read block by block: slices are quick in order, going back begins anew.
@@ -78,10 +78,10 @@ def streamed_table(
         The source, for messages.
     """
     none = np.empty((0, *shape[1:]), dtype)
-    source: Iterator[NDArray[Any]] = iter(())
+    source: Iterator[Array] = iter(())
     start, block = shape[0], none  # so that the first slice opens the source
 
-    def take(begin: int, end: int) -> NDArray[Any]:
+    def take(begin: int, end: int) -> Array:
         nonlocal source, start, block
         if begin < start:
             source, start, block = blocks(), 0, none
@@ -104,8 +104,8 @@ def streamed_table(
 class NamedLabels:
     """Labels as numbers of names, in the order of the source: categories, a `ClassLabel`."""
 
-    values: NDArray[np.int64]
-    names: NDArray[np.str_]
+    values: Ints
+    names: Strings
 
 
 def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
@@ -126,7 +126,7 @@ def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
     ends = [0, *accumulate(len(table) for table in tables)]
     dtype = np.result_type(*(table.dtype for table in tables))
 
-    def take(first: int, end: int) -> NDArray[Any]:
+    def take(first: int, end: int) -> Array:
         parts = [
             table[max(first, a) - a : min(end, b) - a]
             for table, (a, b) in zip(tables, pairwise(ends), strict=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Array
 from embedbench.config.json_types import parse_json
 from embedbench.errors import UserError, short
 from embedbench.files.format_digests import texts
@@ -62,9 +62,9 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
         raise UserError(f"{path} cannot be read as safetensors ({reason}).") from error
 
 
-def _texts(metadata: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+def _texts(metadata: Mapping[str, str]) -> dict[str, Array]:
     """Texts that `export` puts into the metadata as JSON lists, and the provenance."""
-    result: dict[str, NDArray[Any]] = {}
+    result: dict[str, Array] = {}
     for name in ("sample_ids", "classes", "domain", "group"):
         values = parse_json(metadata[name], name) if name in metadata else None
         if isinstance(values, list) and all(isinstance(value, str) for value in values):
@@ -79,7 +79,7 @@ def _slice_table(file: Any, name: str, kind: str) -> Any:
         raise UserError(f"tensor {name!r} is {kind}; save it as float32 or as integers.")
     part, dtype = file.get_slice(name), np.dtype(_TYPES[kind])
 
-    def take(first: int, end: int) -> NDArray[Any]:
+    def take(first: int, end: int) -> Array:
         rows = part[first:end]
         return np.asarray(rows.float() if kind == "BF16" else rows)
 
@@ -133,10 +133,10 @@ def _tensor_table(value: Any, where: str, size: int) -> Any:
         )
     tensor = value.detach()
 
-    def take(first: int, end: int) -> NDArray[Any]:
+    def take(first: int, end: int) -> Array:
         rows = tensor[first:end]
         wide = rows.is_floating_point() and rows.dtype != torch.float16
-        out: NDArray[Any] = (rows.float() if wide else rows).numpy()
+        out: Array = (rows.float() if wide else rows).numpy()
         return out
 
     if tensor.ndim < 2:

@@ -1,7 +1,5 @@
 """From the name of a file to a path on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -98,7 +96,7 @@ def find_here(text: str) -> Path | None:
     return path
 
 
-def fetch(text: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> FetchedFile:
+def fetch(text: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> "FetchedFile":
     """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
     from .download import download, find_cached
 
@@ -126,7 +124,7 @@ def parse_name(text: str) -> Name:
     return Name(Name.parse(entry.url).url, entry.sha256)
 
 
-def ask(name: Name) -> Remote:
+def ask(name: Name) -> "Remote":
     """Ask a server or store for the facts of a file."""
     from .remote_file import Address, ask_hub, ask_server, ask_store
 
@@ -135,14 +133,14 @@ def ask(name: Name) -> Remote:
     return ask_server(Address(name.url, name.url)) if name.scheme in WEB else ask_store(name)
 
 
-def origin(name: str) -> FetchedFile | None:
+def origin(name: str) -> "FetchedFile | None":
     """The origin of a file that was fetched by a fixed name; None for paths."""
     if not is_name(name) or find_here(name):
         return None
     return _without_asking(parse_name(name), None)
 
 
-def _without_asking(name: Name, expect: str | None) -> FetchedFile | None:
+def _without_asking(name: Name, expect: str | None) -> "FetchedFile | None":
     """The file in the cache, where the name or the content digest decides what it is."""
     from . import download_cache
 

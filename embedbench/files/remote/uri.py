@@ -6,8 +6,6 @@ A name is fixed if it can only mean one content: a hub name with a whole commit 
 any name that ends with `#sha256=` and the SHA-256 of the file's bytes.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,7 +102,7 @@ class Name:
         return plain.lstrip(".-") or "file.h5"
 
     @property
-    def hub(self) -> HubName:
+    def hub(self) -> "HubName":
         """The parts of a hub name."""
         return HubName.parse(self.url)
 

@@ -32,14 +32,8 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat, format_signed
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
+from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
-from embedbench.streams.make_class_order import (
-    CONFUSION,
-    make_order,
-    objective,
-    session_sizes,
-    write_order,
-)
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
 LEARNERS = read_variants(FACTS["learners"])
@@ -115,17 +109,21 @@ class OrderingRuns(runs.PaperRuns):
             stem = f"{name}-{file.digests['content'][:8]}-{self.sessions}"
             self.orders[name, "random"] = "random"
             for kind in (k for k in ORDERS if k != "random"):
-                prefix = "cifar100-" if name == OFFICIAL and kind in CONFUSION else ""
+                prefix = (
+                    "cifar100-" if name == OFFICIAL and kind in make_class_order.CONFUSION else ""
+                )
                 made = directory / f"{stem}-{kind}.json"
                 if not made.is_file():
                     try:
-                        order = make_order(file, prefix + kind, sessions=self.sessions)
+                        order = make_class_order.make_order(
+                            file, prefix + kind, sessions=self.sessions
+                        )
                     except UserError as e:
                         if kind != "coarse":
                             raise
                         self.notify(f"no coarse order: {e}")
                         continue
-                    write_order(order, made)
+                    make_class_order.write_order(order, made)
                 self.orders[name, kind] = str(made)
 
     def order(self, name: str, kind: str) -> dict[str, Any] | None:
@@ -235,7 +233,9 @@ def _figure1(runs: OrderingRuns, name: str) -> PaperTable:
         assert isinstance(predictions, Predictions)
         recall, file = _recall(predictions), EmbeddingFile.open(runs.data[name])
         groups = _groups(file)
-        cuts = np.cumsum(session_sizes(file.samples.n_leaves, runs.sessions))[:-1].tolist()
+        cuts = np.cumsum(make_class_order.session_sizes(file.samples.n_leaves, runs.sessions))[
+            :-1
+        ].tolist()
         orders = {"from the lowest accuracy up": np.argsort(recall, kind="stable")}
         if (name, "coarse") in runs.orders:
             orders["grouped by the file's hierarchy"] = _order(runs, name, "coarse")
@@ -295,7 +295,7 @@ def _order(runs: OrderingRuns, name: str, kind: str) -> Ints:
 
 def _matrix(runs: OrderingRuns, name: str) -> Floats:
     """(C, C) confusion from 0 to 1: square roots of shares of the largest entry."""
-    result = runs.order(name, CONFUSION[0])
+    result = runs.order(name, make_class_order.CONFUSION[0])
     assert result is not None
     errors = np.array(result["matrix"], dtype=np.float64)
     shares: Floats = np.sqrt(errors / max(errors.max(), 1.0))
@@ -327,10 +327,10 @@ def _figure2(runs: OrderingRuns, name: str) -> PaperTable:
 def _figure3(runs: OrderingRuns, name: str) -> PaperTable:
     """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
     table, results = _empty("fig3", name), []
-    for kind in CONFUSION:
+    for kind in make_class_order.CONFUSION:
         order = runs.order(name, kind)
         assert order is not None
-        W = objective(kind, order["sizes"])
+        W = make_class_order.objective(kind, order["sizes"])
         unit = (W - W.min()) / max(W.max() - W.min(), 1.0)
         caption = f"{ORDERS[kind]}: what confusion costs"
         table.figures.append(_heat_map(unit, caption, ("position", "position")))

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from embedbench.arrays import Ints
+from embedbench.arrays import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.published import PaperTable, Value
@@ -32,7 +31,7 @@ FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are dr
 PERPLEXITY = 30.0
 SIDE, PALE = 1.45, 0.4  # width and height of a panel, inches; alpha of base classes
 
-Features = NDArray[np.float32]
+Features = Float32s
 
 
 def tsne(runs: FSCILRuns) -> list[PaperTable]:

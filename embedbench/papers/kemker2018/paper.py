@@ -1,7 +1,5 @@
 """`embedbench reproduce kemker2018`: the tables of Kemker et al. (2018) with ours beside them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace

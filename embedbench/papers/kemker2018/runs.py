@@ -1,7 +1,5 @@
 """The data sets, runs and model sizes of Kemker et al. (2018)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
