@@ -201,6 +201,7 @@ def describe_stream(task: Task) -> ExportedStream:
             "protocol such as incremental-class"
         )
     made = described_stream(task)
+    del made["unknown"]  # samples that no session teaches are not exported
     made |= {
         "schema": SCHEMA,
         "directory": task.run_dir.relative_to(task.root).parts[0],

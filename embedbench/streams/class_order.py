@@ -42,12 +42,17 @@ NAMED = {
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
-    """Resolve an order to class indices, (C,); `seed` is that of "random".
+    """Resolve an order to class indices, (C,).
 
-    The others are "natural"; "size" (by decreasing number of training and validation samples, ties
-    as in the file); "icarl1993" (see `icarl1993`); or the path of an order file: a JSON list of
-    class names or indices, a JSON object with such a list at "order", or a text file with one class
-    per line. It must hold every leaf class once.
+    Parameters
+    ----------
+    order : str
+        "natural"; "random" (seeded); "size" (by decreasing number of training and validation
+        samples, ties as in the file); "icarl1993" (see `icarl1993`); or the path of an order
+        file. An order file is a JSON list of class names or indices, a JSON object with such a list
+        at "order", or a text file with one class per line. It must hold every leaf class once.
+    file, seed : EmbeddingFile, int
+        The file that holds the classes, and the seed of "random".
     """
     n = file.samples.n_leaves
     if order == "natural":
