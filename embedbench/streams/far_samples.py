@@ -49,7 +49,7 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
             "be any class seen, and this one has several files or permuted columns; leave it out"
         )
     table = table_of(first.x)
-    _check_kind(file, other, [*table.scales])
+    is_stated = _check_kind(file, other, [*table.scales])
     if not table.scales and table.scaling is None:
         raise UserError(
             f"{name} cannot be scaled as the stream is, whose protocol reads features by code of "
@@ -72,12 +72,21 @@ def with_far_samples(stream: Stream, file: EmbeddingFile, other: EmbeddingFile) 
         listed = ", ".join(other.classes[c] for c in shared[:NAMED])
         more = f" and {len(shared) - NAMED} more" if len(shared) > NAMED else ""
         note += f"; those of {listed}{more} are left out, because the stream teaches such a class"
+    note += (
+        "" if is_stated else "; which backbone made their features, or the stream's, is not stated"
+    )
     far = View(load_like(table, other), rows, first.x.width)
     return replace(stream, far=far, notes=(*stream.notes, note))
 
 
-def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> None:
-    """Refuse a file whose features are not of the kind of the stream's."""
+def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> bool:
+    """Refuse a file whose features are not of the kind of the stream's.
+
+    Returns
+    -------
+    bool
+        Whether both files state their backbone.
+    """
     name, base = other.path.name, file.path.name
     remedy = f"make it by the backbone of {base}, or leave out --unknown"
     if other.kind != file.kind:
@@ -97,3 +106,4 @@ def _check_kind(file: EmbeddingFile, other: EmbeddingFile, parts: list[str]) -> 
             f"{name} and {base} were made by different backbones, {made[0]['name']} and "
             f"{made[1]['name']}, which would tell the samples apart; {remedy}"
         )
+    return stated

@@ -180,6 +180,12 @@ def test_classes_that_the_stream_teaches_are_left_out(tmp_path: Path) -> None:
         "10 samples of 2 classes of other.h5 are unknown; those of b are left out, because the "
         "stream teaches such a class"
     )
+    unnamed = other(tmp_path, name="unnamed.h5", backbone="unknown")
+    file = EmbeddingFile.open(tmp_path / "file.h5")
+    assert with_far_samples(replace(stream, far=None), file, unnamed).notes[-1] == (
+        "15 samples of 3 classes of unnamed.h5 are unknown; which backbone made their features, or "
+        "the stream's, is not stated"
+    )
 
 
 # --- the run ---
