@@ -241,16 +241,15 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     over = " and ".join(
         words[part] for part in (behind_the_best.SEEDS, behind_the_best.SAMPLE) if part in entered
     )
-    over += ", which ± leaves out" if len(entered) == 2 else " alone"
+    over += "; ± is over seeds alone" if len(entered) == 2 else " alone"
     lines = [
-        "behind by: mean paired difference to the best (≥ the least, where it is behind at 5 %), "
-        f"over {over}; a bound per row, with normal residuals"
+        "behind by: mean paired difference to the best; ≥: at least so much, at 5 % a row "
+        f"(normal residuals); without it a row may be level. Over {over}"
     ]
     if n[0] < USUAL:
         seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)
         lines.append(
-            f"fewer than {USUAL} {unit}: a difference of {seen} could have been seen "
-            "(median of the rows)"
+            f"fewer than {USUAL} {unit}: in half of the rows no difference under {seen} can be seen"
         )
     return lines
 

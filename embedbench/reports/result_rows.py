@@ -129,8 +129,8 @@ class Group:
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[
-                f"Ω{omega[5:]} above 1: sessions with few classes are easier than all classes, the "
-                "offline reference; or that was trained too little"
+                f"Ω{omega[5:]} above 1: better than the offline reference, which answers among all "
+                "classes of the stream, and may have been trained too little"
             ] = None
         whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
         values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}

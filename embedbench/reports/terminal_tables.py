@@ -26,6 +26,7 @@ from .value_text import (
     INCREMENTAL,
     MEANINGS,
     OMEGAS,
+    SHARES,
     STREAMING,
     heading,
     stat_text,
@@ -260,11 +261,14 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     names = {"bytes.total"}
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
-    shares = [heading(name) for name in (OMEGAS[0], OMEGAS[2], STREAMING) if name in names]
+    divided = any(row.group.first.reference.normalise_new for row in rows)
+    shares = [name for name in SHARES if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]
-    words = [f"{', '.join(shares)}: shares of the offline score"] if shares else []
+    words = [f"{heading(name)}: score on {SHARES[name]} / offline score" for name in shares]
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
+    if divided and "omega_new" in names:
+        words.append("Ω_new of permutations: / offline score, too")
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
 
 

@@ -37,12 +37,17 @@ HEADINGS = {
     "seconds.evaluate": "evaluate s",
     "joules.learn": "learn J",
 }
-# what a short heading of a report's tables means, in the order of its columns
+# what Ω's share is of, and what a short heading of a report's tables means, in their order
+SHARES = {
+    "omega_base": "the first session",
+    "omega_all": "all so far",
+    STREAMING: "all so far",
+}
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
     INCREMENTAL: "AIA: score after each session, averaged",
-    AVERAGE: "AA: average over sessions",
-    FORGETTING: "AF: drop from a session's best",
+    AVERAGE: "AA: mean of the sessions, in the end",
+    FORGETTING: "AF: drop from each session's best to the end",
     "passes": "passes: over the training data",
     "steps": "steps: of the optimiser",
     "bytes.total": "MB: memory in the end",

@@ -494,5 +494,5 @@ def test_text_of_a_comparison() -> None:
     # differences .4 .41 .38: mean .39667, s .015275; t(2) at .05/2 is 4.30265
     assert lines[4].split() == ["rest", "3", "50.7", "2", "2", "39.7", "(≥", "35.9)"]
     assert "over 3 seeds alone; a bound per row, with normal residuals" in text
-    assert "fewer than 5 seeds: a difference of 3.8 points could have been seen" in text
+    assert "fewer than 5 seeds: in half of the rows no difference under 3.8 points can be seen" in text
     assert "one class order" in lines[-1]
