@@ -26,7 +26,7 @@ from embedbench.api import build_stream
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.papers.published import load_published
-from embedbench.runs.class_registry import learner_class
+from embedbench.runs.classes_by_name import learner_class
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream

@@ -19,7 +19,7 @@ from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
 from embedbench.system.callback_types import Notify, Progress
 
-from .extraction_worker import ExtractionWork, Facts, Job, MissingBlocks, arithmetic_settings
+from .extraction_work import ExtractionWork, Facts, Job, MissingBlocks, arithmetic_settings
 from .source import Source
 
 BLOCKS = 16  # most blocks of a task

@@ -28,7 +28,7 @@ from embedbench.networks.timm_registration import known_weights
 from embedbench.system.callback_types import Notify, Progress
 
 from .engine_shards import Shards, ranges
-from .extraction_worker import ExtractionWork, Facts, Job, arithmetic_settings
+from .extraction_work import ExtractionWork, Facts, Job, arithmetic_settings
 from .source import Source
 from .source_columns import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW

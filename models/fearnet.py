@@ -15,7 +15,7 @@ from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, 
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.net_settings import OPTIMISERS, OptimiserName, generator, mlp_net, predict
-from embedbench.learning.sample_views import Rows
+from embedbench.learning.stored_samples import Rows
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.view import View
 

@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
 from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.sample_views import JoinedView, Rows
+from embedbench.learning.stored_samples import JoinedView, Rows
 from embedbench.streams.view import View
 
 

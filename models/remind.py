@@ -14,7 +14,7 @@ from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.net_settings import OptimiserName, predict
-from embedbench.learning.sample_views import Packing
+from embedbench.learning.stored_samples import Packing
 
 
 @dataclass

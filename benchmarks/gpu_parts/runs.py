@@ -15,7 +15,7 @@ from timing import in_turn
 from embedbench.engines.engine import Engine
 from embedbench.learning.net_settings import NAdam
 from embedbench.papers.data import shipped_layers
-from embedbench.runs.class_registry import ALIASES
+from embedbench.runs.classes_by_name import ALIASES
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files

@@ -87,7 +87,7 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     from embedbench.config.declared_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.format_digests import PIXELS
-    from embedbench.runs.class_registry import protocol_class
+    from embedbench.runs.classes_by_name import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

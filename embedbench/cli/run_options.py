@@ -231,7 +231,7 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
 
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
-    from embedbench.runs.class_registry import learner_names
+    from embedbench.runs.classes_by_name import learner_names
 
     if not files:
         return ()

@@ -26,7 +26,7 @@ from embedbench.system.callback_types import Notify, Progress
 from . import format_digests
 from .embedding_file import EmbeddingFile
 from .formats.idx import pixels, pixels_recipe
-from .formats.import_source import Arrays, ImportRequest, read_source
+from .formats.read_import_source import Arrays, ImportRequest, read_source
 from .optional_columns import read_list
 from .output_path import check_target
 from .provenance import NOTHING, UserMetadata

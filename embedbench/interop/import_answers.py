@@ -16,11 +16,11 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
 from embedbench.runs import answers_from_scores
-from embedbench.runs.class_registry import learner_names
+from embedbench.runs.classes_by_name import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
+from embedbench.scores.check_record import MISSING
 from embedbench.scores.predictions import Answers, Predictions, WrongError
-from embedbench.scores.record_comparison import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import open_regular, unreadable

@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # the one list of names, which `__getattr__` reads, too
     from .net_settings import trainable_parameters as trainable_parameters
     from .online import OnlineLearner as OnlineLearner
     from .prototypes import UNSEEN as UNSEEN
-    from .sample_views import Store as Store
     from .stopping import Stop as Stop
+    from .stored_samples import Store as Store
     from .training_loop import train as train
 
 _HOMES = {

@@ -11,7 +11,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
 from .net_settings import PART, in_parts, trainable_parameters
-from .sample_views import blocks
+from .stored_samples import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 

@@ -13,7 +13,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.format_digests import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
-from embedbench.runs.class_registry import protocol_class
+from embedbench.runs.classes_by_name import protocol_class
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files

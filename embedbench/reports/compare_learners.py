@@ -23,10 +23,10 @@ import numpy as np
 
 from embedbench.arrays import Array, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import answer_metrics, behind_the_best, record_files, single_label_scores
-from embedbench.scores.answer_metrics import AnswerMetric
+from embedbench.scores import behind_the_best, on_demand_metrics, record_files, single_label_scores
 from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
 from embedbench.scores.omega_reference import offline_groups, reference_values
+from embedbench.scores.on_demand_metrics import AnswerMetric
 from embedbench.scores.plugin_metrics import OutsideMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
@@ -44,7 +44,7 @@ OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
-LOWER = ("average_forgetting", "per_class_forgetting", *answer_metrics.LOWER)
+LOWER = ("average_forgetting", "per_class_forgetting", *on_demand_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
 
 

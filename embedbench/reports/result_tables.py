@@ -18,9 +18,9 @@ from typing import Any
 from embedbench.config.json_types import plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, printable
-from embedbench.scores.answer_metrics import ANSWER_METRICS
 from embedbench.scores.behind_the_best import Over, RowVerdict
 from embedbench.scores.leave_out_metric import CURVES
+from embedbench.scores.on_demand_metrics import ANSWER_METRICS
 from embedbench.scores.plugin_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord

@@ -19,10 +19,10 @@ from rich.text import Text
 
 from embedbench.config.json_types import ABSENT, JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
-from embedbench.scores.answer_metrics import FUNCTIONS
 from embedbench.scores.behind_the_best import SAMPLE, Over
 from embedbench.scores.leave_out_metric import CURVES
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.on_demand_metrics import FUNCTIONS
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import read_text
 from embedbench.text.terminal import line, new_table

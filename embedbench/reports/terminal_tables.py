@@ -265,10 +265,11 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     shares = [name for name in SHARES if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]
-    words = [f"{heading(name)}: score on {SHARES[name]} / offline score" for name in shares]
+    of = ", on ".join(SHARES[name] for name in shares)
+    words = [f"{', '.join(map(heading, shares))}: score on {of} / offline"] if shares else []
     words += [meaning for name, meaning in MEANINGS.items() if name in names]
     if divided and "omega_new" in names:
-        words.append("Ω_new of permutations: / offline score, too")
+        words.append("Ω_new of permutations: / offline, too")
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
 
 

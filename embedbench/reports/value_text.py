@@ -2,8 +2,8 @@
 
 import math
 
-from embedbench.scores.answer_metrics import RAW
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
+from embedbench.scores.on_demand_metrics import RAW
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unknown_classes import SIGNALS
 
@@ -46,11 +46,11 @@ SHARES = {
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
     INCREMENTAL: "AIA: score after each session, averaged",
-    AVERAGE: "AA: mean of the sessions, in the end",
-    FORGETTING: "AF: drop from each session's best to the end",
-    "passes": "passes: over the training data",
+    AVERAGE: "AA: mean of the sessions at the end",
+    FORGETTING: "AF: drop from each session's best",
+    "passes": "passes: over the data",
     "steps": "steps: of the optimiser",
-    "bytes.total": "MB: memory in the end",
+    "bytes.total": "MB: at the end",
 }
 
 

@@ -1,4 +1,4 @@
-"""The directory of a run: it gets there by one rename, and what lies beside it meanwhile.
+"""The directory of a run: its name, how it gets there by one rename, and what lies beside it.
 
 ======================  ===============================================================
 `seed-0`                the finished run
@@ -13,10 +13,12 @@ import contextlib
 import errno
 import glob
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from embedbench.arrays import digest
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -25,7 +27,30 @@ from embedbench.scores.verified_records import remember
 from embedbench.storage import cache, leases
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 
+from .run_spec import RunSpec, Spec
+
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the name
+
+
+def run_dir_name(spec: RunSpec, contents: Sequence[str]) -> Path:
+    """The directory of a run on files of these contents, relative to RUNS; equal runs share it."""
+    stream = digest(spec.protocol.settings.recipe(), *contents)
+    seed = "-".join([f"seed-{spec.seed}", *(f"{k}{v}" for k, v in spec.fixed)])
+    return Path(f"{_folder(spec.protocol)}-{stream[:8]}", _learner_dir(spec), seed)
+
+
+def reference_dir_name(spec: RunSpec, key: str) -> Path:
+    """The directory of a run of the offline learner, relative to RUNS; `key` is what it learns."""
+    return Path("references", f"{_learner_dir(spec)}-{key[:8]}", f"seed-{spec.seed}")
+
+
+def _learner_dir(spec: RunSpec) -> str:
+    return f"{_folder(spec.learner)}-{digest(spec.learner.identity)[:8]}"
+
+
+def _folder(spec: Spec[Any]) -> str:
+    """The name of a learner or protocol in a path."""
+    return spec.name.replace(":", ".").replace("/", ".")
 
 
 def checkpoint_path(run_dir: Path) -> Path:

@@ -19,7 +19,7 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu import limit_threads
 
-from .run_dirs import checkpoint_path, run_at
+from .run_dirs import checkpoint_path, reference_dir_name, run_at, run_dir_name
 from .run_spec import RunSpec, Spec
 
 
@@ -193,15 +193,11 @@ class StreamCache:
 
     def run_dir(self, spec: RunSpec, root: Path) -> Path:
         """The directory of a run; equal runs have the same one."""
-        learner = f"{_folder(spec.learner)}-{digest(spec.learner.identity)[:8]}"
         if spec.is_offline:
-            key = self._reference_key(spec)
-            return root / "references" / f"{learner}-{key[:8]}" / f"seed-{spec.seed}"
-        seed = "-".join([f"seed-{spec.seed}", *(f"{k}{v}" for k, v in spec.fixed)])
+            return root / reference_dir_name(spec, self._reference_key(spec))
         contents = [self._contents(f) for f in spec.files]
         contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
-        stream = digest(spec.protocol.settings.recipe(), *contents)
-        return root / f"{_folder(spec.protocol)}-{stream[:8]}" / learner / seed
+        return root / run_dir_name(spec, contents)
 
     def _contents(self, path: str) -> str:
         digests = self.file(path).digests
@@ -258,8 +254,3 @@ def reference_key(stream: Stream) -> str:
 
 def _key(spec: RunSpec) -> _Key:
     return spec.files, spec.protocol, spec.seeds.order, spec.unknown
-
-
-def _folder(spec: Spec[Any]) -> str:
-    """The name of a learner or protocol in a path."""
-    return spec.name.replace(":", ".").replace("/", ".")

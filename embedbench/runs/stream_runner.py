@@ -29,7 +29,7 @@ from embedbench.learning.learner import (
     trim,
 )
 from embedbench.learning.online import OnlineLearner
-from embedbench.learning.sample_views import blocks
+from embedbench.learning.stored_samples import blocks
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec

@@ -15,10 +15,10 @@ import numpy as np
 from embedbench import plugins
 from embedbench.errors import UserError
 
-from .answer_metrics import ANSWER_METRICS, OF_MATRICES, AnswerMetric
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .omega_reference import reference_values
+from .on_demand_metrics import ANSWER_METRICS, OF_MATRICES, AnswerMetric
 from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord

@@ -21,12 +21,12 @@ from embedbench.storage.atomic_write import open_regular, write_safely
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
+from .check_record import MISSING, compare, fill_open_values
 from .flags import find_flags
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
 from .omega_reference import Matrices, References, measure_references, reference_values
 from .predictions import Predictions
-from .record_comparison import MISSING, compare, fill_open_values
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix

@@ -18,8 +18,8 @@ from embedbench.storage import cache
 from embedbench.version import __version__
 
 from . import record_files
+from .check_record import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .plugin_metrics import Outside, with_outside
-from .record_comparison import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .run_record import RunRecord
 
 KIND = "metrics"  # of what is kept in the cache

@@ -19,7 +19,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.row_labels import flat
-from embedbench.runs import class_registry
+from embedbench.runs import classes_by_name
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.run_task import StreamCache
@@ -73,7 +73,7 @@ class Rebuilder:
         self.streams = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
-        self._chance = Spec("chance", class_registry.learner_class("chance")())
+        self._chance = Spec("chance", classes_by_name.learner_class("chance")())
         for path in data:
             try:
                 with open_regular(path) as file:
@@ -164,19 +164,21 @@ class Rebuilder:
         """The learner of a run, with the settings that its record states."""
         name = made.learner
         if (
-            name.replace("_", "-") not in class_registry.our_learners()
+            name.replace("_", "-") not in classes_by_name.our_learners()
             or made.packages
             or made.imported
         ):
             raise UserError(f"its learner {short(name)} is code of others, which is not run")
-        spec = Spec(name, _made(class_registry.learner_class(name), made.learner_params, "learner"))
+        spec = Spec(
+            name, _made(classes_by_name.learner_class(name), made.learner_params, "learner")
+        )
         if made.learns != spec.settings.tags.learns:
             raise UserError(f"its learns is {made.learns}, and that of {name} is not")
         return spec
 
     def _protocol(self, made: RunRecord) -> Any:
         """The protocol of a run, if it can be that of its stream; nothing is built."""
-        if made.protocol not in class_registry.our_protocols():
+        if made.protocol not in classes_by_name.our_protocols():
             raise UserError(f"its protocol {short(made.protocol)} is code of others")
         params, order = dict(made.protocol_params), made.order
         if order is not None and order.digest is not None:
@@ -187,7 +189,7 @@ class Rebuilder:
             if isinstance(value, int) and value > MOST and name not in UNBUILT:
                 raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
         given = self._orders.get((order and order.digest) or "", "")
-        protocol = _made(class_registry.protocol_class(made.protocol), params, "protocol", given)
+        protocol = _made(classes_by_name.protocol_class(made.protocol), params, "protocol", given)
         if digest(protocol.recipe()) != made.digests.recipe:
             raise UserError("its digest 'recipe' is not that of its protocol and parameters")
         sessions = getattr(protocol, "sessions", 0)

@@ -16,8 +16,8 @@ from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
+from embedbench.scores.check_record import RELATIVE
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.record_comparison import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
 from embedbench.scores.sample_share import LeftOut
 from embedbench.scores.verified_records import recompute_record

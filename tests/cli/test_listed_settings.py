@@ -19,7 +19,7 @@ from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.runs import class_registry
+from embedbench.runs import classes_by_name
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -52,14 +52,14 @@ def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("name", class_registry.our_learners())
+@pytest.mark.parametrize("name", classes_by_name.our_learners())
 def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
     row = by_name("learners", name).get(f"{name}.memory.select")
     for choice in get_args(get_type_hints(Memory)["select"]) if row else ():
         assert row is not None
         memory = Memory(total=5, select=choice)
         try:
-            make(class_registry.learner_class(name), {"memory": memory}, name=name)
+            make(classes_by_name.learner_class(name), {"memory": memory}, name=name)
             accepted = True
         except UserError as e:
             accepted = "memory.select" not in str(e)
@@ -72,16 +72,18 @@ def test_a_preset_with_what_it_sets(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
-@pytest.mark.parametrize("name", [*class_registry.our_learners(), *class_registry.our_protocols()])
+@pytest.mark.parametrize(
+    "name", [*classes_by_name.our_learners(), *classes_by_name.our_protocols()]
+)
 def test_set_takes_every_setting_that_is_listed(name: str) -> None:
     """With its default nothing changes, and each has a meaning."""
-    kind = "learners" if name in class_registry.our_learners() else "protocols"
+    kind = "learners" if name in classes_by_name.our_learners() else "protocols"
     cls = (
-        class_registry.learner_class(name)
+        classes_by_name.learner_class(name)
         if kind == "learners"
-        else class_registry.protocol_class(name)
+        else classes_by_name.protocol_class(name)
     )
-    start = make(cls, class_registry.alias_settings(name), name=name)
+    start = make(cls, classes_by_name.alias_settings(name), name=name)
     rows = by_name(kind, name)
     given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
     written = {k: v for k, v in given.items() if "," not in v}

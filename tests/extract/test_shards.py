@@ -22,8 +22,8 @@ from tiny_images import TINY, images, weights
 from embedbench.engines import local_pool
 from embedbench.engines.task import Resources
 from embedbench.errors import UserError
-from embedbench.extract import engine_shards, extraction_worker
-from embedbench.extract.extraction_worker import Job
+from embedbench.extract import engine_shards, extraction_work
+from embedbench.extract.extraction_work import Job
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
@@ -205,7 +205,7 @@ def _elsewhere(
     """Block 1 is computed by an older processor."""
     if 1 not in blocks:
         return fill(shard, blocks)
-    with mock.patch.object(extraction_worker, "_device", return_value="cpu OLD"):
+    with mock.patch.object(extraction_work, "_device", return_value="cpu OLD"):
         return fill(shard, blocks)
 
 

@@ -16,7 +16,7 @@ from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
-from embedbench.learning.sample_views import JoinedView, Packing, Rows
+from embedbench.learning.stored_samples import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL

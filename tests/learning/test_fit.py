@@ -24,7 +24,7 @@ from embedbench.learning.net_settings import NAdam, generator, make_optimiser, m
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
-from embedbench.runs.class_registry import learner_class
+from embedbench.runs.classes_by_name import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, StreamSpec
 

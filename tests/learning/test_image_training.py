@@ -32,7 +32,7 @@ from embedbench.learning.net_settings import eval_features, trainable_parameters
 from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.runs.class_registry import learner_class, learner_names
+from embedbench.runs.classes_by_name import learner_class, learner_names
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions

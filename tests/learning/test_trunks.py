@@ -36,7 +36,7 @@ from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.runs.class_registry import learner_class
+from embedbench.runs.classes_by_name import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 

@@ -27,7 +27,7 @@ from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.class_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.classes_by_name import ALIASES, learner_class, learner_names
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files

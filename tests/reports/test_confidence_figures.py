@@ -22,7 +22,7 @@ from embedbench.reports.result_rows import Row
 from embedbench.reports.result_tables import collect
 from embedbench.reports.terminal_tables import choose_columns, table_text
 from embedbench.scores import record_files
-from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.on_demand_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
 

@@ -36,7 +36,7 @@ from embedbench.reports.learner_colours import (
     styles_in,
 )
 from embedbench.reports.result_tables import collect
-from embedbench.runs.class_registry import ALIASES, our_learners
+from embedbench.runs.classes_by_name import ALIASES, our_learners
 
 
 def alone(name: str) -> int:

@@ -22,7 +22,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.result_tables import collect
 from embedbench.runs import cost_meter as energy
-from embedbench.runs.class_registry import learner_class
+from embedbench.runs.classes_by_name import learner_class
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.stream_runner import run_stream
 from embedbench.text.terminal import render_text

@@ -35,7 +35,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
-from embedbench.scores.answer_metrics import ANSWER_METRICS
+from embedbench.scores.on_demand_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions, WrongError
 from embedbench.sharing.board import board
 from embedbench.sharing.pack import pack

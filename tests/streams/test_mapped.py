@@ -15,7 +15,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_list import Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning import sample_views
+from embedbench.learning import stored_samples
 from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.learner import NO_CHECKPOINT
 from embedbench.learning.loss import plain_loss, validation_value
@@ -198,8 +198,8 @@ def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyP
     net = mlp_net(6, 4, 1, 3, 0)
     loss = plain_loss(net, session, "cpu")
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
-    monkeypatch.setattr(sample_views, "VALUES", 6 * 1024)
-    sizes = [len(x) for x in sample_views.blocks(session.val_x, "cpu")]
+    monkeypatch.setattr(stored_samples, "VALUES", 6 * 1024)
+    sizes = [len(x) for x in stored_samples.blocks(session.val_x, "cpu")]
     assert sizes == [1024, 1024, 952]
     blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     np.testing.assert_allclose(blocks, whole, rtol=1e-6)
