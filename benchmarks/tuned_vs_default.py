@@ -43,7 +43,13 @@ def score_values(path: str, sessions: int, learner: str) -> Scores:
     """The validation and test scores of every value of a learner's grid."""
     name, values = GRIDS[learner]
     settings = parse_settings([f"protocol.sessions={sessions}", "protocol.order=random"])
-    study = Study(((path,),), ("incremental-class",), learners=(learner,), seeds=(0,), set=settings)
+    study = Study(
+        files=((path,),),
+        protocols=("incremental-class",),
+        learners=(learner,),
+        seeds=(0,),
+        set=settings,
+    )
     (spec,) = resolve(study)
     streams, scores = StreamCache(), Scores()
     for seed in (*TUNING, *TESTING):
