@@ -56,7 +56,7 @@ def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) ->
         raise UserError(_absent("calibration", "probabilities"))
     axes.set_xlim(0, 101)
     axes.set_ylim(0, 101)
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="N")  # a long legend grows below, the title stays
     axes.grid()
     axes.set_xlabel("probability of the answer (%)")
     axes.set_title("right answers (%)", loc="left")

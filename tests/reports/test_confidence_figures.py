@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from confident_runs import from_scores, keep_runs
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -89,6 +90,15 @@ def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list
     assert written == {
         f"{n} (ECE {100 * value(root, n, 'calibration_error'):.1f})" for n in ("mlp", "ewc")
     }
+
+
+def test_a_long_legend_pushes_nothing_off_the_diagram(tmp_path: Path) -> None:
+    names = ("mlp", "ewc", "er", "derpp", "icarl", "gdumb", "slda", "joint")
+    keep_runs(tmp_path, {name: [run(i, 2.0)] for i, name in enumerate(names)})
+    save_figure(collect(tmp_path), "calibration", tmp_path / "a.png")
+    pixels = imread(tmp_path / "a.png")[..., :3]
+    for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
+        assert edge.min() == 1.0
 
 
 @pytest.mark.parametrize("width", [3.25, 6.75])
