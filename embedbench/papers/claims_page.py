@@ -115,11 +115,12 @@ def summarise(by_claim: Answers) -> str:
     number, strict = count(by_claim), count(by_claim, strict=True)
     parts = []
     for group in GROUPS:
-        n = {status: number[group, status] for status in (HOLDS, NOT, UNDECIDED)}
-        n["no results"] = number[group, NOT_RUN] + number[group, CANNOT]
-        parts.append(f"on {group} {', '.join(f'{status} {k}' for status, k in n.items() if k)}")
+        hold, fail, open_ = (number[group, status] for status in (HOLDS, NOT, UNDECIDED))
+        none = number[group, NOT_RUN] + number[group, CANNOT]
+        words = {"hold": hold, "do not": fail, "are undecided": open_, "have no result": none}
+        parts.append(f"on {group} {', '.join(f'{n} {word}' for word, n in words.items() if n)}")
     hold, fail = (sum(strict[group, s] for group in GROUPS) for s in (HOLDS, NOT))
-    parts.append(f"without thresholds and fits of ours {HOLDS} {hold}, {NOT} {fail}")
+    parts.append(f"where neither threshold nor fit is ours {hold} hold, {fail} do not")
     return "; ".join(parts)
 
 
