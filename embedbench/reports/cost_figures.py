@@ -18,7 +18,7 @@ from .chance_and_upper_bound import chance, offline
 from .compare_learners import LOWER
 from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import INK, colour, look
-from .result_rows import Row
+from .result_rows import Row, has_labels
 from .value_text import is_percent
 
 FRONT: Any = {  # a ring around each member
@@ -47,7 +47,9 @@ def trade_off(
     costs = {name: each for name, each in row_costs(drawn).items() if only in (None, name)}
     if not costs:
         raise UserError("no run says what it cost; --figure curves draws them")
-    figure = draw_costs(costs, scores, marks, width, metric_name(metric), lower=metric in LOWER)
+    labels = metric == FINAL and has_labels(rows[0].group.first)
+    name = "final pw-JS (%)" if labels else metric_name(metric)
+    figure = draw_costs(costs, scores, marks, width, name, lower=metric in LOWER)
     levels = (("offline", offline, OFFLINE), ("chance", chance, CHANCE))
     for name, level, line in levels if metric == FINAL else ():
         value, (low, high) = level(rows[0].group), figure.axes[0].get_ylim()

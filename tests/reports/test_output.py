@@ -18,7 +18,9 @@ from report_records import keep, make
 
 from embedbench.config.json_types import plain
 from embedbench.errors import UserError
+from embedbench.reports.cost_figures import trade_off
 from embedbench.reports.html_report import render, write_html
+from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.result_tables import collect, to_json
 from embedbench.reports.terminal_tables import print_report, table_text
 from embedbench.scores import record_files
@@ -90,6 +92,8 @@ def test_label_sets_have_a_table_of_their_own(tmp_path: Path) -> None:
     text = render(rows, "runs")
     assert '<th scope="col">superclass pw-JS %</th>' in text
     assert 'title="seed 0: 1.50, seed 1: 1.60, seed 2: 1.70">1.60<small>± 0.25</small>' in text
+    figure = trade_off(rows, styles_in(rows), 3.25)
+    assert figure.axes[0].get_title(loc="left") == "final pw-JS (%)"
 
 
 def test_seconds_are_called_wall_time(rows: list[Any]) -> None:
