@@ -88,7 +88,7 @@ EARLIER = {
 EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
 EARLIER_SPLIT = "--no-stratify"  # of `extract`
 # settings that code from before does not have; what they are, the place of a run says
-LATER = ("lam_rule", "layers", "learner", "novel", "passes", "scale_least", "updates")
+LATER = ("lam_rule", "learner", "novel", "passes", "scale_least", "updates")
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -235,6 +235,8 @@ def run_row(place: Path, root: Path) -> Row:
     params = record["learner_params"], record["protocol_params"]
     later = [k for k in LATER if (record["learner"], k) != ("gss", "updates")]  # gss had it
     settings = [{k: v for k, v in every.items() if k not in later} for every in params]
+    if record["protocol"] == "incremental-class":
+        settings[1].pop("layers", None)
     return {
         "place": place.relative_to(root).as_posix(),
         "predictions": sha((place / "predictions.h5").read_bytes()),
