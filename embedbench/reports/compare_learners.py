@@ -241,10 +241,10 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     over = " and ".join(
         words[part] for part in (behind_the_best.SEEDS, behind_the_best.SAMPLE) if part in entered
     )
-    over += "; ± is over seeds alone" if len(entered) == 2 else " alone"
+    over += ", ± over seeds alone" if len(entered) == 2 else " alone"
     lines = [
-        "behind by: mean paired difference to the best; ≥: at least so much, at 5 % a row "
-        f"(normal residuals); without it a row may be level. Over {over}"
+        "behind by: mean paired difference to the best (≥: at least so much; without it a row may "
+        f"be level), over {over}; a bound per row, with normal residuals"
     ]
     if n[0] < USUAL:
         seen = difference_text(float(np.median([v.detectable for v in tested])), judged.metric)

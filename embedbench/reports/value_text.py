@@ -46,10 +46,10 @@ SHARES = {
 MEANINGS = {
     "omega_new": "Ω_new: score on each new session",
     INCREMENTAL: "AIA: score after each session, averaged",
-    AVERAGE: "AA: mean of the sessions at the end",
-    FORGETTING: "AF: drop from each session's best",
+    AVERAGE: "AA: mean of sessions at the end",
+    FORGETTING: "AF: drop from a session's best",
     "passes": "passes: over the data",
-    "steps": "steps: of the optimiser",
+    "steps": "steps: optimiser",
     "bytes.total": "MB: at the end",
 }
 

@@ -170,7 +170,7 @@ def test_verdicts_take_the_test_sample_where_answers_are_stored(
     assert found.learners[1].parts == ("seeds", "test sample")
     least = [learner.behind_by_least for learner in found.learners]
     assert [row["behind_by_least"] for row in table.rows] == least
-    assert "the test sample (100 samples); ± is over seeds alone" in render_text(table.parts)
+    assert "the test sample (100 samples), ± over seeds alone" in render_text(table.parts)
     (alone,) = shown(tmp_path, f'{base}compare = "ranks"\nover = "seeds"')
     assert alone.rows[1]["parts"] == "seeds"
     assert alone.rows[1]["behind_by_least"] != least[1]
