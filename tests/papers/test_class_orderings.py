@@ -12,7 +12,6 @@ import pytest
 from report_records import typed
 from reproduce_files import blob_file
 
-from embedbench.papers.class_orderings import paper as class_orderings_paper
 from embedbench.papers.class_orderings.paper import (
     AFTER,
     LEARNERS,
@@ -23,6 +22,7 @@ from embedbench.papers.class_orderings.paper import (
 )
 from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import PaperTable, load_published
+from embedbench.streams import make_class_order
 from embedbench.streams.make_class_order import CONFUSION, make_order
 
 IN_TABLE = [name for name in LEARNERS if name not in ("finetune", "lwf")]
@@ -84,7 +84,7 @@ def _runs(place: Path, items: list[str]) -> OrderingRuns:
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Orders of six classes need no 200,000 steps."""
-    monkeypatch.setattr(class_orderings_paper, "make_order", partial(make_order, steps=500))
+    monkeypatch.setattr(make_class_order, "make_order", partial(make_order, steps=500))
 
 
 @pytest.mark.usefixtures("few_steps")
