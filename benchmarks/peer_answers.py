@@ -133,7 +133,7 @@ def use_checkout(path: Path, *unneeded: str) -> None:
     """Import from a checkout, with empty modules in the places of those that it does not need."""
     sys.path.insert(0, str(path))
     for name in unneeded:
-        sys.modules[name] = Absent(name, (), {"__path__": []})  # type: ignore[assignment]
+        sys.modules[name] = Absent(name, (), {"__path__": []})  # type: ignore[assignment]  # stands in for a module
 
 
 class Identity(nn.Identity):
@@ -201,9 +201,10 @@ def stay_on_the_processor() -> None:
     def stay(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return tensor if kwargs.get("device") == "cuda" else to(tensor, *args, **kwargs)
 
-    torch.Tensor.to = stay  # type: ignore[assignment,method-assign]
+    # replaced on purpose: the peers' code names the card
+    torch.Tensor.to = stay  # type: ignore[assignment,method-assign]  # as said above
     for kind in (torch.Tensor, nn.Module):
-        kind.cuda = lambda self: self  # type: ignore[assignment]
+        kind.cuda = lambda self: self  # type: ignore[assignment]  # as said above
 
 
 def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
@@ -231,9 +232,9 @@ def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     randn = torch.randn
     for _ in stream.ends:
         if not args.own_draws:  # their only call is that for W_rand
-            torch.randn = lambda *_: drawn.to(stream.x.dtype)  # type: ignore[assignment]
+            torch.randn = lambda *_: drawn.to(stream.x.dtype)  # type: ignore[assignment]  # injected
         learner.incremental_train(manager)
-        torch.randn = randn  # type: ignore[assignment]
+        torch.randn = randn  # type: ignore[assignment]  # put back
         own = learner.eval_task()[0]
         learner.after_task()
         net = learner._network.eval()

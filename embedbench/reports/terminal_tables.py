@@ -261,7 +261,8 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     names = {"bytes.total"}
     for mine in split_tables(rows):
         names |= {*choose_columns(mine[0].group), *effort(mine)}
-    divided = any(row.group.first.reference.normalise_new for row in rows)
+    references = [row.group.first.reference for row in rows]
+    divided = any(r.normalise_new and r.preset == "kemker_table" for r in references)
     shares = [name for name in SHARES if name in names]
     over = "± half-width of the 95 % t-interval over n seeds"
     several = [over] if any(len(row.used) > 1 for row in rows) else ["n: runs"]

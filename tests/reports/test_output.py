@@ -142,6 +142,19 @@ def test_the_footer_says_what_the_columns_are_in_three_lines(tmp_path: Path) -> 
     assert "over n seeds" in text
 
 
+@pytest.mark.parametrize(
+    ("normalise", "preset", "divided"),
+    [(True, "kemker_table", True), (True, "kemker_eq", False), (False, "kemker_table", False)],
+)
+def test_the_footer_says_where_omega_new_is_a_share(
+    tmp_path: Path, normalise: bool, preset: str, divided: bool
+) -> None:
+    made = make()
+    made["reference"] |= {"normalise_new": normalise, "preset": preset}
+    keep(tmp_path, made)
+    assert ("Ω_new of permutations" in table_text(collect(tmp_path))) is divided
+
+
 def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None:
     made = make(final=0.8)
     made["reference"] |= {"so_far": True}
