@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from embedbench.engines.engine import Engine
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.footprint import Footprint
 from embedbench.learning.learner import Learner, Tags

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context
-from embedbench.learning.net_settings import generator
+from embedbench.learning.net_and_optimiser import generator
 from embedbench.learning.training_loop import Hooks, Loop, Training, train
 from embedbench.models.fel import FEL
 from embedbench.streams.stream import Session, StreamSpec

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.format_digests import block_ranges
+from embedbench.files.file_format import block_ranges
 from embedbench.files.output_path import check_target
-from embedbench.files.sample_list import TEST, Samples
+from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import assemble
-from embedbench.storage import hdf5
+from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     blocks = features(labels, args.width, args.classes, np.dtype(args.dtype))
     with writing(args.out) as temporary:
         assemble(temporary, samples, provenance, blocks, compress=args.compress)
-    hdf5.trust(args.out)
+    safe_hdf5.trust(args.out)
     print(f"{args.out}: {args.out.stat().st_size / 1e9:.2f} GB")
 
 

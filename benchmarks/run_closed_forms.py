@@ -27,7 +27,7 @@ from torch import Tensor
 from embedbench.api import build_stream, make_learner
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 

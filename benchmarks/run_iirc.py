@@ -26,9 +26,9 @@ from run_kemker import rate
 from embedbench.api import build_stream
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs.classes_by_name import learner_class
+from embedbench.runs.name_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.studies.resolve import sort_settings
 

@@ -33,10 +33,10 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.seeds import Seeds
-from embedbench.learning.net_settings import NAdam, generator, mlp_net
+from embedbench.learning.net_and_optimiser import NAdam, generator, mlp_net
 from embedbench.learning.stopping import Stop
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_one import execute
-from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of

@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from embedbench.runs.run_task import StreamCache
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.make_score_matrices import main_matrix
 from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
 from embedbench.studies.tuning import trial_score
-from embedbench.studies.tuning_rule import choose
+from embedbench.studies.tuning_choice import choose
 
 DEFAULT, TUNING, TESTING = "default", range(100, 109), range(5)
 GRIDS = {

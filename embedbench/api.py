@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.config.declared_settings import above, at_least, later, make, require, within
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
-from embedbench.runs.classes_by_name import alias_settings, learner_class, protocol_class
+from embedbench.runs.name_registry import alias_settings, learner_class, protocol_class
 from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.library_metrics import audit
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
-from embedbench.scores.other_libraries import audit
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import (
+from embedbench.streams.stream import Session, Stream, StreamSpec
+from embedbench.streams.stream_parts import (
     flat_spec,
     load_table,
     one_file,
     split_rows,
     view_session,
 )
-from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.system.cpu import limit_threads
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 
 from .source import Content
 from .torchvision_decoder import PILLOW

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import why
 

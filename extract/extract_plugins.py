@@ -13,7 +13,7 @@ import torch
 
 from embedbench import plugins
 from embedbench.errors import UserError
-from embedbench.networks.timm_registration import timm
+from embedbench.networks.paper_networks import timm
 
 from .backbone import OURS, Backbone
 from .source import Source

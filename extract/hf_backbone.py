@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.networks.hub_weights import model_folder
 from embedbench.networks.weights import file_sha256

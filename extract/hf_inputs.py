@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 
-from .log_mel import resample
+from .log_mel_backbone import resample
 from .sound_files import read_sound
 from .source import Content, open_image
 

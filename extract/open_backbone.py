@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from embedbench.arrays import Bytes
+from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import pixels, pixels_recipe
 from embedbench.networks.hub_weights import SHIPPED, shipped_weights
@@ -100,7 +100,7 @@ def _open(
     if weights or layers or dtype != "float32":
         raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
     if name == "log-mel":
-        from .log_mel import LogMel
+        from .log_mel_backbone import LogMel
 
         return LogMel(size or LogMel.SECONDS)
     return (Pixels if name == "pixels" else Images)(first(), size)

@@ -16,14 +16,21 @@ from typing import Any
 import numpy as np
 
 from embedbench import plugins
-from embedbench.arrays import Bytes, Ints
+from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.idx import is_idx
-from embedbench.files.sample_list import SPLITS, TEST, TRAIN, VAL
+from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 from embedbench.storage.atomic_write import check_regular, read_text, unreadable
 
 from .extract_plugins import absolute_outside, is_outside, outside_source
-from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Archive, Folder, media_suffix
+from .folders_and_zips import (
+    IMAGE_SUFFIXES,
+    SOUND_SUFFIXES,
+    TEXT_SUFFIXES,
+    Archive,
+    Folder,
+    media_suffix,
+)
 from .source import Source, escape_name, id_problem, read_sample, unusable
 
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
@@ -67,7 +74,7 @@ def absolute(source: str) -> str:
 
 def _open(source: str) -> Source:
     if source.startswith(TIMM_PREFIXES):
-        from .dataset_sources import timm_source
+        from .timm_datasets import timm_source
 
         return timm_source(source)
     if is_outside(source):
@@ -107,7 +114,7 @@ def _directory(path: Path) -> Source:
     if is_cub(path):
         return cub_source(path)
     if is_idx(path):
-        from .dataset_sources import idx_source
+        from .timm_datasets import idx_source
 
         return idx_source(path)
     return _folder(path)

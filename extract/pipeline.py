@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Bytes, Ints
+from embedbench.array_types import Bytes, Ints
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.output_path import Target, check_target
 from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided, split_again
-from embedbench.networks.timm_registration import known_weights
+from embedbench.networks.paper_networks import known_weights
 from embedbench.system.callback_types import Notify, Progress
 
+from .domain_group_time import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .engine_shards import Shards, ranges
 from .extraction_work import ExtractionWork, Facts, Job, arithmetic_settings
 from .source import Source
-from .source_columns import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .torchvision_decoder import PILLOW
 
 

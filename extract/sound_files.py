@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.io import wavfile
 
-from embedbench.arrays import Array, Float32s
+from embedbench.array_types import Array, Float32s
 from embedbench.errors import UserError
 
 from .source import EncodedSample

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from embedbench.arrays import Bytes, Ints
+from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import open_regular
 
@@ -43,7 +43,7 @@ class Source:
     labels : array of int
         (N,) index of the leaf class.
     classes, parents : tuple of str, array of int
-        (C,) names and parents, leaves first (see `embedbench.files.sample_list.Samples`).
+        (C,) names and parents, leaves first (see `embedbench.files.sample_metadata.Samples`).
     read : callable
         Function from a sample's number to its encoded bytes or image; it is thread-safe.
     split : array of int or None

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Float32s, Ints
+from embedbench.array_types import Bools, Float32s, Ints
 from embedbench.config import declared_settings
 from embedbench.config.declared_settings import at_least, check_settings, within
 from embedbench.learning.footprint import Footprint, tensor_bytes

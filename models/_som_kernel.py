@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 
 SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `steps`
 # Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.

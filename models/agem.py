@@ -8,10 +8,14 @@ import torch
 
 from embedbench.config.declared_settings import later
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
-from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplars import Memory, session_classes
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_settings import OptimiserName, augmented_views, trainable_parameters
+from embedbench.learning.net_and_optimiser import (
+    OptimiserName,
+    augmented_views,
+    trainable_parameters,
+)
 
 
 @dataclass

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
-from embedbench.learning.net_settings import CosineNet, OptimiserName, fresh_optimiser, generator
+from embedbench.learning.net_and_optimiser import (
+    CosineNet,
+    OptimiserName,
+    fresh_optimiser,
+    generator,
+)
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
 

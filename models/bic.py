@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.arrays import Bools
+from embedbench.array_types import Bools
 from embedbench.config.declared_settings import above, later, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distillation, only, set_loss
-from embedbench.learning.net_settings import generator, predict
+from embedbench.learning.net_and_optimiser import generator, predict
 from embedbench.streams.view import View
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy

@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, normali
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
-from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, generator, mlp_net
+from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, generator, mlp_net
 from embedbench.learning.prototypes import Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import OnlineLearner, OptimiserName, ReplayLearner, Seeds, Stop, StreamSpec
-from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars, Memory
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
 

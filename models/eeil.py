@@ -13,7 +13,12 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.net_settings import augmented_views, generator, make_optimiser, predict
+from embedbench.learning.net_and_optimiser import (
+    augmented_views,
+    generator,
+    make_optimiser,
+    predict,
+)
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.view import View
 

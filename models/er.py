@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
-from embedbench.learning.augmentation import Views
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import OptimiserName
+from embedbench.learning.net_and_optimiser import OptimiserName
 
 
 @dataclass

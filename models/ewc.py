@@ -13,7 +13,12 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask, pull
-from embedbench.learning.net_settings import OptimiserName, generator, predict, trainable_parameters
+from embedbench.learning.net_and_optimiser import (
+    OptimiserName,
+    generator,
+    predict,
+    trainable_parameters,
+)
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 SMALLEST_LAM = 1e-3

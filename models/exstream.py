@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numba import njit
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.config.declared_settings import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
 
 
 @dataclass

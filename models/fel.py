@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from embedbench.config.declared_settings import above, at_least, check_size, later
 from embedbench.errors import UserError
 from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
-from embedbench.learning.net_settings import OptimiserName, fresh_optimiser, predict
+from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, predict
 
 
 @dataclass

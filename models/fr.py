@@ -11,7 +11,7 @@ from torch.nn import functional
 from embedbench.config.declared_settings import above, at_least, check_size, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.net_settings import generator, make_optimiser
+from embedbench.learning.net_and_optimiser import generator, make_optimiser
 from embedbench.learning.prototypes import Classifier, Prototypes, cosines
 
 from ._layer_slices import layer_slices

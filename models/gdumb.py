@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 from embedbench.config.declared_settings import above, require, within
 from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
-from embedbench.learning.net_settings import augmented_views, fresh_optimiser, generator
+from embedbench.learning.net_and_optimiser import augmented_views, fresh_optimiser, generator
 from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.view import View
 

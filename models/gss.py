@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.arrays import Float32s
+from embedbench.array_types import Float32s
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplars import BY_LEARNER, Memory
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import OptimiserName, generator
+from embedbench.learning.net_and_optimiser import OptimiserName, generator
 from embedbench.learning.online import UPDATES
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 

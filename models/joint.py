@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from embedbench.arrays import Array, Bools, Labels
+from embedbench.array_types import Array, Bools, Labels
 from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
-from embedbench.learning.net_settings import new_net
+from embedbench.learning.net_and_optimiser import new_net
 from embedbench.streams.view import View
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.arrays import Ints
+from embedbench.array_types import Ints
 from embedbench.config.declared_settings import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 

@@ -13,7 +13,7 @@ from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
-from embedbench.learning.net_settings import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.net_and_optimiser import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass

@@ -11,7 +11,7 @@ from torch.func import functional_call
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
-from embedbench.learning.net_settings import OptimiserName, in_parts
+from embedbench.learning.net_and_optimiser import OptimiserName, in_parts
 
 
 @dataclass

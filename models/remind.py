@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.arrays import Float32s
+from embedbench.array_types import Float32s
 from embedbench.config.declared_settings import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
-from embedbench.learning.augmentation import Views
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import OptimiserName, predict
-from embedbench.learning.stored_samples import Packing
+from embedbench.learning.net_and_optimiser import OptimiserName, predict
+from embedbench.learning.sample_storage import Packing
 
 
 @dataclass

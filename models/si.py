@@ -7,7 +7,7 @@ import torch
 
 from embedbench.config.declared_settings import above, at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
-from embedbench.learning.net_settings import trainable_parameters
+from embedbench.learning.net_and_optimiser import trainable_parameters
 
 
 @dataclass

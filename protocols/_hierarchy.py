@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench.arrays import Bools, Ints
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.array_types import Bools, Ints
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import levels
+from embedbench.files.sample_metadata import levels
 from embedbench.storage.atomic_write import read_text
 
 # published hierarchies that ship with the project, and the validation fraction of their authors

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.arrays import Array, Ints
+from embedbench.array_types import Array, Ints
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import protocol_tools as tools
+from embedbench.streams import stream_parts as tools
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.arrays import Ints
+from embedbench.array_types import Ints
 from embedbench.config.declared_settings import at_least, later
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN
-from embedbench.streams import protocol_tools as tools
+from embedbench.files.sample_metadata import TEST, TRAIN
+from embedbench.streams import stream_parts as tools
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.protocol import Protocol

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from embedbench.arrays import Ints
+from embedbench.array_types import Ints
 from embedbench.config.declared_settings import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST
-from embedbench.streams import protocol_tools as tools
+from embedbench.files.sample_metadata import TEST
+from embedbench.streams import stream_parts as tools
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 
 Ordering = Literal["iid", "class-iid", "instance", "class-instance"]

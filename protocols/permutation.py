@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.config.declared_settings import at_least
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import protocol_tools as tools
+from embedbench.streams import stream_parts as tools
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 

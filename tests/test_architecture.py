@@ -75,7 +75,7 @@ SLOW = {
     *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
-    *{"models", "learning", "extract", "checks", "networks/timm_registration"},
+    *{"models", "learning", "extract", "checks", "networks/paper_networks"},
     *{
         "reports/embedding_map",
         "reports/html_report",
@@ -91,7 +91,7 @@ MAY_BE_SLOW = {
         "reports/inline_svg",
     },
     *{
-        "runs/answers_from_scores",
+        "runs/evaluator",
         "runs/run_one",
         "runs/stream_runner",
         "streams/simulated_annealing",
@@ -167,7 +167,7 @@ def files() -> list[Path]:
 
 
 FILES = {name_of(path): path for path in files()}
-# `from embedbench.files import inspect` names a module, `from embedbench.arrays import Ints` none.
+# `from embedbench.files import inspect` names a module, `from …array_types import Ints` none.
 MODULES = {f"embedbench.{name.replace('/', '.')}": name for name in FILES}
 
 

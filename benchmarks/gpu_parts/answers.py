@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.checks.learner_check_tools import SEEDS, small
 from embedbench.learning.learner import Tags
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step
 
 OVERLAP = 1.0  # deviation of added noise, so that not all answers are right
@@ -33,11 +33,11 @@ OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purp
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
     result = []
-    for name in classes_by_name.learner_names():
-        if name in classes_by_name.ALIASES:
+    for name in name_registry.learner_names():
+        if name in name_registry.ALIASES:
             continue
         try:
-            tags = classes_by_name.learner_class(name).tags
+            tags = name_registry.learner_class(name).tags
         except ImportError as error:  # a module that only this learner needs
             lacks = (error.name or "numba",)
             result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
@@ -76,7 +76,7 @@ def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) 
     """Scores of all samples of the table after the last session, (n, C), on the CPU."""
     import torch
 
-    cls = classes_by_name.learner_class(name)
+    cls = name_registry.learner_class(name)
     stream = stream_of(kind, cls.tags, toy)
     table = table_of(stream.sessions[0].x)
     if kind != "images":

@@ -6,7 +6,7 @@ from functools import partial
 
 from embedbench.checks.learner_check_tools import on_device
 from embedbench.checks.suite import check_learner, learner_checks, run_checks
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from gpu_parts.step import Bench, Figure, Step
 
 TOY = 3  # checks per learner in a test
@@ -15,12 +15,12 @@ TOY = 3  # checks per learner in a test
 def steps() -> list[Step]:
     """One step per learner."""
     result = []
-    for name in classes_by_name.learner_names():
-        if name in classes_by_name.ALIASES:
+    for name in name_registry.learner_names():
+        if name in name_registry.ALIASES:
             continue
         needs: tuple[str, ...] = ()
         try:
-            images = classes_by_name.learner_class(name).tags.images
+            images = name_registry.learner_class(name).tags.images
         except ImportError as error:
             images, needs = False, (error.name or "numba",)
         result.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
@@ -29,7 +29,7 @@ def steps() -> list[Step]:
 
 def hold(name: str, bench: Bench) -> list[Figure]:
     """Run all checks on one learner."""
-    cls = classes_by_name.learner_class(name)
+    cls = name_registry.learner_class(name)
     if bench.toy:
         with on_device(bench.device):
             results = run_checks(learner_checks()[:TOY], cls)

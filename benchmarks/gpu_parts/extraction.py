@@ -24,10 +24,10 @@ from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
 from embedbench.networks.hub_weights import shipped_weights
-from embedbench.networks.timm_registration import timm
+from embedbench.networks.paper_networks import timm
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu import cores
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.bits import bits
 from gpu_parts.step import Bench, Figure, Step, joules_text
 

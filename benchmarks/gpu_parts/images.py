@@ -18,16 +18,16 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.seeds import Seeds
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning.augmentation import augment
+from embedbench.learning.image_augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net_settings import generator, make_optimiser, trunk_and_head
+from embedbench.learning.net_and_optimiser import generator, make_optimiser, trunk_and_head
 from embedbench.learning.training_loop import train
 from embedbench.runs.cost_meter import Meter
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 AIM = 1.15  # times the bare loop's seconds

@@ -13,11 +13,11 @@ from synthetic import mnist_like
 from timing import in_turn
 
 from embedbench.engines.engine import Engine
-from embedbench.learning.net_settings import NAdam
+from embedbench.learning.net_and_optimiser import NAdam
 from embedbench.papers.data import shipped_layers
-from embedbench.runs.classes_by_name import ALIASES
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.name_registry import ALIASES
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.presets import preset
@@ -25,7 +25,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu import cores
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 AIM = 1.15  # times the bare loop's seconds

@@ -17,8 +17,8 @@ from settings_tables import settings, settings_page
 import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
-from embedbench.runs import classes_by_name
-from embedbench.scores import against_chance, few_shot_scores, metrics, on_demand_metrics
+from embedbench.runs import name_registry
+from embedbench.scores import against_chance, few_shot_scores, metrics, prediction_metrics
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 
@@ -36,7 +36,7 @@ BEHIND = {
     "LabelSets": "scores.label_set_predictions",
     "Runs": "reports.load_results",
     "Run": "reports.loaded_run",
-    "Samples": "files.sample_list",
+    "Samples": "files.sample_metadata",
     "DamagedFileError": "errors",
 }
 # Words that a search finds a page by before every other, where its name is not one of them.
@@ -76,8 +76,8 @@ def write(folder: Path = FOLDER) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", classes_by_name.learner_class, groups, learner_notes)
-    yield from kind("protocols", classes_by_name.protocol_class, groups, lambda name, cls: "")
+    yield from kind("learners", name_registry.learner_class, groups, learner_notes)
+    yield from kind("protocols", name_registry.protocol_class, groups, lambda name, cls: "")
     yield "settings.md", settings_page(groups)
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
@@ -102,7 +102,7 @@ def kind(
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        same = classes_by_name.ALIASES.get(name) if room == "learners" else None
+        same = name_registry.ALIASES.get(name) if room == "learners" else None
         listed.append((f"[`{name}`]({room}/{same or name}.md)", cell(markdown(row["summary"]))))
         if same is None:
             cls = class_of(name)
@@ -150,9 +150,9 @@ def learner_notes(name: str, cls: type) -> str:
     facts += [] if tags.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
-    for alias, same in classes_by_name.ALIASES.items():
+    for alias, same in name_registry.ALIASES.items():
         if same == name:
-            given = classes_by_name.alias_settings(alias).items()
+            given = name_registry.alias_settings(alias).items()
             with_ = " with " + ", ".join(f"`{k}={v}`" for k, v in given) if given else ""
             lines.append(f"`{alias}` is `{name}`{with_}.")
     return "\n\n".join(lines)
@@ -163,7 +163,7 @@ def learner_notes(name: str, cls: type) -> str:
 
 def metrics_page() -> str:
     """Every metric with its formula and source."""
-    functions = dict(on_demand_metrics.FUNCTIONS)
+    functions = dict(prediction_metrics.FUNCTIONS)
     for home in (few_shot_scores, against_chance, metrics):
         functions |= vars(home)
     text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."

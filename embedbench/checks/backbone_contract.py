@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.files.verify import verify
 from embedbench.storage.atomic_write import write_safely
 
-from .demand import Checks, demand
+from .check_registry import Checks, demand
 
 if TYPE_CHECKING:
     from PIL import Image

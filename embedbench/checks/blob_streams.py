@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.arrays import Array, Bools, Float32s, Ints
+from embedbench.array_types import Array, Bools, Float32s, Ints
 from embedbench.learning.learner import Tags
-from embedbench.streams.sample_tables import PixelTable, Table
+from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of
 

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from embedbench.arrays import Array, Float32s, Floats
+from embedbench.array_types import Array, Float32s, Floats
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
@@ -24,9 +24,9 @@ from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu import limit_threads
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 
-from .demand import CheckFailed, demand
+from .check_registry import CheckFailed, demand
 
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names, nested ones too, get small values, so that checks are fast.

@@ -1,6 +1,6 @@
 """The checks for learners: the contract. Each teaches small streams to a class through the runner.
 
-Tags, footprint and resuming are checked here, unusual sessions in `learner_sessions`.
+Tags, footprint and resuming are checked here, unusual sessions in `learner_edge_cases`.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from embedbench.streams.stream import Stream
 
 from . import learner_check_tools as tools
 from .blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs
-from .demand import applies_where, demand
+from .check_registry import applies_where, demand
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults

@@ -11,15 +11,15 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.learning.learner import Learner, Tags
-from embedbench.streams.sample_tables import PixelTable, Table
+from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 
 from . import blob_streams
 from . import learner_check_tools as tools
-from .demand import applies_where, demand
+from .check_registry import applies_where, demand
 from .learner_contract import FEW
 
 Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done after each session

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array, Ints
+from embedbench.array_types import Array, Ints
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.sample_tables import Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of, table_of
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Bools
+from embedbench.array_types import Bools
 from embedbench.config.declared_settings import later_fields, make
-from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
-from .demand import Checks, applies_where, demand
+from .check_registry import Checks, applies_where, demand
 from .protocol_cases import KINDS, SEEDS, Case, build, each_case
 
 PROTOCOL_CHECKS = Checks[type[Protocol]]()

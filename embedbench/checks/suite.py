@@ -16,25 +16,25 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from embedbench import plugins
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
+from embedbench.scores.extra_metrics import OutsideMetric, takes_scores
 from embedbench.scores.metrics import all_metrics
-from embedbench.scores.plugin_metrics import OutsideMetric, takes_scores
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal import fit_width, terminal_width
 
 from . import (
     backbone_contract,
     learner_contract,
+    learner_edge_cases,
     learner_peeking,
-    learner_sessions,
     metric_contract,
-    plugin_contracts,
     protocol_contract,
+    source_engine_tracker,
 )
-from .demand import CheckFailed, NotApplicable
+from .check_registry import CheckFailed, NotApplicable
 from .learner_check_tools import LEARNER_CHECKS, on_device
 
 T = TypeVar("T")
@@ -132,14 +132,14 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
     """Run every check for learners on a learner, given by name or class, on a device."""
-    cls = classes_by_name.learner_class(learner) if isinstance(learner, str) else learner
+    cls = name_registry.learner_class(learner) if isinstance(learner, str) else learner
     with on_device(device):
         return run_checks(learner_checks(), cls)
 
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    suites = (learner_contract, learner_sessions, learner_peeking)
+    suites = (learner_contract, learner_edge_cases, learner_peeking)
     return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
 
 
@@ -208,8 +208,8 @@ def kind_of(name: str, kind: str | None) -> str:
 def _names() -> dict[str, set[str]]:
     """All names that can be checked, by kind."""
     ours = {
-        "learners": classes_by_name.our_learners(),
-        "protocols": classes_by_name.our_protocols(),
+        "learners": name_registry.our_learners(),
+        "protocols": name_registry.our_protocols(),
         "metrics": all_metrics(),
         "backbones": BACKBONES,
         "sources": ("demo",),
@@ -241,7 +241,7 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
     """The checks of a kind, and what each of them takes; not of learners."""
     if kind == "protocols":
-        return protocol_contract.PROTOCOL_CHECKS, classes_by_name.protocol_class(name)
+        return protocol_contract.PROTOCOL_CHECKS, name_registry.protocol_class(name)
     if kind == "metrics":
         ours = all_metrics()
         metric = ours[name] if name in ours else OutsideMetric.load(name).function
@@ -249,7 +249,7 @@ def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any
     if kind == "backbones":
         return backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject(name)
     if kind == "sources":
-        return plugin_contracts.SOURCE_CHECKS, plugin_contracts.SourceSubject(name)
+        return source_engine_tracker.SOURCE_CHECKS, source_engine_tracker.SourceSubject(name)
     if kind == "engines":
-        return plugin_contracts.ENGINE_CHECKS, name
-    return plugin_contracts.TRACKER_CHECKS, plugin_contracts.TrackerSubject(name)
+        return source_engine_tracker.ENGINE_CHECKS, name
+    return source_engine_tracker.TRACKER_CHECKS, source_engine_tracker.TrackerSubject(name)

@@ -12,21 +12,21 @@ from embedbench.system.cpu import keep_freed_memory
 from embedbench.version import __version__
 
 from . import (
-    completion,
     extract,
-    files,
+    file_commands,
+    name_completions,
+    paper_reproduction,
     pretrain,
     report,
-    reproduce,
     run,
-    runs,
-    show,
-    usage_messages,
+    runs_commands,
+    stream_display,
+    typer_commands,
 )
 from .shared_options import Json, Quiet, chosen_device, note
-from .table_options import show_tables, with_tables
+from .table_output import show_tables, with_tables
 
-app = usage_messages.App(
+app = typer_commands.App(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
@@ -54,24 +54,24 @@ def options(
 
 for command in (
     extract.extract,
-    files.import_command,
-    files.export,
-    files.inspect,
-    files.order,
-    files.verify,
-    files.diff,
-    files.push,
+    file_commands.import_command,
+    file_commands.export,
+    file_commands.inspect,
+    file_commands.order,
+    file_commands.verify,
+    file_commands.diff,
+    file_commands.push,
     pretrain.pretrain,
-    show.show,
+    stream_display.show,
     run.run,
-    reproduce.reproduce,
+    paper_reproduction.reproduce,
     report.score,
     report.report,
 ):
     app.command(command.__name__.removesuffix("_command"))(command)
 
 
-app.add_typer(runs.runs)
+app.add_typer(runs_commands.runs)
 
 
 @app.command("list")
@@ -82,7 +82,7 @@ def list_command(
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
             "backbones or files; or the name of a learner, a protocol or a preset.",
-            autocompletion=completion.of_kinds,
+            autocompletion=name_completions.of_kinds,
         ),
     ] = None,
     name: Annotated[

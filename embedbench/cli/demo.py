@@ -10,7 +10,7 @@ from embedbench.engines.engine import Engine
 from embedbench.networks.hub_weights import SHIPPED
 from embedbench.reports.html_report import page_heading, write_html
 from embedbench.reports.result_rows import Row
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import print_report
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely

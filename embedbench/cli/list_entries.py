@@ -14,15 +14,15 @@ from embedbench.config.declared_settings import make
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
-from embedbench.runs import classes_by_name
-from embedbench.scores.on_demand_metrics import FUNCTIONS
+from embedbench.runs import name_registry
+from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
 from embedbench.text.terminal import align_pairs, fit_width, line, terminal_width
 
 from .file_arguments import file_rows
-from .table_options import show_tables
+from .table_output import show_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,9 +76,9 @@ def _ours(kind: str) -> list[dict[str, str]]:
     """The entries of a kind that this package has."""
     here = Path(__file__).parents[1]
     if kind == "learners":
-        return _room(here / "models", classes_by_name.our_learners())
+        return _room(here / "models", name_registry.our_learners())
     if kind == "protocols":
-        return _room(here / "protocols", classes_by_name.our_protocols())
+        return _room(here / "protocols", name_registry.our_protocols())
     if kind == "orders":
         return [
             {
@@ -125,8 +125,8 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
     for name in names:
         path = folder / f"{name.replace('-', '_')}.py"
         summary = ""
-        if name in classes_by_name.ALIASES:
-            same, given = classes_by_name.ALIASES[name], classes_by_name.alias_settings(name)
+        if name in name_registry.ALIASES:
+            same, given = name_registry.ALIASES[name], name_registry.alias_settings(name)
             settings = ", ".join(f"{k}={v}" for k, v in given.items())
             summary = f"{same} with {settings}" if given else f"another name of {same}"
         if path.is_file():
@@ -148,7 +148,7 @@ def _backbones() -> dict[str, str]:
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
     pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
-    ours = Path(__file__).parents[1] / "networks" / "timm_registration.py"
+    ours = Path(__file__).parents[1] / "networks" / "paper_networks.py"
     names: dict[str, str] = {}
     for path in (*sorted((Path(spec.origin).parent / "models").glob("*.py")), ours):
         what = "a network of the papers, to be pretrained" if path == ours else f"timm, {path.stem}"
@@ -160,8 +160,8 @@ def _backbones() -> dict[str, str]:
 
 
 NAMES: dict[str, Callable[[], Sequence[str]]] = {
-    "learners": classes_by_name.learner_names,
-    "protocols": classes_by_name.protocol_names,
+    "learners": name_registry.learner_names,
+    "protocols": name_registry.protocol_names,
     "presets": presets.preset_names,
 }
 
@@ -241,8 +241,8 @@ def _of_preset(name: str) -> dict[str, Any]:
 def _of_class(kind: str, name: str) -> dict[str, Any]:
     """Describe a learner, by any of its names, or a protocol."""
     learns = kind == "learners"
-    given = classes_by_name.alias_settings(name) if learns else {}
-    cls = (classes_by_name.learner_class if learns else classes_by_name.protocol_class)(name)
+    given = name_registry.alias_settings(name) if learns else {}
+    cls = (name_registry.learner_class if learns else name_registry.protocol_class)(name)
     key = name if learns else "protocol"
     # What the learner does not refuse, in the place of what any memory takes.
     selects = getattr(cls, "selects", ())
@@ -257,9 +257,9 @@ def _of_class(kind: str, name: str) -> dict[str, Any]:
         for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
     summary = parts(cls)[""].partition("\n")[0]
-    if name in classes_by_name.ALIASES:
+    if name in name_registry.ALIASES:
         settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
-        same = classes_by_name.ALIASES[name] + (f" with {settings}" if given else "")
+        same = name_registry.ALIASES[name] + (f" with {settings}" if given else "")
         summary = f"another name of {same}. {summary}"
     return {
         "summary": summary,
@@ -279,8 +279,8 @@ def _kinds_of(name: str) -> list[str]:
     kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
     if kinds:
         return kinds
-    if name in classes_by_name.FIELD_NAMES:
-        classes_by_name.protocol_class(name)  # refuses it, and names ours
+    if name in name_registry.FIELD_NAMES:
+        name_registry.protocol_class(name)  # refuses it, and names ours
     every = [*KINDS, *(known for names in NAMES.values() for known in names())]
     error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
     raise UserError(

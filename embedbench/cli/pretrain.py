@@ -86,8 +86,8 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     """The file, which must hold images, and its stream as `run` builds it."""
     from embedbench.config.declared_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.format_digests import PIXELS
-    from embedbench.runs.classes_by_name import protocol_class
+    from embedbench.files.file_format import PIXELS
+    from embedbench.runs.name_registry import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

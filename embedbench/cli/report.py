@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError, unknown
 
-from . import completion, table_options
+from . import name_completions, table_output
 from .file_arguments import here
 from .shared_options import Json, Overwrite, check_free, note, show
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from embedbench.reports.compare_learners import ComparisonStudy
     from embedbench.reports.comparison_results import Study
     from embedbench.reports.result_rows import Row
-    from embedbench.scores.behind_the_best import Over
+    from embedbench.scores.multiple_comparisons import Over
     from embedbench.scores.verified_records import RescoredRun
 
 
@@ -70,7 +70,7 @@ Metrics = Annotated[
 BY = ("order", "seeds", "preset")
 
 
-@table_options.with_tables
+@table_output.with_tables
 def score(
     runs: Runs,
     audit: Annotated[
@@ -92,7 +92,7 @@ def score(
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
     from embedbench.scores import record_files
-    from embedbench.scores.plugin_metrics import outside_metrics
+    from embedbench.scores.extra_metrics import outside_metrics
     from embedbench.scores.verified_records import rescore
 
     if audit:
@@ -108,7 +108,7 @@ def score(
         rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
     ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
-    table_options.show_tables(
+    table_output.show_tables(
         data, lambda _: scores_text(results), as_json, lambda: scores_rows(results)
     )
     if not all(r.agrees for r in results):
@@ -117,9 +117,9 @@ def score(
 
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.config.json_types import plain
+    from embedbench.config.json_records import plain
     from embedbench.scores import record_files
-    from embedbench.scores.other_libraries import audit
+    from embedbench.scores.library_metrics import audit
     from embedbench.scores.predictions import Predictions
     from embedbench.text.table_export import records
 
@@ -134,7 +134,7 @@ def _audit(runs: Path, as_json: bool) -> None:
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
     data = plain(definitions)
-    table_options.show_tables(
+    table_output.show_tables(
         data, lambda _: audit_text(definitions), as_json, lambda: records(data)
     )
 
@@ -188,7 +188,7 @@ FigureKind = Annotated[
         metavar="KIND",
         help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
         "calibration or unknown.",
-        autocompletion=completion.of_figures,
+        autocompletion=name_completions.of_figures,
     ),
 ]
 FigureFile = Annotated[
@@ -199,7 +199,7 @@ Width = Annotated[
 ]
 
 
-@table_options.with_tables
+@table_output.with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -219,7 +219,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Print tables over all runs: means with 95 % intervals over seeds."""
-    from embedbench.reports.result_tables import collect
+    from embedbench.reports.tables_from_runs import collect
 
     if site is not None or data:
         others = (html, title, figure, out, compare, pairs, over, by, bridge, metric)
@@ -247,7 +247,7 @@ def report(
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
-        output = partial(table_options.show_rows, rows, as_json)
+        output = partial(table_output.show_rows, rows, as_json)
     if html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
@@ -265,8 +265,8 @@ def _selected(
     path: Path, html: Path | None, title: str | None, overwrite: bool, as_json: bool
 ) -> None:
     """Show the tables that a TOML file selects."""
-    from embedbench.reports.result_tables import say
-    from embedbench.reports.selected_tables import read_selections, select
+    from embedbench.reports.tables_from_runs import say
+    from embedbench.reports.toml_report import read_selections, select
 
     if html is not None:
         check_free(html, overwrite)
@@ -274,9 +274,9 @@ def _selected(
     if html is not None:
         from embedbench.reports.html_report import write_html
 
-        write_html([], html, title or path.stem, parts=table_options.selected_parts(tables))
+        write_html([], html, title or path.stem, parts=table_output.selected_parts(tables))
         note(f"wrote {html}")
-    table_options.show_selected(tables, as_json)
+    table_output.show_selected(tables, as_json)
 
 
 def _site(
@@ -345,7 +345,7 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Cal
     pairs = bridge(rows)
     data, parts = pairs.to_json(), bridge_parts(pairs)
     return [line("From frozen to full", TITLE), *parts], partial(
-        table_options.show_tables,
+        table_output.show_tables,
         data,
         None,
         as_json,
@@ -374,7 +374,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
             of = by_order if by == "order" else compare_all
         every = [of(study) for study in studies(rows, metric)]
     return partial(
-        table_options.show_tables,
+        table_output.show_tables,
         Comparison.of(every).to_json(),
         None,
         as_json,
@@ -386,7 +386,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
 def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
     """Find the presets of the runs; the result prints the scores under each."""
     from embedbench.reports.load_results import load_runs
-    from embedbench.studies.regimes import find_regimes
+    from embedbench.studies.preset_regimes import find_regimes
 
     regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
     if not regimes:
@@ -394,7 +394,7 @@ def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
             f"no command of the runs under {root} names a preset; make such runs with "
             "embedbench run … --preset NAME,NAME"
         )
-    return partial(table_options.show_regimes, root, regimes, as_json, over)
+    return partial(table_output.show_regimes, root, regimes, as_json, over)
 
 
 # --- score --audit ---
@@ -405,7 +405,7 @@ FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L
 
 def audit_text(result: list[dict[str, Any]]) -> str:
     """The definitions of `audit` and their values as text, group by group."""
-    from embedbench.scores.other_libraries import GROUPS
+    from embedbench.scores.library_metrics import GROUPS
 
     lines: list[str] = []
     for group in GROUPS:

@@ -21,13 +21,13 @@ from . import shared_options as shared
 from .file_arguments import Expect, fixed_study
 from .progress import bar, live
 from .run_options import save_study, study_options
-from .table_options import show_regimes, show_rows, with_tables
+from .table_output import show_regimes, show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs.grid_scheduler import Outcome
+    from embedbench.runs.run_job import StreamCache
     from embedbench.runs.run_spec import RunSpec
-    from embedbench.runs.run_task import StreamCache
     from embedbench.studies.resolve import Grid
 
 
@@ -70,8 +70,8 @@ def run(
 
 def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
     """The study of each preset; a line says what each fixes."""
+    from embedbench.studies.preset_regimes import split_regimes
     from embedbench.studies.presets import about
-    from embedbench.studies.regimes import split_regimes
 
     regimes = split_regimes(study)
     for name in filter(None, () if quiet else regimes):
@@ -81,7 +81,7 @@ def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
 
 def _make_runner(study: Study, out: Path, checkpoint: float, quiet: bool) -> _GridRunner:
     """Make the runner of a study from its options."""
-    from embedbench.runs.run_task import StreamCache
+    from embedbench.runs.run_job import StreamCache
 
     settings = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1
@@ -120,7 +120,7 @@ class _GridRunner:
 
     def choose(self, study: Study, shard: str | None) -> list[RunSpec]:
         """The runs of a study, with the settings that tuning and the budget choose."""
-        from embedbench.studies.memory_budget import fit_budget
+        from embedbench.studies.exemplar_budget import fit_budget
         from embedbench.studies.resolve import grids, resolve, take_shard
 
         specs = resolve(study, out=self.out, device=self.device, checkpoint=self.checkpoint)
@@ -170,7 +170,7 @@ class _GridRunner:
 
 def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
     """Print the scores to stderr while their references are being made."""
-    from embedbench.reports.result_tables import collect
+    from embedbench.reports.tables_from_runs import collect
     from embedbench.reports.terminal_tables import table_text
 
     if run_dirs and sys.stderr.isatty() and not quiet:
@@ -187,9 +187,9 @@ def _report(
     regimes: Mapping[str, Sequence[Path]],
 ) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
-    from embedbench.reports.result_tables import collect
+    from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find
-    from embedbench.studies.memory_budget import over_budget
+    from embedbench.studies.exemplar_budget import over_budget
 
     for spec, reason in outcome.failed:
         shared.note(f"failed: {spec.learner} seed {spec.seed}: {reason}")

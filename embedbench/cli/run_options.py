@@ -12,7 +12,7 @@ from embedbench.studies.set_options import parse_lists, parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu import MOST_THREADS
 
-from . import completion
+from . import name_completions
 from . import shared_options as shared
 
 Files = Annotated[
@@ -20,12 +20,14 @@ Files = Annotated[
 ]
 Protocol = Annotated[
     str | None,
-    typer.Option(help="See: embedbench list protocols.", autocompletion=completion.of("protocols")),
+    typer.Option(
+        help="See: embedbench list protocols.", autocompletion=name_completions.of("protocols")
+    ),
 ]
 Learner = Annotated[
     list[str] | None,
     typer.Option(
-        help="One or more, with commas or repeated.", autocompletion=completion.of("learners")
+        help="One or more, with commas or repeated.", autocompletion=name_completions.of("learners")
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
@@ -52,7 +54,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
-        autocompletion=completion.of("presets"),
+        autocompletion=name_completions.of("presets"),
     ),
 ]
 AnswersKept = Annotated[
@@ -231,7 +233,7 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
 
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
-    from embedbench.runs.classes_by_name import learner_names
+    from embedbench.runs.name_registry import learner_names
 
     if not files:
         return ()

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from embedbench.errors import UserError, short, unknown
-from embedbench.storage import cache, leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import temporary_name
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu import cores
@@ -88,7 +88,7 @@ class SlurmExecutor(Executor):
     def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:
         import submitit
 
-        root = cache.directory() / "slurm"
+        root = user_cache.directory() / "slurm"
         root.mkdir(parents=True, exist_ok=True)
         clean(root)
         self.folder = temporary_name(root / "jobs").with_suffix("")

@@ -15,14 +15,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from embedbench.arrays import Array, Bytes, Float32s, Ints, Strings
+from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import DamagedFileError, UserError, unknown
-from embedbench.storage.hdf5 import attribute
+from embedbench.storage.safe_hdf5 import attribute
 
-from . import format_digests, open_file
+from . import file_format, integrity_checks
 from .optional_columns import read_columns
 from .provenance import read_provenance
-from .sample_list import Samples
+from .sample_metadata import Samples
 
 FINAL = "final"  # name of the final embedding, which is no intermediate layer
 
@@ -64,7 +64,7 @@ class EmbeddingFile:
     dtype: np.dtype[Any]
     layers: dict[str, int]
     columns: dict[str, Array] = field(default_factory=dict)
-    version: str = format_digests.VERSIONS[0]
+    version: str = file_format.VERSIONS[0]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -78,20 +78,20 @@ class EmbeddingFile:
             It is incomplete, or its metadata, labels, splits or ids fail their checksums.
         """
         path = Path(path)
-        with open_file.open_embedding_file(path) as file:
-            open_file.check_format(path, file)
-            open_file.check_tables(path, file)
-            open_file.check_metadata(path, file)
+        with integrity_checks.open_embedding_file(path) as file:
+            integrity_checks.check_format(path, file)
+            integrity_checks.check_tables(path, file)
+            integrity_checks.check_metadata(path, file)
             samples = Samples(
-                ids=format_digests.unpack_strings(file["sample_ids"][()]),
+                ids=file_format.unpack_strings(file["sample_ids"][()]),
                 labels=file["labels"][()],
                 split=file["split"][()],
-                classes=tuple(format_digests.unpack_strings(file["classes"][()]).tolist()),
+                classes=tuple(file_format.unpack_strings(file["classes"][()]).tolist()),
                 parents=file["parents"][()],
             )
             features = file["features"]
             digests = {
-                key: attribute(file["digests"], key) for key in format_digests.digest_keys(file)
+                key: attribute(file["digests"], key) for key in file_format.digest_keys(file)
             }
             result = cls(
                 path=path,
@@ -108,7 +108,7 @@ class EmbeddingFile:
         samples.check()
         if samples.digest() != digests["samples"]:
             raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
-        if result.columns and format_digests.columns_digest(result.columns) != digests["columns"]:
+        if result.columns and file_format.columns_digest(result.columns) != digests["columns"]:
             raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
         return result
 
@@ -149,8 +149,8 @@ class EmbeddingFile:
         UserError
             The file has no such column.
         """
-        if name not in format_digests.COLUMNS:
-            raise unknown("column", name, format_digests.COLUMNS)
+        if name not in file_format.COLUMNS:
+            raise unknown("column", name, file_format.COLUMNS)
         if name not in self.columns:
             raise UserError(
                 f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
@@ -179,7 +179,7 @@ class EmbeddingFile:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
             return self.dtype, self.shape
-        with open_file.open_embedding_file(self.path) as file:
+        with integrity_checks.open_embedding_file(self.path) as file:
             return file[table].dtype, file[table].shape
 
     def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, Array]]:
@@ -187,10 +187,12 @@ class EmbeddingFile:
 
         Values that are not finite are refused, unless `finite` is False.
         """
-        with open_file.open_embedding_file(self.path) as file:
-            for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
-                if not open_file.is_sound(rows, checksum):
-                    raise open_file.damaged_error(self.path, [(table, first, end)])
+        with integrity_checks.open_embedding_file(self.path) as file:
+            for first, end, rows, checksum in integrity_checks.read_blocks(
+                file, table, self.shape[0]
+            ):
+                if not integrity_checks.is_sound(rows, checksum):
+                    raise integrity_checks.damaged_error(self.path, [(table, first, end)])
                 if finite and (problem := _not_finite(first, rows)):
                     raise self._unfit(table, problem)
                 yield first, rows
@@ -210,7 +212,7 @@ class EmbeddingFile:
         UserError
             The file holds images, a layer is unknown, or a value is NaN or infinite.
         """
-        if self.kind != format_digests.EMBEDDING:
+        if self.kind != file_format.EMBEDDING:
             raise UserError(
                 f"{self.path} holds images, and this takes embeddings: make a file of them with "
                 "`embedbench extract SOURCE --backbone NAME --out FILE`."
@@ -232,7 +234,7 @@ class EmbeddingFile:
         UserError
             The file holds embeddings.
         """
-        if self.kind != format_digests.PIXELS:
+        if self.kind != file_format.PIXELS:
             raise UserError(
                 f"{self.path} holds embeddings, and this takes images: make a file of them with "
                 "`embedbench extract SOURCE --backbone none --out FILE`."
@@ -254,9 +256,11 @@ class EmbeddingFile:
             elif problem:
                 raise self._unfit(where[0], problem)
 
-        with open_file.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
+        with integrity_checks.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
-                for first, end, rows, checksum in open_file.read_blocks(file, table, self.shape[0]):
+                for first, end, rows, checksum in integrity_checks.read_blocks(
+                    file, table, self.shape[0]
+                ):
                     job = pool.submit(_place, target, first, rows, checksum)
                     pending.append(((table, first, end), job))
                     if len(pending) > 8:  # bounds the memory beside `out`
@@ -264,19 +268,19 @@ class EmbeddingFile:
             while pending:
                 settle()
         if damage:
-            raise open_file.damaged_error(self.path, damage)
+            raise integrity_checks.damaged_error(self.path, damage)
 
     def _unfit(self, table: str, problem: str) -> UserError:
         return UserError(f"{self.path}: {table} {problem}; extract the file again.")
 
     def damaged_rows(self) -> list[tuple[str, int, int]]:
         """Return (table, first row, row after the last) of every block with a wrong checksum."""
-        return open_file.damaged_rows(self.path)
+        return integrity_checks.damaged_rows(self.path)
 
 
 def _place(target: Array, first: int, rows: Array | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or ""."""
-    if not open_file.is_sound(rows, sha):
+    if not integrity_checks.is_sound(rows, sha):
         return "damaged"
     target[first : first + len(rows)] = rows
     return _not_finite(first, rows)

@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array, Bytes
+from embedbench.array_types import Array, Bytes
 from embedbench.errors import UserError
 from embedbench.storage.atomic_write import writing
 from embedbench.system.callback_types import Notify, Progress
 
-from . import format_digests
+from . import file_format
 from .embedding_file import EmbeddingFile
 from .formats.idx import pixels, pixels_recipe
 from .formats.read_import_source import Arrays, ImportRequest, read_source
 from .optional_columns import read_list
 from .output_path import check_target
 from .provenance import NOTHING, UserMetadata
-from .sample_list import SPLITS, Samples
+from .sample_metadata import SPLITS, Samples
 from .train_test_split import describe_lopsided, make_split, split_rule
 from .write_file import write_file
 
@@ -159,7 +159,7 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         raise UserError(
             "Parquet needs pyarrow; install it with pip install 'embedbench-cl[parquet]'."
         ) from error
-    if file.kind != format_digests.EMBEDDING:
+    if file.kind != file_format.EMBEDDING:
         raise UserError(
             f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."
         )

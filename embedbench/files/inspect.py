@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array
-from embedbench.config.json_types import ABSENT, JsonRecord
+from embedbench.array_types import Array
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.text.terminal import align_pairs
 
-from . import format_digests, open_file
+from . import file_format, integrity_checks
 from .embedding_file import EmbeddingFile
-from .layer_prototype_fit import Alignment, alignment_words
+from .feature_redundancy import Redundancy
+from .layer_alignment import Alignment, alignment_words
 from .provenance import list_some, read_weights_entry
-from .redundancy import Redundancy
-from .sample_list import SPLITS
+from .sample_metadata import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
 _RUNS = 4  # read as this many runs of consecutive rows, so that large files are quick
@@ -182,7 +182,7 @@ def _norms(file: EmbeddingFile, most: int) -> Norms:
         starts = np.linspace(0, n - length, _RUNS).astype(int).tolist()
         runs = [(start, start + length) for start in starts]
     with (
-        open_file.open_embedding_file(file.path) as stored,
+        integrity_checks.open_embedding_file(file.path) as stored,
         np.errstate(all="ignore"),
     ):  # damaged rows may be any
         rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
@@ -196,7 +196,7 @@ def card_text(card: Card) -> str:
     layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
         ("file", f"{card.path} ({card.bytes / 1e6:,.1f} MB)"),
-        ("format", f"{format_digests.FORMAT} {card.format_version}, kind {card.kind}"),
+        ("format", f"{file_format.FORMAT} {card.format_version}, kind {card.kind}"),
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),

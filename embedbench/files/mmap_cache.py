@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array, Ints
+from embedbench.array_types import Array, Ints
 from embedbench.errors import UserError
-from embedbench.storage import cache, leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import writing
 from embedbench.system.callback_types import Notify
 
@@ -79,7 +79,7 @@ def map_copy(
     notify : callable
         Takes one sentence if another process makes the copy, which is waited for.
     """
-    directory = cache.directory() / KIND
+    directory = user_cache.directory() / KIND
     name = hashlib.sha256(key.encode()).hexdigest()
     path = directory / f"{name}.rows"
     size = int(np.prod([dtype.itemsize, *shape], dtype=object))
@@ -103,7 +103,7 @@ def map_copy(
 def _is_whole(path: Path, name: str, size: int) -> bool:
     """Whether a copy is there, and as it was when it was written."""
     try:
-        return path.stat().st_size == size and cache.load(KIND, _fact(path)) == name
+        return path.stat().st_size == size and user_cache.load(KIND, _fact(path)) == name
     except OSError:
         return False
 
@@ -125,12 +125,12 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[Array], what: str) 
     if path.stat().st_size != size:
         raise UserError(f"{what} has {path.stat().st_size:,} bytes, expected {size:,}")
     # unlike `cache.remember`, however young it is: nobody else writes to this file
-    cache.save(KIND, _fact(path), name)
+    user_cache.save(KIND, _fact(path), name)
 
 
 def _fact(path: Path) -> str:
     """The key of a copy's fact; the same on machines that share the cache."""
-    return f"{VERSION} {cache.state(path)}"
+    return f"{VERSION} {user_cache.state(path)}"
 
 
 def read(values: Array, rows: Ints) -> Array:

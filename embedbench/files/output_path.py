@@ -20,7 +20,7 @@ from pathlib import Path
 from embedbench.errors import UserError
 from embedbench.storage import atomic_write
 
-from . import format_digests
+from . import file_format
 from .embedding_file import EmbeddingFile
 
 
@@ -82,7 +82,7 @@ def made_at(path: Path) -> tuple[str, str] | None:
         made = EmbeddingFile.open(path).provenance
     except UserError:
         return None
-    return str(made.get("job_sha256")), text_digest(format_digests.canonical_json(made))
+    return str(made.get("job_sha256")), text_digest(file_format.canonical_json(made))
 
 
 def text_digest(text: str) -> str:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 
 

@@ -15,10 +15,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from embedbench.arrays import Array
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.array_types import Array
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.storage import hdf5, leases
+from embedbench.storage import leases, safe_hdf5
 from embedbench.storage.atomic_write import (
     open_regular,
     sync_path,
@@ -28,10 +28,10 @@ from embedbench.storage.atomic_write import (
 )
 from embedbench.system.callback_types import Notify
 
-from . import format_digests
+from . import file_format
 from .embedding_file import EmbeddingFile
 from .output_path import Target, check_target, drop, made_at, read_text, text_digest
-from .sample_list import Samples
+from .sample_metadata import Samples
 from .write_file import assemble, check_rows
 
 
@@ -58,7 +58,7 @@ class Partial:
         The file exists, its directory does not, or unfinished work of another job is there.
     """
 
-    BLOCK = format_digests.BLOCK
+    BLOCK = file_format.BLOCK
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Partial:
         if not isinstance(target, Target):
             target = check_target(Path(target), overwrite=overwrite)
         self.target, self.path, self.directory = target, target.path, target.directory
-        self._text = format_digests.canonical_json(job)
+        self._text = file_format.canonical_json(job)
         self._job = text_digest(self._text)
         self._notes: dict[int, Any] = {}
         if not self.is_published():
@@ -209,7 +209,7 @@ class Partial:
                         columns=columns,
                         compress=compress,
                     )
-                hdf5.trust(self.path)
+                safe_hdf5.trust(self.path)
                 with suppress(UserError):
                     drop(self.directory)
         return EmbeddingFile.open(self.path)
@@ -308,11 +308,9 @@ def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) ->
         Digest of the job that the block belongs to.
     """
     tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
-    head = (
-        format_digests.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
-    )
+    head = file_format.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
     body = head + b"".join(
-        rows.astype(format_digests.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
+        rows.astype(file_format.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
         for rows in arrays.values()
     )
     digest = hashlib.sha256(body).hexdigest().encode()
@@ -339,9 +337,7 @@ def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
         arrays = {}
         offset = 0
         for name, dtype, shape in head.tables:
-            rows = np.frombuffer(
-                data, format_digests.FEATURE_TYPES[dtype], math.prod(shape), offset
-            )
+            rows = np.frombuffer(data, file_format.FEATURE_TYPES[dtype], math.prod(shape), offset)
             arrays[str(name)] = rows.reshape(shape)
             offset += rows.nbytes
         return arrays, head.note

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Bools, Bytes, Ints
+from embedbench.array_types import Bools, Bytes, Ints
 from embedbench.errors import UserError, short
 
-from .sample_list import SPLITS, TEST, TRAIN, read_by_sample, read_lines
+from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
 
 TEST_FRACTION = 0.3
 HEAD = ["sample_id", "split"]  # of a list file, which may have one

@@ -7,7 +7,7 @@ import numpy as np
 
 from embedbench.errors import DamagedFileError, UserError
 
-from . import format_digests, open_file
+from . import file_format, integrity_checks
 from .embedding_file import EmbeddingFile
 
 
@@ -42,13 +42,11 @@ def verify(path: str | Path) -> list[str]:
 def _damage_sentences(path: Path) -> list[str]:
     """Return one sentence for each run of neighbouring damaged blocks."""
     try:
-        damage = open_file.damaged_rows(path)
+        damage = integrity_checks.damaged_rows(path)
     except UserError:  # the checksums cannot be read either
         return []
     sentences = []
-    runs = groupby(
-        enumerate(damage), key=lambda e: (e[1][0], e[1][1] // format_digests.BLOCK - e[0])
-    )
+    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // file_format.BLOCK - e[0]))
     for (table, _), run in runs:
         blocks = [block for _, block in run]
         sentences.append(

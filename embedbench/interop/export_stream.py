@@ -14,13 +14,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from embedbench.arrays import Bools, Ints, digest
-from embedbench.config.json_types import ABSENT, JsonRecord, parse_json
+from embedbench.array_types import Bools, Ints, digest
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
-from embedbench.runs.run_task import Task
+from embedbench.runs.run_job import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
-from embedbench.scores.omega_reference import References
+from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
 from embedbench.storage.atomic_write import read_text, write_safely, writing
 from embedbench.streams.layer_columns import without_layers

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Bools, Ints, digest
+from embedbench.array_types import Bools, Ints, digest
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
-from embedbench.runs import answers_from_scores
-from embedbench.runs.classes_by_name import learner_names
+from embedbench.runs import evaluator
+from embedbench.runs.name_registry import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
-from embedbench.scores.check_record import MISSING
 from embedbench.scores.predictions import Answers, Predictions, WrongError
+from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
-from embedbench.storage import cache, leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import open_regular, unreadable
 from embedbench.version import __version__
 
@@ -102,7 +102,7 @@ def import_answers(
     settings = dict(settings or {})
     text = json.dumps(settings, sort_keys=True)
     run_dir = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
-    imported = ImportedAnswers(tool=tool, gave=gave, sha256=cache.sha256(answers))
+    imported = ImportedAnswers(tool=tool, gave=gave, sha256=user_cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(leases.lease_path(run_dir))
@@ -305,13 +305,13 @@ class _AnswerFile:
         name, n = f"scores_after_{session}", len(self.tests.rows)
         scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
         blocked = [torch.from_numpy(~mask) for mask in (allowed, classes)]
-        candidates, kind = answers_from_scores.Candidates(allowed, "cpu"), self._kind()
+        candidates, kind = evaluator.Candidates(allowed, "cpu"), self._kind()
         parts: dict[str, list[torch.Tensor]] = defaultdict(list)
         order = slice(None) if self.order is None else self.order
         sets, y = np.empty_like(self.tests.sets), np.empty_like(self.tests.labels)
         sets[order], y[order] = self.tests.sets, self.tests.labels  # in the order of the file
-        for first in range(0, n, answers_from_scores.EVAL_BATCH):
-            here = slice(first, first + answers_from_scores.EVAL_BATCH)
+        for first in range(0, n, evaluator.EVAL_BATCH):
+            here = slice(first, first + evaluator.EVAL_BATCH)
             x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
             if x.isnan().any():
                 row = first + int(x.isnan().any(dim=1).int().argmax())
@@ -320,18 +320,13 @@ class _AnswerFile:
                     "where there is no answer"
                 )
             which = torch.from_numpy(sets[here])
-            best = answers_from_scores.best_classes(x, *(mask[which] for mask in blocked))
-            values = dict(zip(answers_from_scores.ANSWERS, best, strict=True))
+            best = evaluator.best_classes(x, *(mask[which] for mask in blocked))
+            values = dict(zip(evaluator.ANSWERS, best, strict=True))
             true = torch.from_numpy(y[here])
-            values |= candidates.confidence(
-                x, answers_from_scores.logits_of(x, kind), best[0], true, which
-            )
+            values |= candidates.confidence(x, evaluator.logits_of(x, kind), best[0], true, which)
             for key, tensor in values.items():
                 parts[key].append(tensor)
-        return {
-            key: self._in_order(answers_from_scores.join(tensors, key))
-            for key, tensors in parts.items()
-        }
+        return {key: self._in_order(evaluator.join(tensors, key)) for key, tensors in parts.items()}
 
 
 def _text(value: Any) -> str:
@@ -354,7 +349,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
     limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
     seen, answers = stream.seen(), list[dict[str, Any]]()
     for i, known in enumerate(seen):
-        allowed = answers_from_scores.allowed_classes(known, limits)
+        allowed = evaluator.allowed_classes(known, limits)
         if file.gave == "scores":
             answers.append(file.chosen(i, allowed, classes))
         else:

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from .learner import Tags as Tags
     from .loss import Objective as Objective
     from .loss import pull as pull
+    from .net_and_optimiser import OptimiserName as OptimiserName
+    from .net_and_optimiser import augmented_views as augmented_views
+    from .net_and_optimiser import eval_features as eval_features
+    from .net_and_optimiser import generator as generator
+    from .net_and_optimiser import predict as predict
+    from .net_and_optimiser import trainable_parameters as trainable_parameters
     from .net_learner import NetLearner as NetLearner
     from .net_learner import ReplayLearner as ReplayLearner
-    from .net_settings import OptimiserName as OptimiserName
-    from .net_settings import augmented_views as augmented_views
-    from .net_settings import eval_features as eval_features
-    from .net_settings import generator as generator
-    from .net_settings import predict as predict
-    from .net_settings import trainable_parameters as trainable_parameters
     from .online import OnlineLearner as OnlineLearner
     from .prototypes import UNSEEN as UNSEEN
+    from .sample_storage import Store as Store
     from .stopping import Stop as Stop
-    from .stored_samples import Store as Store
     from .training_loop import train as train
 
 _HOMES = {  # a test holds both lists together
@@ -41,13 +41,13 @@ _HOMES = {  # a test holds both lists together
         ".learner": "Context Learner Tags",
         ".loss": "Objective pull",
         ".net_learner": "NetLearner ReplayLearner",
-        ".net_settings": (
+        ".net_and_optimiser": (
             "OptimiserName augmented_views eval_features generator predict trainable_parameters"
         ),
         ".online": "OnlineLearner",
         ".prototypes": "UNSEEN",
         ".stopping": "Stop",
-        ".stored_samples": "Store",
+        ".sample_storage": "Store",
         ".training_loop": "train",
     }.items()
     for name in names.split()

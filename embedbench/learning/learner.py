@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from embedbench.arrays import Float32s
+from embedbench.array_types import Float32s
 from embedbench.config.declared_settings import check_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError

@@ -10,8 +10,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .net_settings import PART, in_parts, trainable_parameters
-from .stored_samples import blocks
+from .net_and_optimiser import PART, in_parts, trainable_parameters
+from .sample_storage import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 

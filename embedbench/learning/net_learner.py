@@ -9,7 +9,7 @@ from embedbench.config.declared_settings import above, at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-from . import net_settings
+from . import net_and_optimiser
 from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
 from .learner import Context, Learner, Tags
 from .stopping import Stop
@@ -58,7 +58,7 @@ class NetLearner(Learner):
     batch_size: Annotated[int, at_least(1)] = 256
     lr: Annotated[float, above(0)] = 8e-4
     weight_decay: Annotated[float, at_least(0)] = 0.0
-    optimiser: net_settings.OptimiserName = "nadam"
+    optimiser: net_and_optimiser.OptimiserName = "nadam"
     optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
     images: ImageTraining = field(default_factory=ImageTraining)
@@ -69,17 +69,17 @@ class NetLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        net_settings.settle_trunk(self)
+        net_and_optimiser.settle_trunk(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
         self.scores_are = "logits"
         self.net = self.make_net(spec, seeds.init).to(device)
-        self.optimiser_ = net_settings.fresh_optimiser(self, self.net)
+        self.optimiser_ = net_and_optimiser.fresh_optimiser(self, self.net)
 
     def make_net(self, spec: StreamSpec, seed: int) -> nn.Module:
         """The network before the first session."""
-        return net_settings.trunk_and_head(self, spec, seed)
+        return net_and_optimiser.trunk_and_head(self, spec, seed)
 
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.
@@ -91,7 +91,7 @@ class NetLearner(Learner):
         return train(self, session, ctx, **hooks)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return net_settings.predict(self.net, x)
+        return net_and_optimiser.predict(self.net, x)
 
 
 class ReplayLearner(NetLearner):
@@ -122,4 +122,4 @@ class ReplayLearner(NetLearner):
 
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the input of the head, which herding compares, (n, d)."""
-        return net_settings.eval_features(self.net, x)
+        return net_and_optimiser.eval_features(self.net, x)

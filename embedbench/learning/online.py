@@ -11,11 +11,11 @@ from embedbench.config.declared_settings import at_least, later
 from embedbench.config.seeds import Seeds
 from embedbench.streams.stream import Session
 
-from .augmentation import Views
 from .exemplars import BY_SAMPLE, Exemplars
+from .image_augmentation import Views
 from .learner import Context, Learner, Tags
 from .loss import batch_loss
-from .net_settings import augmented_views
+from .net_and_optimiser import augmented_views
 from .training_loop import train
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample

@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.arrays import digest
+from embedbench.array_types import digest
 from embedbench.config import declared_settings
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.networks.weights import HEAD
 from embedbench.storage.atomic_write import write_safely
 from embedbench.streams.stream import Session, Stream
 from embedbench.system.callback_types import Progress
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 
-from .augmentation import AugmentName, Views
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
+from .image_augmentation import AugmentName, Views
 from .loss import Objective, validation_value
-from .net_settings import VIEWS, CosineNet, Net, generator
+from .net_and_optimiser import VIEWS, CosineNet, Net, generator
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 from .trunk import FLAT, ImageTraining, Trunk, check_trunk, image_trunk

@@ -15,7 +15,7 @@ from embedbench.streams.stream import Session
 
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import only
-from .net_settings import CosineNet, generator, make_optimiser
+from .net_and_optimiser import CosineNet, generator, make_optimiser
 from .stopping import Stop
 from .training_loop import Hooks, Loop, fit
 

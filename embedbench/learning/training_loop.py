@@ -11,10 +11,10 @@ from torch import nn
 
 from embedbench.streams.stream import Session
 
-from .augmentation import Views
+from .image_augmentation import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import Objective, plain_loss, validation_value
-from .net_settings import PLAIN, augmented_views, fresh_optimiser, generator
+from .net_and_optimiser import PLAIN, augmented_views, fresh_optimiser, generator
 from .stopping import Best, Stop
 
 AS_LONG = Stop(rule="epochs", epochs=100_000)  # until as many samples were presented

@@ -15,7 +15,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.networks.hub_weights import hub_weights, shipped_weights
 from embedbench.networks.weights import load_weights
 
-from .augmentation import AugmentName
+from .image_augmentation import AugmentName
 
 WHOLE = -1  # value of `frozen`: all stages
 
@@ -85,7 +85,7 @@ def check_trunk(setting: str, name: str) -> None:
     """Refuse an unknown trunk."""
     if name in FLAT or name in RESNETS:
         return
-    from embedbench.networks.timm_registration import timm
+    from embedbench.networks.paper_networks import timm
 
     known = timm.list_models()
     if name.removeprefix("timm:").partition(".")[0] not in known:
@@ -138,7 +138,7 @@ def _config(name: str) -> dict[str, Any]:
     """timm's configuration of a model's weights, or its counterpart for `RESNETS`."""
     if name in RESNETS:
         return {"architecture": name, "classifier": "head", "first_conv": "conv"}
-    from embedbench.networks.timm_registration import timm
+    from embedbench.networks.paper_networks import timm
 
     name = name.removeprefix("timm:")
     config: Any = timm.get_pretrained_cfg(name)
@@ -147,7 +147,7 @@ def _config(name: str) -> dict[str, Any]:
 
 def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
     """A timm model without its classifier, for images of this shape, and its feature width."""
-    from embedbench.networks.timm_registration import timm
+    from embedbench.networks.paper_networks import timm
 
     channels, *size = shape
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
-from embedbench.storage import cache, load_torch_file
+from embedbench.storage import load_torch_file, user_cache
 from embedbench.storage.atomic_write import write_safely
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 import math
 from dataclasses import dataclass
 
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.config.json_records import JsonRecord, parse_json
 
 HEAD = "embedbench.head.weight"  # the classifier (n, d) that lies with a pretrained trunk
 # Keys of the weights in a training checkpoint, the best first.
@@ -181,7 +181,7 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, hex. The file is read again only if it has changed."""
     if not path.is_file():
         raise _missing(path)
-    return cache.sha256(path)
+    return user_cache.sha256(path)
 
 
 def _missing(path: Path) -> UserError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from embedbench.config.json_types import ABSENT, JsonRecord
+from embedbench.config.json_records import ABSENT, JsonRecord
 
 Names = str | tuple[str, ...]
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 
 
 def learner_styles(names: Iterable[str]) -> dict[str, int]:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.config.json_types import JsonRecord
-from embedbench.scores.behind_the_best import subtract_rows
-from embedbench.scores.learner_ranking import LEVEL
+from embedbench.config.json_records import JsonRecord
+from embedbench.scores.multiple_comparisons import subtract_rows
+from embedbench.scores.rank_statistics import LEVEL
 
 from .claim_cells import PRINTED, Cell, Choice, Runs, choose_cells
 from .claims import Claim, ClaimedPaper, ClaimPart, Names, OtherSide

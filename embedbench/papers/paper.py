@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.reports.html_template import page
+from embedbench.reports.html_page import page
 from embedbench.runs.run_spec import RunSpec
 from embedbench.storage.atomic_write import write_safely
 from embedbench.system.callback_types import StageProgress

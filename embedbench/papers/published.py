@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from embedbench.config.json_types import ABSENT, JsonRecord
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.scores.mean_intervals import Stat, format_signed
 
 from .paper_facts import folders, read_paper

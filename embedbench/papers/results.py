@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.mean_intervals import Stat

@@ -10,12 +10,12 @@ from embedbench.config.declared_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.format_digests import PIXELS
+from embedbench.files.file_format import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
-from embedbench.runs.classes_by_name import protocol_class
+from embedbench.runs.name_registry import protocol_class
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -23,7 +23,7 @@ from embedbench.scores.verified_records import Checker
 from embedbench.studies.resolve import resolve, sort_settings
 from embedbench.studies.set_options import Settings, parse_settings
 from embedbench.studies.study import Study
-from embedbench.studies.toml_options import flat_table
+from embedbench.studies.toml_tables import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
 

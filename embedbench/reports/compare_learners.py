@@ -6,9 +6,9 @@ interval is over orders (each order counts with its mean over seeds), because ru
 not independent evidence about other orders. Where each seed draws its own order, these are the
 seeds. If there is one order, intervals are over seeds, and the result holds for that order only.
 
-Who is behind whom says `scores.behind_the_best` alone, here and in the tables, the figure of
+Who is behind whom says `scores.multiple_comparisons` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
-stored answers; `scores.leave_out_metric` says for which metrics. Others have the seeds' share.
+stored answers; `scores.metric_jackknife` says for which metrics. Others have the seeds' share.
 """
 
 import json
@@ -21,30 +21,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from embedbench.arrays import Array, Floats
+from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import behind_the_best, on_demand_metrics, record_files, single_label_scores
-from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
-from embedbench.scores.omega_reference import offline_groups, reference_values
-from embedbench.scores.on_demand_metrics import AnswerMetric
-from embedbench.scores.plugin_metrics import OutsideMetric
+from embedbench.scores import (
+    multiple_comparisons,
+    prediction_metrics,
+    record_files,
+    single_label_scores,
+)
+from embedbench.scores.extra_metrics import OutsideMetric
+from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
+from embedbench.scores.offline_references import offline_groups, reference_values
+from embedbench.scores.prediction_metrics import AnswerMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
-from embedbench.scores.sample_share import LeftOut, share_of_rows
+from embedbench.scores.sample_jackknife import LeftOut, share_of_rows
 from embedbench.scores.verified_records import home, scoring_version
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 from .comparability import LATER, stream_title
-from .remarks import searches
+from .headings_and_units import difference_text
 from .result_rows import Row, run_value
 from .row_labels import labels
-from .value_text import difference_text
+from .table_remarks import searches
 
 OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
-LOWER = ("average_forgetting", "per_class_forgetting", *on_demand_metrics.LOWER)
+LOWER = ("average_forgetting", "per_class_forgetting", *prediction_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
 
 
@@ -81,7 +86,7 @@ class ComparisonStudy:
         default_factory=dict
     )
     key: str = ""
-    over: behind_the_best.Over = "seeds and samples"
+    over: multiple_comparisons.Over = "seeds and samples"
     over_streams: bool = False
 
     @property
@@ -151,7 +156,7 @@ class ComparisonStudy:
         if not self.answers or self.over == "seeds" or len(self.scores) < 2:
             return None, 0, False
         order = f"{self.key} {list(self.scores)}"
-        if self.key and (kept := cache.load(SHARE, order)):
+        if self.key and (kept := user_cache.load(SHARE, order)):
             return np.array(kept[0]), kept[1], kept[2]
         rows = []
         for label, row in zip(self.scores, self._columns(), strict=True):
@@ -162,7 +167,7 @@ class ComparisonStudy:
         variances, groups = share_of_rows(rows)
         grouped = any(run.grouped for row in rows for blocks in row for run in blocks)
         if self.key and variances is not None:
-            cache.save(SHARE, order, [variances.tolist(), groups, grouped])
+            user_cache.save(SHARE, order, [variances.tolist(), groups, grouped])
         return variances, groups, grouped
 
     @property
@@ -171,18 +176,18 @@ class ComparisonStudy:
         return "groups" if self._share[2] else "samples"
 
     @cached_property
-    def verdicts(self) -> list[behind_the_best.RowVerdict]:
+    def verdicts(self) -> list[multiple_comparisons.RowVerdict]:
         """The verdict on each learner."""
         variances, groups, _ = self._share
         lower = self.is_lower
-        return behind_the_best.compare_with_best(
+        return multiple_comparisons.compare_with_best(
             self._values, variances, groups, lower=lower, over=self.over
         )
 
-    def pairs(self) -> list[behind_the_best.PairVerdict]:
+    def pairs(self) -> list[multiple_comparisons.PairVerdict]:
         """All pairs of learners, corrected."""
         variances, groups, _ = self._share
-        return behind_the_best.compare_pairs(
+        return multiple_comparisons.compare_pairs(
             self._values, variances, groups, lower=self.is_lower, over=self.over
         )
 
@@ -202,7 +207,7 @@ class TableVerdicts(NamedTuple):
         What is compared.
     """
 
-    rows: Sequence[behind_the_best.RowVerdict | None]
+    rows: Sequence[multiple_comparisons.RowVerdict | None]
     units: str
     groups: str = "samples"
     metric: str = FINAL
@@ -233,13 +238,15 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     entered = dict.fromkeys(part for v in tested for part in v.parts)
     count = max(v.groups for v in tested)
     words = {
-        behind_the_best.SEEDS: f"{n[0]} {judged.units}"
+        multiple_comparisons.SEEDS: f"{n[0]} {judged.units}"
         if n[0] == n[-1]
         else f"{n[0]}–{n[-1]} {judged.units}",
-        behind_the_best.SAMPLE: f"the test sample ({count:,} {judged.groups})",
+        multiple_comparisons.SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
     over = " and ".join(
-        words[part] for part in (behind_the_best.SEEDS, behind_the_best.SAMPLE) if part in entered
+        words[part]
+        for part in (multiple_comparisons.SEEDS, multiple_comparisons.SAMPLE)
+        if part in entered
     )
     over += ", ± over seeds alone" if len(entered) == 2 else " alone"
     lines = [
@@ -354,7 +361,7 @@ def with_answers(
     study: ComparisonStudy,
     learners: Mapping[str, Sequence[MeasuredRun]],
     *,
-    over: behind_the_best.Over,
+    over: multiple_comparisons.Over,
     outside: OutsideMetric | AnswerMetric | None = None,
 ) -> ComparisonStudy:
     """A study that knows what its metric is, and where the answers of its runs are."""

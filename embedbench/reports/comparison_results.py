@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.scores.behind_the_best import PairVerdict, RowVerdict
-from embedbench.scores.learner_ranking import average_ranks, kendall_tau
+from embedbench.scores.multiple_comparisons import PairVerdict, RowVerdict
+from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy, TableVerdicts
 from .seed_effects import SeedSpread, Spread

@@ -7,16 +7,16 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.behind_the_best import RowVerdict
 from embedbench.scores.mean_intervals import Stat, format_signed
+from embedbench.scores.multiple_comparisons import RowVerdict
 from embedbench.text.table_export import records
 from embedbench.text.terminal import line, new_table
 
 from .compare_learners import describe_verdicts
 from .comparison_results import AllPairs, OrderSpread, Ranking, Study
+from .headings_and_units import heading, is_percent, stat_text, value_text
 from .seed_effects import KINDS, SeedSpread, Spread
 from .terminal_tables import behind_text
-from .value_text import heading, is_percent, stat_text, value_text
 
 
 def _unit(metric: str) -> str:

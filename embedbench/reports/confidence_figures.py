@@ -7,11 +7,11 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.confidence import ReliabilityBins, reliability_bins
-from embedbench.scores.on_demand_metrics import ANSWER_METRICS, KINDS
+from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unknown_classes import SIGNALS
 

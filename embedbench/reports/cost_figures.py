@@ -17,9 +17,9 @@ from embedbench.scores.run_record import FINAL
 from .chance_and_upper_bound import chance, offline
 from .compare_learners import LOWER
 from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
+from .headings_and_units import is_percent
 from .learner_colours import INK, colour, look
 from .result_rows import Row, has_labels
-from .value_text import is_percent
 
 FRONT: Any = {  # a ring around each member
     "color": INK, "linewidth": 0.8, "zorder": 1, "label": "Pareto front",

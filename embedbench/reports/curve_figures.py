@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.run_record import Moments, RunRecord
 

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.arrays import Array, Floats, Ints
-from embedbench.files import format_digests
+from embedbench.array_types import Array, Floats, Ints
+from embedbench.files import file_format
 from embedbench.files.embedding_file import EmbeddingFile
 
 from .figure_files import STYLE, words
@@ -31,7 +31,7 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     DamagedFileError
         Blocks do not match their checksums.
     """
-    if file.kind == format_digests.PIXELS:
+    if file.kind == file_format.PIXELS:
         return _sheet(file, width)
     rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files.format_digests import PIXELS
-from embedbench.scores.leave_out_metric import CURVES
+from embedbench.files.file_format import PIXELS
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_record import FINAL, Digests, RunRecord
 from embedbench.text.terminal import line, new_table
 
 from .comparison_text import section
+from .headings_and_units import heading, is_cost, stat_text, value_text
 from .result_rows import SCORE_NAMES, Group, Row, run_value
-from .value_text import heading, is_cost, stat_text, value_text
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting")

@@ -12,9 +12,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.behind_the_best import RowVerdict
 from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
 from embedbench.scores.metrics import all_metrics
+from embedbench.scores.multiple_comparisons import RowVerdict
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, table_cells
@@ -25,13 +25,13 @@ from .cost_figures import row_costs, trade_off, with_final_score
 from .curve_figures import accuracy_curves, by_samples, stack_runs
 from .figure_files import names_in
 from .figure_kinds import WIDTHS
-from .html_template import page
+from .headings_and_units import heading, stat_text, value_text
+from .html_page import page
 from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
 from .matrix_figures import colour_scale, heat_map
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
 from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
-from .value_text import heading, stat_text, value_text
 from .verdict_sentence import verdict
 
 

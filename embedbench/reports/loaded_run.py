@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from embedbench.arrays import Floats
-from embedbench.config.json_types import ABSENT, JsonRecord
+from embedbench.array_types import Floats
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files

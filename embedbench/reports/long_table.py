@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Array, Floats, Ints
-from embedbench.config.json_types import INTEGERS
+from embedbench.array_types import Array, Floats, Ints
+from embedbench.config.json_records import INTEGERS
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import read_text

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 
 from .compare_learners import studies

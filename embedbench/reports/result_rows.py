@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.files.format_digests import PIXELS
+from embedbench.files.file_format import PIXELS
 from embedbench.scores import record_files
-from embedbench.scores.behind_the_best import Over
-from embedbench.scores.leave_out_metric import CURVES, mean_curve
+from embedbench.scores.extra_metrics import Outside
 from embedbench.scores.mean_intervals import Stat, outliers
-from embedbench.scores.plugin_metrics import Outside
+from embedbench.scores.metric_jackknife import CURVES, mean_curve
+from embedbench.scores.multiple_comparisons import Over
 from embedbench.scores.run_record import FINAL, RunRecord
 
 from .comparability import loss_classes, stream_title
@@ -76,7 +76,7 @@ class Group:
     remarks : tuple of str
         Remarks on the learners: several settings of one, some of them tuned.
     over : str
-        What the verdicts on its rows rest on, see `behind_the_best`.
+        What the verdicts on its rows rest on, see `multiple_comparisons`.
     """
 
     place: str

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
-from embedbench.arrays import Ints
+from embedbench.array_types import Ints
 
 from .figure_files import SMALL, STYLE, words
 from .learner_colours import INK, LINE

@@ -9,18 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.behind_the_best import ROUNDING, RowVerdict
 from embedbench.scores.flags import fewest_steps
 from embedbench.scores.mean_intervals import amount, megabytes
+from embedbench.scores.multiple_comparisons import ROUNDING, RowVerdict
 from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal
 
 from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
-from .remarks import candidates, searches
-from .result_rows import FLAGS, Group, Row, has_labels, split_tables
-from .result_tables import to_json
-from .value_text import (
+from .headings_and_units import (
     AVERAGE,
     FORGETTING,
     INCREMENTAL,
@@ -32,6 +29,9 @@ from .value_text import (
     stat_text,
     value_text,
 )
+from .result_rows import FLAGS, Group, Row, has_labels, split_tables
+from .table_remarks import candidates, searches
+from .tables_from_runs import to_json
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row

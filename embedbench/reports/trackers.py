@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from embedbench import plugins
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, printable, short
 from embedbench.scores import record_files
-from embedbench.scores.check_record import MISSING
+from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases

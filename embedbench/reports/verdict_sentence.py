@@ -9,8 +9,8 @@ from embedbench.scores.run_record import FINAL
 
 from .chance_and_upper_bound import chance, offline
 from .compare_learners import TableVerdicts, judge, plain_unit
+from .headings_and_units import difference_text, value_text
 from .result_rows import Row, has_labels
-from .value_text import difference_text, value_text
 
 NAMED = 3  # learners named in a list, before "and 4 more"
 LONG = 48  # characters of the names in a list, that is fewer names where they have settings
@@ -20,7 +20,7 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Who is behind say the verdicts on the rows (`scores.behind_the_best`).
+    Who is behind say the verdicts on the rows (`scores.multiple_comparisons`).
 
     Parameters
     ----------

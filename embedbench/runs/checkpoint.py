@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from embedbench.config.json_types import JsonRecord, plain
+from embedbench.config.json_records import JsonRecord, plain
 from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import checkpoint_state

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
-from embedbench.config.json_types import JsonRecord
+from embedbench.array_types import Floats
+from embedbench.config.json_records import JsonRecord
 
 
 @dataclass

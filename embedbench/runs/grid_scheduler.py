@@ -17,17 +17,17 @@ from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
-from embedbench.scores.omega_reference import References
+from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import sync_path
 from embedbench.system.callback_types import Notify, StageProgress
 
-from .remote_runs import Reply, make_mark, send, take_reply
+from .remote_tasks import Reply, make_mark, send, take_reply
 from .run_dirs import fill_if_free, run_at, tidy_if_free
+from .run_job import StreamCache, Task
 from .run_one import run_one
 from .run_spec import RunSpec
-from .run_task import StreamCache, Task
 from .runs_status import keep_plan
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.storage import leases

@@ -18,13 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.arrays import digest
+from embedbench.array_types import digest
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import UnscoredRun
 from embedbench.scores.verified_records import remember
-from embedbench.storage import cache, leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 
 from .run_spec import RunSpec, Spec
@@ -66,7 +66,7 @@ def run_at(run_dir: Path) -> str | None:
     """
     try:
         is_finished = record_files.is_finished(run_dir)
-        return cache.state(run_dir / record_files.PREDICTIONS) if is_finished else None
+        return user_cache.state(run_dir / record_files.PREDICTIONS) if is_finished else None
     except FileNotFoundError:  # put aside in this moment
         return None
 
@@ -109,7 +109,7 @@ def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, 
     made.mkdir(parents=True)
     try:
         predictions.save(made / record_files.PREDICTIONS)
-        sha256 = cache.sha256(made / record_files.PREDICTIONS)
+        sha256 = user_cache.sha256(made / record_files.PREDICTIONS)
         kept = None if getattr(predictions, "rank", None) is None else "full"
         run = replace(unscored, predictions_sha256=sha256, answers=kept)
         record_files.save(record_files.evaluate(run, made, root, run_dir), made)

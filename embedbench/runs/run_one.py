@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from embedbench.arrays import digest
+from embedbench.array_types import digest
 from embedbench.engines.local_pool import use_card
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
@@ -29,7 +29,7 @@ from embedbench.version import __version__
 from .checkpoint import CheckpointDirectory, UnusableError
 from .cost_meter import SessionLog
 from .run_dirs import replacing, save_run, tidy
-from .run_task import Task
+from .run_job import Task
 from .stream_metadata import described_stream, list_packages
 from .stream_runner import run_stream
 

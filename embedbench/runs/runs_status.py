@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.record_bounds import are_inside
@@ -27,7 +27,7 @@ from embedbench.storage.atomic_write import read_text, write_safely
 from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path
 
 from .run_dirs import checkpoint_path, run_at
-from .run_task import Task
+from .run_job import Task
 
 PLANS = ".plan-*.json"
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")

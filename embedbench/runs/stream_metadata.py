@@ -11,7 +11,7 @@ from embedbench.files.remote.uri import is_name
 from embedbench.plugins import find_package
 from embedbench.scores.run_record import SCHEMA, ClassOrder, Digests, FileInfo, Package
 
-from .run_task import Task
+from .run_job import Task
 
 
 def described_stream(task: Task) -> dict[str, Any]:

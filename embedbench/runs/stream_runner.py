@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.arrays import Bools, Float32s, Ints, Labels
+from embedbench.array_types import Bools, Float32s, Ints, Labels
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
@@ -29,16 +29,16 @@ from embedbench.learning.learner import (
     trim,
 )
 from embedbench.learning.online import OnlineLearner
-from embedbench.learning.stored_samples import blocks
+from embedbench.learning.sample_storage import blocks
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 
-from .answers_from_scores import Moment, lesson_ends, make_evaluator
 from .cost_meter import Clock, SessionLog
-from .pretrained_classifier import pretrained_head
+from .evaluator import Moment, lesson_ends, make_evaluator
+from .pretrained_head import pretrained_head
 
 if TYPE_CHECKING:
     from .checkpoint import CheckpointDirectory

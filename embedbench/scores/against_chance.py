@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 
 from .score_matrix import ScoreMatrix
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedbench.arrays import Array, Bools, Floats, Ints
+from embedbench.array_types import Array, Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from .predictions import Predictions

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.errors import unknown
 
 from .score_matrix import ScoreMatrix

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 
 from .label_set_predictions import AnyPredictions, LabelSets
 from .predictions import Predictions

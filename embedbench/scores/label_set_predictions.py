@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.array_types import Bools, Floats, Ints
 
 from .predictions import ArrayFile, Predictions, demand, inside, readable
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.array_types import Bools, Floats, Ints
 
 from .label_set_predictions import Bytes, LabelSets, levels, pack
 from .score_matrix import ScoreMatrix

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 
 OUTLIER_MADS = 5.0
 OUTLIER_RUNS = 4

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 
 from .score_matrix import ScoreMatrix
 

@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.arrays import Array, Bools, Float32s, Ints
-from embedbench.storage import hdf5
+from embedbench.array_types import Array, Bools, Float32s, Ints
+from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
@@ -90,7 +90,7 @@ class ArrayFile:
                 f.create_dataset(
                     name, data=value, compression="gzip", compression_opts=level, shuffle=True
                 )
-        hdf5.trust(path)
+        safe_hdf5.trust(path)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -176,7 +176,9 @@ def inside(values: Array, low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
-    return hdf5.open_hdf5(path, what="predictions", remedy="make that run again with --overwrite")
+    return safe_hdf5.open_hdf5(
+        path, what="predictions", remedy="make that run again with --overwrite"
+    )
 
 
 def _table(f: h5py.File, name: str) -> h5py.Dataset:

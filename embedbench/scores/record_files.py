@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import open_regular, write_safely
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
-from .check_record import MISSING, compare, fill_open_values
 from .flags import find_flags
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
-from .omega_reference import Matrices, References, measure_references, reference_values
+from .offline_references import Matrices, References, measure_references, reference_values
 from .predictions import Predictions
+from .record_differences import MISSING, compare, fill_open_values
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix
@@ -135,7 +135,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
             "computed; make that run again"
         )
     try:
-        actual = cache.sha256(path)
+        actual = user_cache.sha256(path)
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
     expected = made.predictions_sha256

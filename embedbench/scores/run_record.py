@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from embedbench.config.json_types import ABSENT, UNWRITTEN, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 
 from . import record_bounds
-from .omega_reference import References
+from .offline_references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric

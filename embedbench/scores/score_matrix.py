@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.array_types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from .label_set_predictions import AnyPredictions

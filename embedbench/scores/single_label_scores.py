@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.arrays import Bools, Floats, Ints
+from embedbench.array_types import Bools, Floats, Ints
 
 from .predictions import Predictions
 from .score_matrix import ScoreMatrix

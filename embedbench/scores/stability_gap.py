@@ -6,7 +6,7 @@ moments the metrics are NaN. Both take `(scores, reference)`, as those of `metri
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 
 from .metrics import Reference
 from .score_matrix import ScoreMatrix

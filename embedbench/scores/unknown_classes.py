@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedbench.arrays import Bools, Floats
+from embedbench.array_types import Bools, Floats
 
 from .confidence import seen_samples, session_ends
 

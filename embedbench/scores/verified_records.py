@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_types import ABSENT, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.errors import UserError, short
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.version import __version__
 
 from . import record_files
-from .check_record import MISSING, Difference, RecordComparison, compare, take_unrecomputed
-from .plugin_metrics import Outside, with_outside
+from .extra_metrics import Outside, with_outside
+from .record_differences import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .run_record import RunRecord
 
 KIND = "metrics"  # of what is kept in the cache
@@ -55,10 +55,10 @@ class Checker:
         if not all(self._reference(root, run) for run in kept.reference.runs):
             root = home(kept, place, root)
         key = self.key(data, kept, place, root)
-        outcome = cache.load(KIND, key)
+        outcome = user_cache.load(KIND, key)
         if not isinstance(outcome, dict):
             outcome = _outcome(kept, place, root)
-            cache.save(KIND, key, outcome)
+            user_cache.save(KIND, key, outcome)
         if outcome.get("differs"):
             raise UserError(f"{place}: {outcome['differs']}")
         if (more := outcome.get("record")) is None:
@@ -96,7 +96,7 @@ def remember(place: Path, root: Path) -> None:
     key = Checker(root, lambda _: None).key(
         data, record_files.parse_record(data, place), place, root
     )
-    cache.save(KIND, key, {"record": None})
+    user_cache.save(KIND, key, {"record": None})
 
 
 def home(kept: RunRecord, place: Path, root: Path) -> Path:

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedbench.arrays import digest
-from embedbench.config.json_types import JsonRecord
+from embedbench.array_types import digest
+from embedbench.config.json_records import JsonRecord
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
 from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
@@ -25,7 +25,7 @@ from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, ru
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.scores.sample_share import LeftOut
+from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder

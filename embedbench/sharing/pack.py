@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_types import ABSENT, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.errors import UserError, printable, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import verify_predictions
 from embedbench.scores import record_files
 from embedbench.scores.run_record import FileInfo, RunRecord
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
 from embedbench.studies.study import Study
@@ -145,7 +145,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
     references = sum("references" in place.parts for place in packed)
     counts = len(packed) - references, references, len(cards.members)
-    return PackResult(*counts, cache.sha256(out), tuple(left_out))
+    return PackResult(*counts, user_cache.sha256(out), tuple(left_out))
 
 
 def is_place(parts: Sequence[str]) -> bool:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from embedbench.config.json_types import JsonRecord
+from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
-from embedbench.files.sample_list import SPLITS
+from embedbench.files.sample_metadata import SPLITS
 from embedbench.files.verify import verify
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 from . import uploads
 from .dataset_card import HUB_SPLITS, card_page, data_licence, is_stated, rows_on_file
@@ -131,7 +131,7 @@ def _parcel(
         place=place.url,
         picture=name,
         parquet=tables,
-        sha256=cache.sha256(file.path),
+        sha256=user_cache.sha256(file.path),
     )
     return {**files, PAGE: page.encode()}
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from embedbench.config.json_types import parse_json
+from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
 from embedbench.runs.merge_runs import MergeResult, merge
 from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from embedbench.errors import UserError, short
-from embedbench.files.remote.remote_file import PACKAGES, lacks_package
+from embedbench.files.remote.remote_servers import PACKAGES, lacks_package
 from embedbench.files.remote.uri import HUB, WEB, Name
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import digest
-from embedbench.config.json_types import ABSENT, JsonRecord, plain
+from embedbench.array_types import digest
+from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
-from embedbench.scores.check_record import RELATIVE
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.record_differences import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
-from embedbench.scores.sample_share import LeftOut
+from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.scores.verified_records import recompute_record
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import open_regular
 
 from .rebuild_stream import Rebuilder
@@ -85,7 +85,7 @@ def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRu
     """
     try:
         open_regular(path).close()
-        seen = Submission(path.name, cache.sha256(path))
+        seen = Submission(path.name, user_cache.sha256(path))
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
     try:

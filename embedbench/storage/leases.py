@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from embedbench.config.json_types import ABSENT, JsonRecord, parse_json
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.system import cpu
 

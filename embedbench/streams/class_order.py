@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Ints
-from embedbench.config.json_types import JsonRecord, parse_json
+from embedbench.array_types import Ints
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST
+from embedbench.files.sample_metadata import TEST
 from embedbench.storage.atomic_write import read_text
 
 ORDERS = ("natural", "random", "size", "icarl1993")

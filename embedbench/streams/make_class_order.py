@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Float32s, Floats, Ints
+from embedbench.array_types import Float32s, Floats, Ints
 from embedbench.config.seeds import check_seed
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TRAIN
+from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.atomic_write import write_safely
 
 from .class_order import NAMED, cifar100_labels, icarl1993, published_orders

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.arrays import Float32s, Floats, Ints
+from embedbench.array_types import Float32s, Floats, Ints
 
 BLOCK = 1024  # rows whose statistics are taken at a time
 Rows = Callable[[Ints], Float32s]

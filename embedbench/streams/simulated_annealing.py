@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 
 WINDOW = 100  # positions that one move of a block may touch, so that it costs O(100 n) at most
 LEAST = 1e-6  # a move that changes S by less is not made

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.arrays import Array, Bools, Ints, Labels, digest
+from embedbench.array_types import Array, Bools, Ints, Labels, digest
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 
-from .sample_tables import Scaling
+from .feature_tables import Scaling
 from .view import View, rows_of, table_of
 
 

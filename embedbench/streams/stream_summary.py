@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from embedbench.arrays import Ints, Labels
-from embedbench.config.json_types import JsonRecord
+from embedbench.array_types import Ints, Labels
+from embedbench.config.json_records import JsonRecord
 
 from .stream import Stream
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedbench.arrays import Float32s, Ints
+from embedbench.array_types import Float32s, Ints
 
-from .sample_tables import Table, table_from
+from .feature_tables import Table, table_from
 
 if TYPE_CHECKING:
     import torch

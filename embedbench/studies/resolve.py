@@ -15,7 +15,7 @@ from embedbench.config.declared_settings import make, nearest
 from embedbench.config.seeds import Seeds, check_seed, is_number, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs.classes_by_name import (
+from embedbench.runs.name_registry import (
     alias_settings,
     learner_class,
     learner_names,
@@ -25,8 +25,8 @@ from embedbench.runs.classes_by_name import (
 from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
+from .preset_regimes import PASSES, split_regimes
 from .presets import preset
-from .regimes import PASSES, split_regimes
 from .set_options import Key, Lists, Settings, with_dashes
 from .study import Study
 

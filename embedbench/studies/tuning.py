@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats, digest
-from embedbench.config.json_types import ABSENT, JsonRecord, parse_json
+from embedbench.array_types import Floats, digest
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import read_text, remove, write_safely
 from embedbench.streams.stream import EvalSet, Stream
@@ -26,7 +26,7 @@ from embedbench.system.cpu import limit_threads
 
 from .resolve import Grid
 from .tuning_candidates import Candidate, default_of, make_candidates, parse_range
-from .tuning_rule import beyond, choose, rises
+from .tuning_choice import beyond, choose, rises
 from .tuning_text import outcome
 
 FIRST_SEED = 100  # of those that tune: tables begin at 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from embedbench.config.seeds import format_seeds
 from embedbench.streams.stream import Stream
 
-from .tuning_rule import is_equal, rises
+from .tuning_choice import is_equal, rises
 
 FEW = 200  # validation samples: one answer is half a point or more
 

@@ -13,9 +13,9 @@ from protocol_files import make_file
 
 from embedbench.config.seeds import Seeds
 from embedbench.interop.export_stream import export
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.models.ranpac import RanPAC
-from embedbench.runs.run_task import StreamCache, Task
+from embedbench.runs.run_job import StreamCache, Task
 from embedbench.streams.stream import StreamSpec
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

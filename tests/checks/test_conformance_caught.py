@@ -12,7 +12,7 @@ import pytest
 
 from embedbench.checks import metric_contract, suite
 from embedbench.checks.blob_streams import on_table
-from embedbench.checks.demand import CheckFailed
+from embedbench.checks.check_registry import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.declared_settings import later
@@ -24,7 +24,7 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 

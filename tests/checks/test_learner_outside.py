@@ -18,9 +18,9 @@ from embedbench.checks.suite import check, learner_checks
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_learner.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -127,7 +127,7 @@ def test_a_faulty_one_ends_the_command_with_1(
 )
 def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: Path) -> None:
     with pytest.raises(UserError) as error:
-        classes_by_name.learner_class(name)
+        name_registry.learner_class(name)
     assert sentence in str(error.value)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from embedbench.checks import backbone_contract, plugin_contracts
+from embedbench.checks import backbone_contract, source_engine_tracker
 from embedbench.checks.suite import check, run_checks
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
@@ -160,8 +160,8 @@ def one_thread(text: str) -> Source:
     ],
 )
 def test_a_faulty_source(name: str, caught: str | None) -> None:
-    subject = plugin_contracts.SourceSubject(f"{HERE}:{name}@text")
-    results = run_checks(plugin_contracts.SOURCE_CHECKS, subject)
+    subject = source_engine_tracker.SourceSubject(f"{HERE}:{name}@text")
+    results = run_checks(source_engine_tracker.SOURCE_CHECKS, subject)
     failed = [r.name for r in results if not r.passed]
     assert failed == ([caught] if caught else [])
 
@@ -219,7 +219,7 @@ def endless(*_: Any) -> Executor:
     ],
 )
 def test_a_faulty_engine(name: str, caught: str | None) -> None:
-    results = run_checks(plugin_contracts.ENGINE_CHECKS, f"{HERE}:{name}")
+    results = run_checks(source_engine_tracker.ENGINE_CHECKS, f"{HERE}:{name}")
     failed = [r.name for r in results if not r.passed]
     assert (caught in failed) if caught else not failed
 
@@ -286,7 +286,7 @@ class NeedsRun(Counts):
     ],
 )
 def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
-    results = run_checks(plugin_contracts.TRACKER_CHECKS, tracked(name))
+    results = run_checks(source_engine_tracker.TRACKER_CHECKS, tracked(name))
     failed = [r.name for r in results if not r.passed]
     assert (caught in failed) if caught else not failed
 
@@ -294,11 +294,11 @@ def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
 @pytest.fixture(scope="module")
 def tracked() -> Any:
     """Subjects that share the runs that are replayed."""
-    first = plugin_contracts.TrackerSubject(f"{HERE}:Counts")
+    first = source_engine_tracker.TrackerSubject(f"{HERE}:Counts")
     shared = {"folder": first.folder, "runs": first.runs}
 
-    def subject(name: str) -> plugin_contracts.TrackerSubject:
-        made = plugin_contracts.TrackerSubject(f"{HERE}:{name}")
+    def subject(name: str) -> source_engine_tracker.TrackerSubject:
+        made = source_engine_tracker.TrackerSubject(f"{HERE}:{name}")
         made.__dict__.update(shared)
         return made
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from embedbench.cli import app
 from embedbench.cli.progress import bar
 from embedbench.cli.shared_options import note
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files
 

@@ -13,13 +13,13 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import pytest
 from commands import caller
 
-from embedbench.cli import completion
+from embedbench.cli import name_completions
 from embedbench.cli.list_entries import listed_settings
 from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -52,14 +52,14 @@ def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("name", classes_by_name.our_learners())
+@pytest.mark.parametrize("name", name_registry.our_learners())
 def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
     row = by_name("learners", name).get(f"{name}.memory.select")
     for choice in get_args(get_type_hints(Memory)["select"]) if row else ():
         assert row is not None
         memory = Memory(total=5, select=choice)
         try:
-            make(classes_by_name.learner_class(name), {"memory": memory}, name=name)
+            make(name_registry.learner_class(name), {"memory": memory}, name=name)
             accepted = True
         except UserError as e:
             accepted = "memory.select" not in str(e)
@@ -72,18 +72,16 @@ def test_a_preset_with_what_it_sets(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
-@pytest.mark.parametrize(
-    "name", [*classes_by_name.our_learners(), *classes_by_name.our_protocols()]
-)
+@pytest.mark.parametrize("name", [*name_registry.our_learners(), *name_registry.our_protocols()])
 def test_set_takes_every_setting_that_is_listed(name: str) -> None:
     """With its default nothing changes, and each has a meaning."""
-    kind = "learners" if name in classes_by_name.our_learners() else "protocols"
+    kind = "learners" if name in name_registry.our_learners() else "protocols"
     cls = (
-        classes_by_name.learner_class(name)
+        name_registry.learner_class(name)
         if kind == "learners"
-        else classes_by_name.protocol_class(name)
+        else name_registry.protocol_class(name)
     )
-    start = make(cls, classes_by_name.alias_settings(name), name=name)
+    start = make(cls, name_registry.alias_settings(name), name=name)
     rows = by_name(kind, name)
     given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
     written = {k: v for k, v in given.items() if "," not in v}
@@ -189,6 +187,6 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_names_are_completed() -> None:
-    assert completion.of_kinds("pr") == ["protocols", "presets", "prototype"]
-    assert "incremental-class" in completion.of_kinds("inc")
-    assert [name for name, _ in completion.of_figures("cu")] == ["curves"]
+    assert name_completions.of_kinds("pr") == ["protocols", "presets", "prototype"]
+    assert "incremental-class" in name_completions.of_kinds("inc")
+    assert [name for name, _ in name_completions.of_figures("cu")] == ["curves"]

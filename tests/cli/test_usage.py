@@ -13,7 +13,7 @@ from commands import caller
 
 from embedbench.cli.app import app
 from embedbench.cli.shared_options import note
-from embedbench.cli.usage_messages import GROUPS, HEADINGS
+from embedbench.cli.typer_commands import GROUPS, HEADINGS
 
 Call = Callable[..., tuple[int, str, str]]
 

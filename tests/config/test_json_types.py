@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedbench.config.json_types import ABSENT, UNWRITTEN, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.errors import UserError
 
 

@@ -32,7 +32,7 @@ from embedbench.runs.grid_scheduler import Outcome, run_grid
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import status
 from embedbench.scores import record_files
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 pytest.importorskip("submitit")
 pytestmark = [
@@ -97,7 +97,7 @@ class Running:
         outcome = self._outcome.result(timeout=400)
         check_same(outcome, self.cells, self.out, good)
         assert min(record_files.load(place).resumed for place in outcome.run_dirs) >= resumed
-        assert not list((cache.directory() / "slurm").iterdir())
+        assert not list((user_cache.directory() / "slurm").iterdir())
         self._pool.shutdown()
 
 
@@ -191,7 +191,7 @@ def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
         assert driver.poll() is None, printed.read_text()
         driver.send_signal(signal.SIGKILL)
         driver.wait()
-    folder = cache.directory() / "slurm"
+    folder = user_cache.directory() / "slurm"
     first, kept = jobs(), {path.name for path in folder.glob(".jobs.*[!e]")}
     assert len(first) == 2
     outcome = run_grid(cells, out, engine=Engine.parse("slurm"))

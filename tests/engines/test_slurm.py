@@ -13,7 +13,7 @@ from small_grid import check_same, expected, small_grid
 from embedbench.engines.engine import Engine
 from embedbench.engines.task import LostTaskError
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 pytest.importorskip("submitit")
 pytestmark = pytest.mark.long
@@ -37,9 +37,9 @@ def test_jobs_answer_fail_are_lost_and_go_on(tmp_path: Path) -> None:
     assert re.fullmatch(r"1 jobs go on, and the next run takes .* with: scancel \d+", said[0])
     while not (tmp_path / "late").exists():
         time.sleep(0.05)
-    assert {path.stat().st_mode & 0o777 for path in (cache.directory() / "slurm").iterdir()} == {
-        0o700
-    }
+    assert {
+        path.stat().st_mode & 0o777 for path in (user_cache.directory() / "slurm").iterdir()
+    } == {0o700}
 
 
 def _jobs(said: list[str]):

@@ -17,13 +17,13 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract.log_mel import LogMel
+from embedbench.extract.log_mel_backbone import LogMel
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sound_files import read_sound, read_wav
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.resumable_file import Partial
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 
 
 def wav(rate: int, sound: NDArray[Any]) -> bytes:

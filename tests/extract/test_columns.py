@@ -10,13 +10,13 @@ import pytest
 from tiny_images import images
 
 from embedbench.errors import UserError
+from embedbench.extract.domain_group_time import ColumnRules, by_domain
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
-from embedbench.extract.source_columns import ColumnRules, by_domain
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import UserMetadata
-from embedbench.networks.timm_registration import known_weights, pretrained_on
+from embedbench.networks.paper_networks import known_weights, pretrained_on
 
 IDS = (
     "art/cat/v1_003.png",

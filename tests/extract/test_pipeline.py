@@ -33,7 +33,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import import_file
 from embedbench.files.resumable_file import Partial
-from embedbench.files.sample_list import TEST
+from embedbench.files.sample_metadata import TEST
 
 SIZE = 64  # of the test models' input; their own 160 only costs time
 

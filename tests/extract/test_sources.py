@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.extract import dataset_sources
+from embedbench.extract import timm_datasets
 from embedbench.extract.open_source import open_source
-from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 
 
 def png(value: int, size: tuple[int, int] = (6, 5)) -> bytes:
@@ -154,7 +154,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Any]) -> None:
         made = make(splits[0])
         return made, "" if made is not None else "nothing there"
 
-    monkeypatch.setattr(dataset_sources, "_create", create)
+    monkeypatch.setattr(timm_datasets, "_create", create)
 
 
 def test_readers_hand_out_encoded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
+from embedbench.extract.domain_group_time import across, choose_split, pairs_text
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
-from embedbench.extract.source_columns import across, choose_split, pairs_text
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.files.train_test_split import groups
 
 VENDORS = ("noto", "twemoji", "other")

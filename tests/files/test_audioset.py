@@ -25,7 +25,7 @@ from embedbench.files.formats.audioset import (
     read_ontology,
 )
 from embedbench.files.import_export import import_file
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 
 ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]
 

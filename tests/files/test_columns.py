@@ -54,7 +54,7 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import format_digests
+from embedbench.files import file_format
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.import_export import export_file, import_file
@@ -191,7 +191,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "checksums of none": (lambda f: f.pop("columns/time"), "'checksums/columns/time', which is n"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (
-        lambda f: format_digests.set_attribute(f, "format_version", "1.0"),
+        lambda f: file_format.set_attribute(f, "format_version", "1.0"),
         "of format 1.0, which has no columns",
     ),
     "many bytes": (long_texts, "columns/domain has 9,000,000 bytes; expected at most 8,388,608"),
@@ -215,15 +215,11 @@ def test_a_file_that_breaks_the_format_is_refused(tmp_path: Path, case: str) -> 
         change(f)
         for name in ("time", "domain"):  # whoever forges the values forges the checksums
             if isinstance(table := f.get(f"columns/{name}"), h5py.Dataset) and len(table) == N:
-                sums = np.frombuffer(format_digests.block_digest(table[()]), np.uint8).reshape(
-                    1, 32
-                )
+                sums = np.frombuffer(file_format.block_digest(table[()]), np.uint8).reshape(1, 32)
                 if f"checksums/columns/{name}" in f:
                     f[f"checksums/columns/{name}"][()] = sums
         if "columns" in f["digests"].attrs:
-            format_digests.set_attribute(
-                f["checksums"], "metadata", format_digests.metadata_digest(f)
-            )
+            file_format.set_attribute(f["checksums"], "metadata", file_format.metadata_digest(f))
     with pytest.raises(UserError, match=sentence):
         EmbeddingFile.open(path)
 

@@ -21,7 +21,7 @@ from embedbench.files import mmap_cache
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.mmap_cache import expect, map_copy, mapped_table, read
 from embedbench.files.write_file import write_file
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 F32 = np.dtype("<f4")
 ROWS = make_features(700, 1100)  # 4,400 bytes a row: no row begins where a page does
@@ -34,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def the_copy() -> Path:
-    (path,) = (cache.directory() / "tables").glob("*.rows")
+    (path,) = (user_cache.directory() / "tables").glob("*.rows")
     return path
 
 
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_not_copied(tmp_path: Path) -> None:
     flip(tmp_path / "a.h5", first + 2000 * each)
     with pytest.raises(DamagedFileError, match="rows 1024-2047 of features"):
         mapped_table(EmbeddingFile.open(tmp_path / "a.h5"), "features")
-    assert not list((cache.directory() / "tables").glob("*.rows"))
+    assert not list((user_cache.directory() / "tables").glob("*.rows"))
 
 
 def shorter(path: Path) -> None:
@@ -111,8 +111,8 @@ def test_a_copy_in_a_shared_cache_is_left_as_it_is(monkeypatch: pytest.MonkeyPat
 
 
 def device_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = cache.identity
-    monkeypatch.setattr(cache, "identity", lambda path: f"9{here(path)}")
+    here = user_cache.identity
+    monkeypatch.setattr(user_cache, "identity", lambda path: f"9{here(path)}")
 
 
 @pytest.mark.parametrize("change", [shorter, a_byte, another_copy, Path.unlink])
@@ -167,7 +167,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(UserError, match="the disk is full"):
         map_copy("rows", F32, ROWS.shape, full(), "a copy of it")
-    assert not [p for p in (cache.directory() / "tables").iterdir() if p.is_file()]
+    assert not [p for p in (user_cache.directory() / "tables").iterdir() if p.is_file()]
     np.testing.assert_array_equal(Source().map(), ROWS)
 
 

@@ -15,7 +15,7 @@ from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats.idx import pixels, read_idx
 from embedbench.files.import_export import export_file, import_file
-from embedbench.files.sample_list import TEST
+from embedbench.files.sample_metadata import TEST
 from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 

@@ -41,7 +41,7 @@ from file_helpers import (
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0.h5"

@@ -17,10 +17,10 @@ from safetensors.torch import save_file as save_torch_tensors
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats import sliced_tables
+from embedbench.files.formats import lazy_tables
 from embedbench.files.import_export import import_file
 from embedbench.networks.weights import load_weights
-from embedbench.storage import hdf5_check, load_torch_file
+from embedbench.storage import file_safety, load_torch_file
 
 N, D = 2500, 3  # more than two batches of rows
 
@@ -182,9 +182,9 @@ def test_a_torch_file_is_opened_here_only_if_its_content_has_passed(
 ) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     opened: list[str] = []
-    load = hdf5_check.load_tensors
+    load = file_safety.load_tensors
     monkeypatch.setattr(
-        hdf5_check, "load_tensors", lambda path: (opened.append(path), load(path))[1]
+        file_safety, "load_tensors", lambda path: (opened.append(path), load(path))[1]
     )
     asked: list[Path] = []
     ask = load_torch_file._examiner.ask
@@ -244,7 +244,7 @@ def test_slices_of_joined_tables() -> None:
     """Against slices of the whole, for all begins and ends."""
     for seed in range(3):
         x = features(seed + 9)
-        whole = sliced_tables.join_tables([x[:2], x[2:2], x[2:7], x[7:]], "x")
+        whole = lazy_tables.join_tables([x[:2], x[2:2], x[2:7], x[7:]], "x")
         for first in range(len(x) + 1):
             for end in range(first, len(x) + 1):
                 assert np.array_equal(whole[first:end], x[first:end])
@@ -407,23 +407,23 @@ def test_without_pyarrow_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No slice of a table is longer than a block."""
-    from embedbench.files import format_digests
+    from embedbench.files import file_format
 
     longest: list[int] = []
-    first = sliced_tables.SlicedTable.__getitem__
+    first = lazy_tables.SlicedTable.__getitem__
 
-    def seen(self: sliced_tables.SlicedTable, rows: slice) -> NDArray[Any]:
+    def seen(self: lazy_tables.SlicedTable, rows: slice) -> NDArray[Any]:
         out = first(self, rows)
         longest.append(len(out) if out.ndim > 1 else 0)
         return out
 
-    monkeypatch.setattr(sliced_tables.SlicedTable, "__getitem__", seen)
+    monkeypatch.setattr(lazy_tables.SlicedTable, "__getitem__", seen)
     save_safetensors({"features": features(), "labels": LABELS}, tmp_path / "a.safetensors")
     torch.save({"X": torch.from_numpy(features()), "y": torch.arange(N)}, tmp_path / "a.pt")
     for name in ("a.safetensors", "a.pt"):
         longest.clear()
         import_file(tmp_path / name, tmp_path / f"{name}.h5")
-        assert max(longest) == format_digests.BLOCK
+        assert max(longest) == file_format.BLOCK
 
 
 # --- hostile texts, names and rows

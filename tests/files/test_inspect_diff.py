@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.files.diff import Diff, diff, diff_text
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card, PerClass, card, card_text
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 

@@ -14,9 +14,9 @@ from PIL import Image
 from trunk_runs import run
 
 from embedbench.errors import UserError
-from embedbench.files import redundancy
+from embedbench.files import feature_redundancy
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.redundancy import (
+from embedbench.files.feature_redundancy import (
     DiscretisedFeatures,
     _log2_3k_2,
     class_su,
@@ -28,7 +28,7 @@ from embedbench.files.redundancy import (
     su_matrix,
     symmetric_uncertainty,
 )
-from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 
 
@@ -41,7 +41,7 @@ def coded(values: Any) -> DiscretisedFeatures:
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that do not divide what they cut; and those of the module."""
     for name, value in zip(("BATCH", "COLUMNS", "ROWS"), request.param or (), strict=False):
-        monkeypatch.setattr(redundancy, name, value)
+        monkeypatch.setattr(feature_redundancy, name, value)
 
 
 # --- symmetric uncertainty ---
@@ -311,7 +311,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
 
 
 def test_a_file_by_hand(file: EmbeddingFile) -> None:
-    result, _ = redundancy.redundancy(file)
+    result, _ = feature_redundancy.redundancy(file)
     found = result.to_json()
     assert found.pop("seconds") > 0
     assert found == {
@@ -326,7 +326,7 @@ def test_a_file_by_hand(file: EmbeddingFile) -> None:
         "classes": 4,
         "features_kept": [0, 2],
     }
-    ten, _ = redundancy.redundancy(file, "frequency")
+    ten, _ = feature_redundancy.redundancy(file, "frequency")
     assert ten.intervals.max == 10
     assert {0, 2} <= set(ten.features_kept)
     assert not {1, 4} & set(ten.features_kept)
@@ -337,7 +337,7 @@ def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) 
     samples = Samples(s.ids, s.labels, np.full_like(s.split, TEST), s.classes, s.parents)
     only = write_file(tmp_path / "only.h5", samples, file.read(), {})
     with pytest.raises(UserError, match=r"only\.h5 has no samples but test samples"):
-        redundancy.redundancy(only)
+        feature_redundancy.redundancy(only)
 
 
 def inspect(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.files.train_test_split import hash_split, make_split, read_split_list
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.files.train_test_split import (
     describe_lopsided,
     hash_split,

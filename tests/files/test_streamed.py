@@ -13,8 +13,8 @@ from file_helpers import make_features
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.formats.lazy_tables import SlicedTable
 from embedbench.files.formats.numpy_files import load_npy, load_npz
-from embedbench.files.formats.sliced_tables import SlicedTable
 from embedbench.files.import_export import import_file
 
 N = 2500

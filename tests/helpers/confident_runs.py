@@ -12,7 +12,7 @@ from toy import Array, predictions
 
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 
 def log_softmax(scores: Array) -> Array:
@@ -80,6 +80,6 @@ def keep_runs(root: Path, runs: Mapping[str, Sequence[Predictions]]) -> None:
             made = unscored(len(p.set_classes), learner=learner, seed=seed).to_json()
             made["seeds"] = dict.fromkeys(("order", "init", "batches", "memory"), seed)
             made["digests"]["train"] = f"{seed:064x}"
-            made["predictions_sha256"] = cache.sha256(place / "predictions.h5")
+            made["predictions_sha256"] = user_cache.sha256(place / "predictions.h5")
             run = type(unscored(1)).from_json(made)
             record_files.save(record_files.evaluate(run, place, root), place)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from toy import blobs
 
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 

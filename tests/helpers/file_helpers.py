@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 
 PROVENANCE: dict[str, Any] = {
     "backbone": {

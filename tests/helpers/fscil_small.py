@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from report_records import scored
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.papers.fscil.runs import FSCILRuns
 from embedbench.papers.published import PaperTable
 from embedbench.scores.few_shot_scores import curves_from_accuracies

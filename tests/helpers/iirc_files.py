@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 
 HIGH, WIDE = 3, 4

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from toy import context
 
-from embedbench.arrays import Bools
+from embedbench.array_types import Bools
 from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 

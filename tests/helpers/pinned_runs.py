@@ -14,7 +14,7 @@ from toy import random_predictions
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 STREAM = "stream-1"
 OFFLINE, CHANCE = "references/offline-1/seed-0", f"{STREAM}/chance-1/seed-0"
@@ -26,7 +26,7 @@ def write_run(root: Path, name: str, p: Predictions, **changes: Any) -> RunRecor
     place = root / name
     place.mkdir(parents=True)
     p.save(place / "predictions.h5")
-    pin = cache.sha256(place / "predictions.h5")
+    pin = user_cache.sha256(place / "predictions.h5")
     made = unscored(int(p.session[-1]) + 1, predictions_sha256=pin, **changes)
     made = replace(made, n_candidates=None)
     record_files.save(record_files.evaluate(made, place, root), place)

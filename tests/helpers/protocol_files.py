@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, VAL, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 
 WIDTH = 4

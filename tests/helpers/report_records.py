@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord, UnscoredRun
 from embedbench.scores.verified_records import remember

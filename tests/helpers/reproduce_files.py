@@ -9,7 +9,7 @@ import numpy as np
 from toy import blobs
 
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 
 

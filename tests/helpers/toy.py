@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.learning.learner import Context
 from embedbench.scores.predictions import Predictions
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
 

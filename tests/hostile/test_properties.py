@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedbench.config.declared_settings import make
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.config.seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.models.ewc import EWC

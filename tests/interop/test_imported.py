@@ -16,13 +16,13 @@ from protocol_files import make_file
 from toy import plain as plain_answers
 
 from embedbench.api import make_learner
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.interop.export_stream import LISTS, STREAM, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions

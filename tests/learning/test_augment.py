@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from embedbench.learning.augmentation import (
+from embedbench.learning.image_augmentation import (
     AUGMENTS,
     CROP_AREA,
     CROP_RATIO,

@@ -16,7 +16,7 @@ from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
-from embedbench.learning.stored_samples import JoinedView, Packing, Rows
+from embedbench.learning.sample_storage import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL
@@ -24,10 +24,10 @@ from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams.sample_tables import PixelTable, standardise_images
+from embedbench.streams.feature_tables import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
-from embedbench.studies.memory_budget import exemplars_within
+from embedbench.studies.exemplar_budget import exemplars_within
 
 SHAPE = (3, 4, 5)
 

@@ -20,11 +20,11 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import NoCheckpoint, learn_session
-from embedbench.learning.net_settings import NAdam, generator, make_optimiser, mlp_net
+from embedbench.learning.net_and_optimiser import NAdam, generator, make_optimiser, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
-from embedbench.runs.classes_by_name import learner_class
+from embedbench.runs.name_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, StreamSpec
 

@@ -25,15 +25,19 @@ from embedbench.checks.learner_check_tools import going_on
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning import augmentation
+from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_settings import eval_features, trainable_parameters, trunk_and_head
+from embedbench.learning.net_and_optimiser import (
+    eval_features,
+    trainable_parameters,
+    trunk_and_head,
+)
 from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.runs.classes_by_name import learner_class, learner_names
-from embedbench.runs.run_task import StreamCache
+from embedbench.runs.name_registry import learner_class, learner_names
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec
@@ -279,7 +283,7 @@ def test_what_stands_still_is_in_evaluation_mode() -> None:
 @pytest.fixture
 def shifted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Tensor]]:
     """ "crop-flip" adds 100; what goes through a trunk, and whether that is in training."""
-    monkeypatch.setitem(augmentation.AUGMENTS, "crop-flip", lambda x, _: x + 100)
+    monkeypatch.setitem(image_augmentation.AUGMENTS, "crop-flip", lambda x, _: x + 100)
     seen: list[tuple[bool, Tensor]] = []
     forward: Callable[[Trunk, Tensor], Tensor] = Trunk.forward
 
@@ -328,7 +332,7 @@ def test_augmentation_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch, name
         drawn.append(torch.rand(2, generator=generator))
         return x
 
-    monkeypatch.setitem(augmentation.AUGMENTS, "crop-flip", same)
+    monkeypatch.setitem(image_augmentation.AUGMENTS, "crop-flip", same)
     plain, viewed = taught(name), taught(name, augment="crop-flip")
     assert torch.equal(scores(plain), scores(viewed))
     assert len({tuple(d.tolist()) for d in drawn}) == len(drawn) > 1  # sessions and steps differ

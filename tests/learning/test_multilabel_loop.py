@@ -17,7 +17,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import pw_js, set_loss
-from embedbench.learning.net_settings import generator, make_optimiser, mlp_net
+from embedbench.learning.net_and_optimiser import generator, make_optimiser, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.chance import Chance

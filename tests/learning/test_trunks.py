@@ -19,7 +19,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
-from embedbench.learning.net_settings import (
+from embedbench.learning.net_and_optimiser import (
     PART,
     CosineNet,
     Net,
@@ -36,7 +36,7 @@ from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.runs.classes_by_name import learner_class
+from embedbench.runs.name_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 
@@ -177,7 +177,7 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
     whole, phi = predict(net, x), eval_features(net, x)
     sizes: list[int] = []
     net.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
-    monkeypatch.setattr("embedbench.learning.net_settings.PART", 4)
+    monkeypatch.setattr("embedbench.learning.net_and_optimiser.PART", 4)
     torch.testing.assert_close(predict(net, x), whole)
     torch.testing.assert_close(eval_features(net, x), phi)
     assert sizes == [4, 4, 1]

@@ -14,7 +14,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator
+from embedbench.learning.net_and_optimiser import generator
 from embedbench.learning.stopping import Stop
 from embedbench.models.eeil import BALANCED, EEIL
 from embedbench.streams.stream import Stream

@@ -19,7 +19,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import ewc
 from embedbench.models.ewc import EWC, fisher_diagonal

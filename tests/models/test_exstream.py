@@ -22,17 +22,17 @@ from embedbench.checks.learner_contract import (
     same_seed_same_predictions,
     state_round_trips,
 )
-from embedbench.checks.learner_sessions import learns_blobs
+from embedbench.checks.learner_edge_cases import learns_blobs
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Capacity
-from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
-from embedbench.runs.run_task import StreamCache
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
-from embedbench.studies.memory_budget import fit_budget
+from embedbench.studies.exemplar_budget import fit_budget
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]

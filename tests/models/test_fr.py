@@ -458,7 +458,7 @@ def test_what_intermediate_layers_tell_is_used(seed: int) -> None:
 
 def _final_only(stream: Any) -> Any:
     """The stream as a learner that needs no layers sees it."""
-    from embedbench.streams.sample_tables import Table
+    from embedbench.streams.feature_tables import Table
     from embedbench.streams.view import View
 
     def cut(part: Any) -> Any:

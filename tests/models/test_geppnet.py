@@ -15,11 +15,11 @@ from toy import Array, class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.stored_samples import Store
+from embedbench.learning.sample_storage import Store
 from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
-from embedbench.streams.sample_tables import Table
+from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, rows_of
 

@@ -16,7 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
 from embedbench.runs.stream_runner import run_stream

@@ -14,12 +14,12 @@ from embedbench.cli import list_entries
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Stream
@@ -136,9 +136,9 @@ def test_the_loss_sees_the_classes_of_all_sessions() -> None:
 
 
 def test_other_names_are_the_same_learners() -> None:
-    assert classes_by_name.learner_class("incremental-joint") is Joint
-    assert classes_by_name.learner_class("incremental_joint") is Joint
-    assert classes_by_name.learner_class("finetune") is MLP
+    assert name_registry.learner_class("incremental-joint") is Joint
+    assert name_registry.learner_class("incremental_joint") is Joint
+    assert name_registry.learner_class("finetune") is MLP
     said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["finetune"] == "another name of mlp"
     assert said["incremental-joint"] == "another name of joint"

@@ -12,7 +12,7 @@ from toy import class_stream, context
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator, mlp_net
+from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import mas
 from embedbench.models.mas import MAS, sensitivity

@@ -19,7 +19,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.net_settings import CosineNet, generator, mlp_net
+from embedbench.learning.net_and_optimiser import CosineNet, generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias

@@ -15,10 +15,10 @@ from embedbench.config.declared_settings import identity, make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.learning.online import OnlineLearner
 from embedbench.models.er import ER
-from embedbench.runs.classes_by_name import ALIASES, learner_class, learner_names
+from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 

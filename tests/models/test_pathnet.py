@@ -18,7 +18,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.net_settings import generator
+from embedbench.learning.net_and_optimiser import generator
 from embedbench.models import pathnet
 from embedbench.models.pathnet import (
     Contest,

@@ -16,7 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.randumb import RanDumb
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]
@@ -173,8 +173,8 @@ def test_where_nothing_varies_the_nearest_mean_answers() -> None:
 
 
 def test_the_alias_klda() -> None:
-    assert classes_by_name.learner_class("klda") is RanDumb
-    assert classes_by_name.alias_settings("klda")["features"] == 5000
+    assert name_registry.learner_class("klda") is RanDumb
+    assert name_registry.alias_settings("klda")["features"] == 5000
 
 
 @pytest.mark.parametrize(

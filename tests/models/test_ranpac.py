@@ -14,7 +14,7 @@ from toy import blobs, class_stream, context, session
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_settings import generator
+from embedbench.learning.net_and_optimiser import generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
 from embedbench.streams.stream import Session, StreamSpec
 

@@ -21,14 +21,14 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.classes_by_name import ALIASES, learner_class, learner_names
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.extract.open_backbone import choose_backbone
 from embedbench.learning.trunk import weights_file
 from embedbench.networks.hub_weights import LICENCE, SHA256, shipped_weights
-from embedbench.networks.timm_registration import known_weights
+from embedbench.networks.paper_networks import known_weights
 
 WEIGHTS = b"the weights"
 PAGE = "/org/{}/resolve/main/{}"

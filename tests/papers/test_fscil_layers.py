@@ -13,7 +13,7 @@ from fscil_small import Made, flat, made, ours
 from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
-from embedbench.files.layer_prototype_fit import alignment_words
+from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers.fscil.paper import LABELS, PAPER, layers, plan_runs
 from embedbench.papers.fscil.printed import FACTS
 from embedbench.papers.fscil.runs import (
@@ -33,10 +33,10 @@ from embedbench.papers.fscil.tsne import (
 )
 from embedbench.papers.paper import ReproduceRequest, save_page, table_text
 from embedbench.papers.published import PaperTable, Value
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.base_prototype_fit import stream_alignment
+from embedbench.streams.base_alignment import stream_alignment
 
 NAMES = ("block-8", "block-9")
 QUICK = [

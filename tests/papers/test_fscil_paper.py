@@ -11,7 +11,7 @@ import pytest
 from fscil_small import Made, flat, made, ours
 from reproduce_files import blob_file
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.papers.fscil.paper import (
     PAPER,

@@ -13,7 +13,7 @@ from commands import quick_workers
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.papers.kemker2018 import runs as kemker_runs
 from embedbench.papers.kemker2018.paper import (

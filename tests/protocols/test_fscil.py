@@ -11,7 +11,7 @@ from protocol_files import make_file
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of

@@ -13,7 +13,7 @@ import pytest
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL, LISTS, SHOT, read_list
 from embedbench.streams.view import rows_of

@@ -11,7 +11,7 @@ import pytest
 from iirc_files import ABOVE, BEARS, bears, label_file, listed, shown
 
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of

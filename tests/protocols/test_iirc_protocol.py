@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from iirc_files import ABOVE, BEARS, bears, label_file, listed, random_file, shown
 
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.protocols.iirc import IIRC
 from embedbench.streams.view import rows_of
 

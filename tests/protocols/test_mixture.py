@@ -14,8 +14,8 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols import mixture
 from embedbench.protocols.mixture import SETTINGS, Mixture
-from embedbench.streams.protocol_tools import dealt
 from embedbench.streams.stream import Stream
+from embedbench.streams.stream_parts import dealt
 from embedbench.streams.view import rows_of
 
 SEEDS = range(6)

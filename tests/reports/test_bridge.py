@@ -20,7 +20,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.frozen_vs_full import Bridge, bridge, bridge_parts
 from embedbench.reports.result_rows import Row
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.text.terminal import render_text
 
 

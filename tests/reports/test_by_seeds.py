@@ -22,8 +22,8 @@ from embedbench.cli.app import app
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.comparison_text import by_seeds_parts
-from embedbench.reports.result_tables import collect, variations
 from embedbench.reports.seed_effects import KINDS, Spread, by_seeds
+from embedbench.reports.tables_from_runs import collect, variations
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files

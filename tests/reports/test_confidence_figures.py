@@ -20,10 +20,10 @@ from embedbench.reports.figure_files import names_in
 from embedbench.reports.figure_kinds import save_figure
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.result_rows import Row
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import choose_columns, table_text
 from embedbench.scores import record_files
-from embedbench.scores.on_demand_metrics import ANSWER_METRICS
+from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
 

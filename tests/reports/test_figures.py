@@ -23,7 +23,7 @@ from embedbench.reports.html_report import render
 from embedbench.reports.inline_svg import svg
 from embedbench.reports.learner_colours import COLOURS, LEARNERS, SOFT, styles_in
 from embedbench.reports.result_rows import Row
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.mean_intervals import Stat
 
 COLUMN = WIDTHS["column"]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.reports.embedding_map import POINTS, components, draw_file, groups, sample_rows
 from embedbench.reports.figure_files import legend

@@ -15,7 +15,7 @@ from embedbench.reports.curve_figures import _align, by_samples
 from embedbench.reports.html_report import render
 from embedbench.reports.inline_svg import svg
 from embedbench.reports.result_rows import Group, Row
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.run_record import Moments, RunRecord
 
 ENDS = {"samples_seen": [300, 400, 500], "pooled": [0.9, 0.75, 0.8]}

@@ -16,12 +16,12 @@ import pytest
 from plan_runs import plan
 from report_records import keep, make
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.reports.cost_figures import trade_off
 from embedbench.reports.html_report import render, write_html
 from embedbench.reports.learner_colours import styles_in
-from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import print_report, table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import amount, format_signed
@@ -410,7 +410,7 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0), make(seed=1))
     code = (
         "import sys; from pathlib import Path\n"
-        "from embedbench.reports.result_tables import collect\n"
+        "from embedbench.reports.tables_from_runs import collect\n"
         "from embedbench.reports.terminal_tables import print_report\n"
         "rows = collect(Path(sys.argv[1]))\n"
         "print_report(rows, as_json=False)\n"
@@ -426,7 +426,7 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
 
 
 def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
-    from embedbench.files.sample_list import TEST, TRAIN, Samples
+    from embedbench.files.sample_metadata import TEST, TRAIN, Samples
     from embedbench.files.write_file import write_file
     from embedbench.runs.grid_scheduler import run_grid
 

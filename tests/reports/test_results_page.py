@@ -11,7 +11,7 @@ import pytest
 from image_files import embedding_file
 from plan_runs import plan
 
-from embedbench.reports.selected_tables import read_selections
+from embedbench.reports.toml_report import read_selections
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study

@@ -23,8 +23,8 @@ from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_results import compare
 from embedbench.reports.load_results import load_runs
 from embedbench.reports.long_table import LongTable, read_csv
-from embedbench.reports.result_tables import collect
-from embedbench.reports.selected_tables import SelectedTable, read_selections, select
+from embedbench.reports.tables_from_runs import collect
+from embedbench.reports.toml_report import SelectedTable, read_selections, select
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study

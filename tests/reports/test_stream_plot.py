@@ -13,7 +13,7 @@ from multilabel_streams import hierarchy_stream
 from toy import class_stream
 from typer.testing import CliRunner
 
-from embedbench.arrays import Ints
+from embedbench.array_types import Ints
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.figure_files import legend, write

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import ArrayLike
 from report_records import keep, make
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.papers.fscil import paper as fscil
 from embedbench.papers.iirc import paper as iirc
 from embedbench.papers.kemker2018 import paper as kemker
@@ -35,8 +35,8 @@ from embedbench.reports.learner_colours import (
     marker,
     styles_in,
 )
-from embedbench.reports.result_tables import collect
-from embedbench.runs.classes_by_name import ALIASES, our_learners
+from embedbench.reports.tables_from_runs import collect
+from embedbench.runs.name_registry import ALIASES, our_learners
 
 
 def alone(name: str) -> int:

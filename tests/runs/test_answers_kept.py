@@ -15,11 +15,11 @@ from protocol_files import make_file
 
 from embedbench.errors import UserError
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.sample_share import LeftOut
+from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
 from embedbench.studies.study_file import read_study, study_text
@@ -160,7 +160,7 @@ def test_a_study_file_says_it(tmp_path: Path) -> None:
 def test_a_table_with_plain_runs_takes_each_sample_for_itself(tmp_path: Path) -> None:
     """Groups of one run and samples of another would not be of one kind."""
     from embedbench.reports.compare_learners import studies
-    from embedbench.reports.result_tables import collect
+    from embedbench.reports.tables_from_runs import collect
 
     file, root = grouped_file(tmp_path), tmp_path / "runs"
     for learner in ("ncm", "slda"):

@@ -12,12 +12,12 @@ import pytest
 from small_grid import answers, check_same, expected, small_grid
 
 from embedbench.engines.engine import Engine
-from embedbench.runs import remote_runs
+from embedbench.runs import remote_tasks
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import run_at
-from embedbench.runs.run_task import StreamCache, Task
+from embedbench.runs.run_job import StreamCache, Task
 from embedbench.scores import record_files
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 
 class Far(Executor):
@@ -59,10 +59,10 @@ class OtherNumbers(Far):
 
     @staticmethod
     def before(call: Any) -> Any:
-        here = cache.identity
+        here = user_cache.identity
 
         def away_from_here() -> Any:
-            with mock.patch.object(cache, "identity", lambda path: f"9{here(path)}"):
+            with mock.patch.object(user_cache, "identity", lambda path: f"9{here(path)}"):
                 return call()
 
         return away_from_here
@@ -80,9 +80,9 @@ def test_workers_give_the_same_bytes(
     cells = small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
-    publishes = remote_runs._publish
+    publishes = remote_tasks._publish
     monkeypatch.setattr(
-        remote_runs, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
+        remote_tasks, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
     )
     monkeypatch.setattr(Engine, "kind", engine)
     monkeypatch.setattr(Engine, "is_local", False)
@@ -122,12 +122,12 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     task = StreamCache().task(cell, tmp_path / "runs")
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
-    monkeypatch.setattr(remote_runs.leases, "POLL", 0.0)
+    monkeypatch.setattr(remote_tasks.leases, "POLL", 0.0)
     assert not task.run_dir.parent.exists()
-    assert remote_runs.take_reply(task, remote_runs.Reply(True, True, ()), print)
+    assert remote_tasks.take_reply(task, remote_tasks.Reply(True, True, ()), print)
     looks = iter([False, True])  # what a third machine made
-    assert not remote_runs.take_reply(task, remote_runs.Reply(False, True, ()), print)
-    assert not remote_runs.take_reply(task, remote_runs.Reply(False, False, ()), print)
+    assert not remote_tasks.take_reply(task, remote_tasks.Reply(False, True, ()), print)
+    assert not remote_tasks.take_reply(task, remote_tasks.Reply(False, False, ()), print)
     assert not list(looks)
 
 
@@ -139,7 +139,7 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     monkeypatch.setattr(Engine, "is_local", False)
     (cell, *_) = cells = small_grid(tmp_path, [0])
     file = Path(cell.files[0])
-    monkeypatch.setattr(remote_runs.os, "access", lambda *_: False)  # type: ignore[attr-defined]
+    monkeypatch.setattr(remote_tasks.os, "access", lambda *_: False)  # type: ignore[attr-defined]
     outcome = run_grid(cells, tmp_path / "a", engine=Engine("tests:far"))
     assert len(outcome.failed) == 4
     assert outcome.bad_input
@@ -149,7 +149,7 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     task = StreamCache().task(cell, tmp_path / "b")
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     with pytest.raises(
-        remote_runs.UserError, match=r"the file on .* is not the one that the run was"
+        remote_tasks.UserError, match=r"the file on .* is not the one that the run was"
     ):
-        remote_runs.RemoteCall(moved, 1, "mark")()
+        remote_tasks.RemoteCall(moved, 1, "mark")()
     assert not answers(tmp_path)

@@ -26,11 +26,11 @@ from toy import class_stream
 
 from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
-from embedbench.learning.net_settings import generator, make_optimiser
+from embedbench.learning.net_and_optimiser import generator, make_optimiser
 from embedbench.learning.prototypes import Classifier
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
@@ -41,8 +41,8 @@ from embedbench.models.prototype import Prototype
 from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream

@@ -16,7 +16,7 @@ from embedbench.config.seeds import Seeds
 from embedbench.learning.learner import Context, Learner
 from embedbench.models.chance import Chance
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.on_demand_metrics import ANSWER_METRICS
+from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Session, Stream, StreamSpec
 

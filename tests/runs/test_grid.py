@@ -15,16 +15,16 @@ import pytest
 from commands import start, stored
 from plan_runs import plan
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.config.seeds import parse_seeds
 from embedbench.engines.engine import Engine
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.reports.result_tables import collect, to_json
+from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_task import StreamCache
+from embedbench.runs.run_job import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
 

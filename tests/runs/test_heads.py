@@ -24,7 +24,7 @@ from embedbench.cli.app import app
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Context
 from embedbench.learning.pretraining import taught_digest
@@ -32,8 +32,8 @@ from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
-from embedbench.runs.pretrained_classifier import pretrained_head
-from embedbench.runs.run_task import StreamCache
+from embedbench.runs.pretrained_head import pretrained_head
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 

@@ -14,7 +14,7 @@ from commands import stored
 from image_files import embedding_file
 from plan_runs import plan
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.runs import merge_runs as merging
 from embedbench.runs.grid_scheduler import run_grid

@@ -17,13 +17,13 @@ from bridge_records import shown
 from report_records import keep, make
 from toy import class_stream
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.config.seeds import Seeds
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.runs import cost_meter as energy
-from embedbench.runs.classes_by_name import learner_class
 from embedbench.runs.cost_meter import Meter
+from embedbench.runs.name_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.text.terminal import render_text
 

@@ -11,9 +11,9 @@ from image_files import samples
 from plan_runs import plan
 
 from embedbench.files.write_file import write_file
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_one import execute
-from embedbench.runs.run_task import StreamCache
 
 NOTE = (
     "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "

@@ -22,11 +22,11 @@ from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from embedbench.runs.grid_scheduler import run_grid
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.run_task import StreamCache
 from embedbench.scores import record_files
 from embedbench.studies import resolve
 
@@ -82,7 +82,7 @@ def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
 
     def counted(name: str) -> Any:
         calls.append(name)
-        return classes_by_name.learner_class(name)
+        return name_registry.learner_class(name)
 
     monkeypatch.setattr(resolve, "learner_class", counted)
     planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))

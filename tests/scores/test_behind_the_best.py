@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from embedbench.arrays import Floats
-from embedbench.scores.behind_the_best import (
+from embedbench.array_types import Floats
+from embedbench.scores.multiple_comparisons import (
     RowVerdict,
     compare_pairs,
     compare_with_best,
     subtract_rows,
 )
-from embedbench.scores.learner_ranking import holm
+from embedbench.scores.rank_statistics import holm
 
 NAN = math.nan
 BOTH = ("seeds", "test sample")

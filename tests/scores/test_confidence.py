@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import confident_predictions, random_predictions
 
 from embedbench.scores import confidence
-from embedbench.scores.on_demand_metrics import ANSWER_METRICS, KINDS, LOWER
+from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS, LOWER
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unknown_classes import (
     SIGNALS,

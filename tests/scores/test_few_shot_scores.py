@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from report_records import unscored
 from scipy.integrate import quad
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.cli.list_entries import entries
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.papers.published import load_published
 from embedbench.scores import metrics, record_files

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import toy
 
-from embedbench.arrays import Bools, Ints
+from embedbench.array_types import Bools, Ints
 from embedbench.scores import few_shot_scores
-from embedbench.scores.leave_out_metric import find_metric, leave_out_metric
+from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import SCORES, score_matrix
@@ -146,7 +146,7 @@ def test_the_share_of_forgetting_is_its_variance_over_test_samples(seed: int) ->
 
     Four standard errors of √(2/400) below, and a quarter more than that above.
     """
-    from embedbench.scores.sample_share import pair_variances
+    from embedbench.scores.sample_jackknife import pair_variances
 
     rng = np.random.default_rng(seed)
     metric = all_metrics()["average_forgetting"]

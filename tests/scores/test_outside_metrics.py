@@ -16,12 +16,12 @@ from toy import random_predictions
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.html_report import render
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores import record_files
-from embedbench.scores.plugin_metrics import outside_metrics, with_outside
+from embedbench.scores.extra_metrics import outside_metrics, with_outside
 from embedbench.scores.verified_records import rescore
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 HERE = __name__
 
@@ -66,7 +66,7 @@ def runs(tmp_path: Path) -> Path:
                 **made.to_json(),
                 "seeds": seeds,
                 "digests": {**made.to_json()["digests"], "train": f"{seed:064x}"},
-                "predictions_sha256": cache.sha256(place / "predictions.h5"),
+                "predictions_sha256": user_cache.sha256(place / "predictions.h5"),
             }
         )
         record_files.save(record_files.evaluate(made, place, tmp_path), place)

@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import LabelSets, levels, load_any, pack
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.verified_records import rescore
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 
 def embedbench(*words: Any) -> tuple[int, str, str]:
@@ -261,7 +261,7 @@ def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
     assert f"cannot be recomputed: {MLP}: " in out
     pins = (
         record_files.load(place).predictions_sha256 or "",
-        cache.sha256(place / "predictions.h5"),
+        user_cache.sha256(place / "predictions.h5"),
     )
     assert f"expected SHA-256 {pins[0][:12]}…, got {pins[1][:12]}…" in out
     assert state(runs) == before

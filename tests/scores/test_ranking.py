@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from embedbench.arrays import Floats
-from embedbench.scores.learner_ranking import average_ranks, kendall_tau
+from embedbench.array_types import Floats
 from embedbench.scores.mean_intervals import t_quantile
+from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 
 def plain_ranks(scores: Floats) -> Floats:

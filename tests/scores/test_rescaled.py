@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toy import random_predictions
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.cli.list_entries import entries
 from embedbench.scores import against_chance, metrics
 from embedbench.scores.against_chance import (

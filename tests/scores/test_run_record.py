@@ -14,11 +14,11 @@ from report_records import make, unscored
 
 from embedbench.errors import UserError
 from embedbench.reports.html_report import render
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
-from embedbench.scores.omega_reference import References
+from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import rescore
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import toy
 
-from embedbench.arrays import Floats
-from embedbench.scores.sample_share import (
+from embedbench.array_types import Floats
+from embedbench.scores.sample_jackknife import (
     LeftOut,
     leave_out_final,
     leave_out_means,

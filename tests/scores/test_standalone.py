@@ -16,8 +16,8 @@ from plan_runs import plan
 from report_records import unscored
 from toy import blobs, random_predictions
 
-from embedbench.config.json_types import plain
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.config.json_records import plain
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files

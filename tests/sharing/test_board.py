@@ -20,7 +20,7 @@ from packs import (
     write_members,
 )
 
-from embedbench.arrays import digest
+from embedbench.array_types import digest
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files

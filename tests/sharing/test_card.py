@@ -25,7 +25,7 @@ from embedbench.files.write_file import write_file
 from embedbench.reports.embedding_map import components
 from embedbench.sharing.dataset_card import card_page, hub_licence, rows_on_file
 from embedbench.sharing.push_file import picture
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.text.markdown import code, escape_markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -43,7 +43,7 @@ def front(page: str) -> dict[str, object]:
 
 def test_the_page_of_the_golden_file() -> None:
     path = GOLDEN / "v1.1.h5"
-    page = card_page(card(EmbeddingFile.open(path)), sha256=cache.sha256(path))
+    page = card_page(card(EmbeddingFile.open(path)), sha256=user_cache.sha256(path))
     assert page == (GOLDEN / "v1.1-card.md").read_text(encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from packs import edited_record, members
 
-from embedbench.config.json_types import plain
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore

@@ -19,7 +19,7 @@ from file_helpers import PROVENANCE, make_features, make_samples
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, pin_name
-from embedbench.files.remote.remote_card import peek
+from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.write_file import write_file
 from embedbench.sharing import uploads
 from embedbench.sharing.push_file import push

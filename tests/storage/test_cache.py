@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nobody_else_reads_or_writes_facts(place: Path) -> None:
-    cache.save("kind", "key", {"a": 1})
-    assert cache.load("kind", "key") == {"a": 1}
-    assert cache.load("kind", "another") is None
+    user_cache.save("kind", "key", {"a": 1})
+    assert user_cache.load("kind", "key") == {"a": 1}
+    assert user_cache.load("kind", "another") is None
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
 
 
@@ -28,6 +28,6 @@ def test_nobody_else_reads_or_writes_facts(place: Path) -> None:
 def test_facts_of_another_user_are_not_believed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.save("kind", "key", 1)
+    user_cache.save("kind", "key", 1)
     monkeypatch.setattr(os, "getuid", lambda: place.stat().st_uid + 1)
-    assert cache.load("kind", "key") is None
+    assert user_cache.load("kind", "key") is None

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.storage import cache, hdf5, hdf5_check
+from embedbench.storage import file_safety, safe_hdf5, user_cache
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0.h5"
 Change = Callable[[h5py.File, Path], None]
@@ -84,7 +84,7 @@ def member(name: str, value: Any) -> Change:
 
 
 def attributes(f: h5py.File, _: Path) -> None:
-    for number in range(hdf5_check.ATTRIBUTES + 1):
+    for number in range(file_safety.ATTRIBUTES + 1):
         f.attrs[str(number)] = 0
 
 
@@ -127,7 +127,7 @@ def made(path: Path, change: Change, **settings: Any) -> Path:
 
 
 def opens(path: Path) -> list[str]:
-    with hdf5.open_hdf5(path, what="a thing", remedy="make it again") as f:
+    with safe_hdf5.open_hdf5(path, what="a thing", remedy="make it again") as f:
         return sorted(f)
 
 
@@ -156,7 +156,7 @@ def test_a_tree_of_chunks_that_contains_itself(tmp_path: Path) -> None:
 
 def test_bytes_before_the_file_and_long_attributes(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0), userblock_size=512)
-    path.write_bytes(hdf5.SIGNATURE + path.read_bytes()[8:])
+    path.write_bytes(safe_hdf5.SIGNATURE + path.read_bytes()[8:])
     with pytest.raises(UserError, match=r"skips|damaged"):
         opens(path)
 
@@ -206,11 +206,11 @@ def test_attributes_are_read_as_text(tmp_path: Path) -> None:
     def change(f: h5py.File, _: Path) -> None:
         f.attrs.update({"a": "größe", "b": np.bytes_("x"), "c": 1, "d": ["x"], "e": f.ref})
 
-    with hdf5.open_hdf5(made(tmp_path / "a.h5", change)) as f:
-        assert [hdf5.attribute(f, key) for key in "ab"] == ["größe", "x"]
+    with safe_hdf5.open_hdf5(made(tmp_path / "a.h5", change)) as f:
+        assert [safe_hdf5.attribute(f, key) for key in "ab"] == ["größe", "x"]
         for key in "cde":
             with pytest.raises(ValueError, match="is not a text"):
-                hdf5.attribute(f, key)
+                safe_hdf5.attribute(f, key)
 
 
 def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
     sentence = r"a\.h5 is damaged or incomplete .*; mend it"
     with (
         pytest.raises(DamagedFileError, match=sentence),
-        hdf5.open_hdf5(path, remedy="mend it") as f,
+        safe_hdf5.open_hdf5(path, remedy="mend it") as f,
     ):
         f["nothing"]
 
@@ -227,26 +227,26 @@ def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
 def test_a_chunk_that_cannot_be_inflated_is_damage_of_its_rows(tmp_path: Path, data: bytes) -> None:
     """Not of the file: the error comes when they are read."""
     with (
-        hdf5.open_hdf5(made(tmp_path / "a.h5", chunk(data))) as f,
+        safe_hdf5.open_hdf5(made(tmp_path / "a.h5", chunk(data))) as f,
         pytest.raises(OSError, match="filter"),
     ):
         f["x"][()]
 
 
 def test_what_compressed_data_can_hold() -> None:
-    assert not hdf5_check.too_large(2**29, 2**20)
-    assert hdf5_check.too_large(2**29 + 1, 2**20)
-    assert not hdf5_check.too_large(2**40, 2**40 // 200 + 1)
-    assert hdf5_check.too_large(2 * 10**6, 10**3)
+    assert not file_safety.too_large(2**29, 2**20)
+    assert file_safety.too_large(2**29 + 1, 2**20)
+    assert not file_safety.too_large(2**40, 2**40 // 200 + 1)
+    assert file_safety.too_large(2 * 10**6, 10**3)
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were examined, by a process that has seen none."""
     asked: list[Path] = []
-    examine = hdf5._examine
-    monkeypatch.setattr(hdf5, "_passed", set())
-    monkeypatch.setattr(hdf5, "_examine", lambda p, *a: (asked.append(p), examine(p, *a)))
+    examine = safe_hdf5._examine
+    monkeypatch.setattr(safe_hdf5, "_passed", set())
+    monkeypatch.setattr(safe_hdf5, "_examine", lambda p, *a: (asked.append(p), examine(p, *a)))
     return asked
 
 
@@ -259,8 +259,8 @@ def test_a_file_is_examined_once(
         opens(path)
     assert counted == [path]
     for fresh, count in ((0.0, 2), (0.0, 2)):  # the first was too young to be remembered
-        monkeypatch.setattr(cache, "FRESH", fresh)
-        hdf5._passed.clear()
+        monkeypatch.setattr(user_cache, "FRESH", fresh)
+        safe_hdf5._passed.clear()
         opens(path)
         assert len(counted) == count
     made(path, member("y", 0))
@@ -270,7 +270,7 @@ def test_a_file_is_examined_once(
 
 def test_what_this_process_wrote_is_not_examined(tmp_path: Path, counted: list[Path]) -> None:
     path = made(tmp_path / "a.h5", member("x", 0))
-    hdf5.trust(path)
+    safe_hdf5.trust(path)
     opens(path)
     assert counted == []
 
@@ -279,17 +279,17 @@ def test_what_this_process_wrote_is_not_examined(tmp_path: Path, counted: list[P
     ("body", "sentence"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashes"),
-        ("hdf5_check.alive((9, 0.05))\nwhile True: pass", "HDF5 does not come to its end"),
-        ("hdf5_check.alive((0.05, 9))\ntime.sleep(60)", "HDF5 does not come to its end"),
-        ("hdf5_check.bound_memory(); print(hdf5_check.json.dumps(take()))", "MemoryError"),
+        ("file_safety.alive((9, 0.05))\nwhile True: pass", "HDF5 does not come to its end"),
+        ("file_safety.alive((0.05, 9))\ntime.sleep(60)", "HDF5 does not come to its end"),
+        ("file_safety.bound_memory(); print(file_safety.json.dumps(take()))", "MemoryError"),
     ],
 )
 def test_what_kills_the_process_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, sentence: str
 ) -> None:
     """A crash, a loop, a wait and a great hunger for memory; the next file has a new process."""
-    script = tmp_path / "hdf5_check.py"
-    home = str(Path(hdf5_check.__file__).parent)
+    script = tmp_path / "file_safety.py"
+    home = str(Path(file_safety.__file__).parent)
     head = f"import os, signal, sys, time\nsys.path.insert(0, {home!r})"
     hungry = """
 def take():
@@ -299,12 +299,12 @@ def take():
         return {"damaged": "MemoryError"}
     return {}
 """
-    script.write_text(f"{head}\nimport hdf5_check\n{hungry}\nsys.stdin.readline()\n{body}\n")
+    script.write_text(f"{head}\nimport file_safety\n{hungry}\nsys.stdin.readline()\n{body}\n")
     path = made(tmp_path / "a.h5", member("x", 0))
-    examiner = hdf5_check.Examiner("hdf5")
-    monkeypatch.setattr(hdf5, "_examiner", examiner)
+    examiner = file_safety.Examiner("hdf5")
+    monkeypatch.setattr(safe_hdf5, "_examiner", examiner)
     with monkeypatch.context() as patch:
-        patch.setattr(hdf5_check, "__file__", str(script))
+        patch.setattr(file_safety, "__file__", str(script))
         with pytest.raises(DamagedFileError, match=sentence):
             opens(path)
     assert examiner.process is not None
@@ -352,16 +352,16 @@ def test_a_file_that_changes_while_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, other = (made(tmp_path / name, member("x", 0)) for name in ("a.h5", "b.h5"))
-    monkeypatch.setattr(hdf5, "_examine", lambda *_: other.replace(path))
+    monkeypatch.setattr(safe_hdf5, "_examine", lambda *_: other.replace(path))
     with pytest.raises(UserError, match="changed while it was opened"):
         opens(path)
 
 
 def test_nothing_else_opens_hdf5_files() -> None:
-    root = Path(hdf5_check.__file__).parents[1]
+    root = Path(file_safety.__file__).parents[1]
     rooms = ("extract", "models", "protocols")  # links, which rglob does not follow
     paths = [*root.rglob("*.py"), *(path for room in rooms for path in (root / room).glob("*.py"))]
     openers = {
         path.name for path in paths if re.search(r"(?<!`)h5py\.File\(", path.read_text("utf-8"))
     }
-    assert openers <= {"hdf5_check.py", "hdf5.py", "write_file.py", "predictions.py"}
+    assert openers <= {"file_safety.py", "hdf5.py", "write_file.py", "predictions.py"}

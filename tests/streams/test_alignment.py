@@ -11,15 +11,15 @@ import pytest
 from reproduce_files import blob_file
 from trunk_runs import run
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.config.seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.layer_prototype_fit import alignment, alignment_words
-from embedbench.files.sample_list import VAL, Samples
+from embedbench.files.layer_alignment import alignment, alignment_words
+from embedbench.files.sample_metadata import VAL, Samples
 from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL
-from embedbench.streams.base_prototype_fit import file_alignment, stream_alignment
+from embedbench.streams.base_alignment import file_alignment, stream_alignment
 
 LAYERS = ("block-8", "block-9")
 SPANS = {"wide": (3, 8), "near": (8, 11), "far": (11, 14)}

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from embedbench.config.seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import Samples
+from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning import stored_samples
+from embedbench.learning import sample_storage
 from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.learner import NO_CHECKPOINT
 from embedbench.learning.loss import plain_loss, validation_value
-from embedbench.learning.net_settings import mlp_net
+from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.slda import SLDA
@@ -27,8 +27,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams import protocol_tools, sample_tables
-from embedbench.streams.sample_tables import MappedTable, PixelTable, Table
+from embedbench.streams import feature_tables, stream_parts
+from embedbench.streams.feature_tables import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
@@ -54,11 +54,11 @@ def made(path: Path, dtype: str = "float32", *, seed: int = 0, width: int = 7) -
 
 def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
     """One table in memory and mapped, with the same digests."""
-    resident, *digests = protocol_tools.load_table(*given)
+    resident, *digests = stream_parts.load_table(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(protocol_tools, "RESIDENT", 0)
-        mapped, *others = protocol_tools.load_table(*given)
-        again, *_ = protocol_tools.load_table(*given)  # with statistics from the cache
+        patch.setattr(stream_parts, "RESIDENT", 0)
+        mapped, *others = stream_parts.load_table(*given)
+        again, *_ = stream_parts.load_table(*given)  # with statistics from the cache
     assert digests == others
     assert isinstance(mapped, MappedTable)
     np.testing.assert_array_equal(mapped.whole(), again.whole())
@@ -93,7 +93,7 @@ def test_the_standard_scaling_is_that_of_one_sum_over_all_rows(tmp_path: Path) -
     x = file.read()
     mean = x[base].mean(axis=0, dtype=np.float64).astype(np.float32)
     deviation = np.maximum(x[base].std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
-    got = protocol_tools.load_table(file, "standard", base)[0].whole()
+    got = stream_parts.load_table(file, "standard", base)[0].whole()
     np.testing.assert_array_equal(got, np.clip((x - mean) / deviation, -5, 5))
 
 
@@ -102,7 +102,7 @@ def test_statistics_by_blocks_have_the_bits_of_numpy(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(seed)
-    monkeypatch.setattr(sample_tables, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
+    monkeypatch.setattr(feature_tables, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
     n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
     spread = 10 ** draw.uniform(-3, 3, width)
     x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)
@@ -116,11 +116,11 @@ def test_damaged_statistics_in_the_cache_are_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, base = made(tmp_path / "a.h5"), np.arange(0, N, 2)
-    monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
-    expected = protocol_tools.load_table(file, "standard", base)[0].whole()
+    monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+    expected = stream_parts.load_table(file, "standard", base)[0].whole()
     for wrong in (None, [[1.0], [1.0]], [[0.0] * 7, [0.0] * 7], "x", [[0.0] * 7, ["a"] * 7]):
-        monkeypatch.setattr(protocol_tools.cache, "load", lambda *_, wrong=wrong: wrong)
-        got = protocol_tools.load_table(file, "standard", base)[0].whole()
+        monkeypatch.setattr(stream_parts.cache, "load", lambda *_, wrong=wrong: wrong)
+        got = stream_parts.load_table(file, "standard", base)[0].whole()
         np.testing.assert_array_equal(got, expected)
 
 
@@ -129,9 +129,9 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
     samples = made(tmp_path / "a.h5").samples
     file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
     for scale in ("none", "standard"):
-        a = protocol_tools.load_table(file, scale, np.arange(0, N, 2))[0]
-        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
-        b = protocol_tools.load_table(file, scale, np.arange(0, N, 2))[0]
+        a = stream_parts.load_table(file, scale, np.arange(0, N, 2))[0]
+        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        b = stream_parts.load_table(file, scale, np.arange(0, N, 2))[0]
         monkeypatch.undo()
         assert isinstance(b, PixelTable)
         assert isinstance(b.values, np.memmap)
@@ -152,8 +152,8 @@ def test_a_device_with_room_gets_the_table_once(
     a, b = both(monkeypatch, file, "standard", np.arange(N))
     assert not b.moves("cpu")
     b._moves.clear()
-    monkeypatch.setattr(sample_tables, "free_bytes", lambda _: 2 * b.nbytes)
-    monkeypatch.setattr(sample_tables, "MOVED", 4 * 7 * 999)  # rows at a time
+    monkeypatch.setattr(feature_tables, "free_bytes", lambda _: 2 * b.nbytes)
+    monkeypatch.setattr(feature_tables, "MOVED", 4 * 7 * 999)  # rows at a time
     assert b.moves("cpu")
     assert torch.equal(b.tensor("cpu"), torch.from_numpy(a.whole()))
     monkeypatch.setattr(b, "numpy", None)  # not asked again
@@ -182,7 +182,7 @@ def test_runs_on_mapped_tables_give_the_same_answers(
         monkeypatch.undo()
         stream = build()
         expected = answers(stream)
-        monkeypatch.setattr(protocol_tools, "RESIDENT", 0)
+        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
         mapped = build()
         if name != "modalities":
             assert isinstance(table_of(mapped.sessions[0].x), MappedTable)
@@ -198,8 +198,8 @@ def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyP
     net = mlp_net(6, 4, 1, 3, 0)
     loss = plain_loss(net, session, "cpu")
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
-    monkeypatch.setattr(stored_samples, "VALUES", 6 * 1024)
-    sizes = [len(x) for x in stored_samples.blocks(session.val_x, "cpu")]
+    monkeypatch.setattr(sample_storage, "VALUES", 6 * 1024)
+    sizes = [len(x) for x in sample_storage.blocks(session.val_x, "cpu")]
     assert sizes == [1024, 1024, 952]
     blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     np.testing.assert_allclose(blocks, whole, rtol=1e-6)

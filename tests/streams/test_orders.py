@@ -19,7 +19,7 @@ from embedbench import api
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files
 from embedbench.scores.run_record import ClassOrder

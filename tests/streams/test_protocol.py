@@ -12,7 +12,7 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN, VAL
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.files.write_file import write_file
 from embedbench.protocols.domain_incremental import DomainIncremental
 from embedbench.protocols.fscil import FSCIL
@@ -22,7 +22,7 @@ from embedbench.protocols.instance import Instance
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.protocol_tools import split_rows
+from embedbench.streams.stream_parts import split_rows
 from embedbench.streams.view import rows_of, table_of
 
 

@@ -11,11 +11,11 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.errors import UserError
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
-from embedbench.studies.memory_budget import exemplars_within, few, fit_budget
+from embedbench.studies.exemplar_budget import exemplars_within, few, fit_budget
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]

@@ -15,16 +15,16 @@ from embedbench.config.declared_settings import make
 from embedbench.config.seeds import LARGEST, Seeds, parse_seeds
 from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
-from embedbench.runs import classes_by_name
+from embedbench.runs import name_registry
 from embedbench.runs.stream_runner import run_stream
 
 CLASSES: dict[str, type] = {
     **{
-        n: classes_by_name.learner_class(n)
-        for n in classes_by_name.learner_names()
-        if n not in classes_by_name.ALIASES
+        n: name_registry.learner_class(n)
+        for n in name_registry.learner_names()
+        if n not in name_registry.ALIASES
     },
-    **{n: classes_by_name.protocol_class(n) for n in classes_by_name.protocol_names()},
+    **{n: name_registry.protocol_class(n) for n in name_registry.protocol_names()},
 }
 NOT_SIZES = ("nan", "inf", "-inf", "1e300", "-1e300", str(10**30), "9" * 5000)
 

@@ -16,16 +16,16 @@ from protocol_files import make_file
 
 from embedbench.engines.engine import HERE
 from embedbench.errors import UserError
-from embedbench.reports.remarks import searches
+from embedbench.reports.table_remarks import searches
+from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.run_task import StreamCache
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import grids
 from embedbench.studies.set_options import parse_lists
 from embedbench.studies.study import Study
 from embedbench.studies.tuning import search, tune, unused_seeds
 from embedbench.studies.tuning_candidates import make_candidates
-from embedbench.studies.tuning_rule import beyond, choose, rises, step_beyond
+from embedbench.studies.tuning_choice import beyond, choose, rises, step_beyond
 
 NAN = math.nan
 

@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
 from embedbench.runs import stream_runner
 from embedbench.runs.stream_runner import run_stream
-from embedbench.system.determinism import repeatable
+from embedbench.system.gpu_determinism import repeatable
 
 
 def settings() -> tuple[Any, ...]:

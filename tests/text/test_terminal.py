@@ -11,7 +11,7 @@ import pytest
 from bridge_records import shown
 from report_records import keep, make
 
-from embedbench.cli.table_options import show_tables
+from embedbench.cli.table_output import show_tables
 from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
 from embedbench.papers.paper import table_text as paper_text
@@ -20,7 +20,7 @@ from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_results import by_order, compare
 from embedbench.reports.comparison_text import by_order_parts, comparison_parts
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
-from embedbench.reports.result_tables import collect
+from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.mean_intervals import Stat
 from embedbench.text import terminal

@@ -33,10 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Bools, Bytes, Float32s, Ints
-from embedbench.config.json_types import parse_json
+from embedbench.array_types import Bools, Bytes, Float32s, Ints
+from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError
-from embedbench.files.sample_list import TEST, TRAIN, Samples
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.storage.atomic_write import read_text
 from embedbench.system.callback_types import Progress
 

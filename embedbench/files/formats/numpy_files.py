@@ -13,12 +13,12 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from embedbench.arrays import Array
+from embedbench.array_types import Array
 from embedbench.errors import UserError
-from embedbench.files.format_digests import TEXT
-from embedbench.storage.hdf5_check import too_large
+from embedbench.files.file_format import TEXT
+from embedbench.storage.file_safety import too_large
 
-from .sliced_tables import SlicedTable, streamed_table
+from .lazy_tables import SlicedTable, streamed_table
 
 BLOCK = 2**22  # bytes that are read at once
 Form = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, in Fortran's order, type

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array, Bytes, Float32s, Ints, Strings
+from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
-from embedbench.files import format_digests
+from embedbench.files import file_format
 from embedbench.files.provenance import read_provenance
-from embedbench.files.sample_list import SPLITS, TEST, Samples
+from embedbench.files.sample_metadata import SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
-from . import arrow_columns, tensor_files
+from . import arrow_files, tensor_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
+from .lazy_tables import PARTS, NamedLabels, SampleTable, without_parts
 from .numpy_files import load_folder, load_npy, load_npz
-from .sliced_tables import PARTS, NamedLabels, SampleTable, without_parts
 
 _KEYS = {
     "features": ("features", "X", "x", "embeddings", "embedding"),
@@ -34,13 +34,13 @@ _PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
 _Reader = Callable[[Path], Mapping[str, Any]]
 _FILES: dict[str, _Reader] = {
     ".npz": load_npz,
-    **dict.fromkeys(arrow_columns.PARQUET, arrow_columns.read_parquet),
+    **dict.fromkeys(arrow_files.PARQUET, arrow_files.read_parquet),
     **dict.fromkeys(tensor_files.SAFETENSORS, tensor_files.read_safetensors),
     **dict.fromkeys(tensor_files.TORCH, tensor_files.read_torch),
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
-    (arrow_columns.is_saved_data_set, arrow_columns.read_saved_data_set),
-    (arrow_columns.is_parquet_folder, arrow_columns.read_parquet),
+    (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
+    (arrow_files.is_parquet_folder, arrow_files.read_parquet),
     (lambda path: any(path.glob("*.npy")), load_folder),
 ]
 
@@ -165,9 +165,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
             f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
-    columns = {name: name for name in format_digests.COLUMNS if name in arrays} | dict(
-        wanted.columns
-    )
+    columns = {name: name for name in file_format.COLUMNS if name in arrays} | dict(wanted.columns)
     chosen = {*columns.values(), *filter(None, names.values())}
     rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
     taken = {key: _taken(arrays, key, src) for key in rest | chosen}
@@ -278,10 +276,9 @@ def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> 
     if "provenance" in arrays:
         return read_provenance(str(arrays["provenance"][()]), f"{src}: provenance")
     sums = (
-        format_digests.block_digest(features[a:b])
-        for a, b in format_digests.block_ranges(len(features))
+        file_format.block_digest(features[a:b]) for a, b in file_format.block_ranges(len(features))
     )
-    made = format_digests.sha256_parts([("features", b"".join(sums))])
+    made = file_format.sha256_parts([("features", b"".join(sums))])
     return {
         "backbone": {"name": "unknown", "features_sha256": made},
         "preprocessing": {},

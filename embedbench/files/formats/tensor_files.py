@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Array
-from embedbench.config.json_types import parse_json
+from embedbench.array_types import Array
+from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
-from embedbench.files.format_digests import texts
+from embedbench.files.file_format import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.atomic_write import open_regular
 
-from .sliced_tables import SlicedTable
+from .lazy_tables import SlicedTable
 
 SAFETENSORS = (".safetensors",)
 _TYPES = {

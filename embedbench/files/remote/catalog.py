@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from embedbench.config.json_types import JsonRecord, parse_toml
+from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
 from embedbench.storage.atomic_write import read_text
 

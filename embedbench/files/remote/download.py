@@ -14,13 +14,13 @@ from pathlib import Path
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.verify import verify
-from embedbench.storage import cache, leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import continuing
 from embedbench.system.callback_types import Notify, Progress
 
 from . import download_cache
 from .download_cache import FetchedFile
-from .remote_file import LostError, Remote, file_changed
+from .remote_servers import LostError, Remote, file_changed
 from .uri import Name
 
 ATTEMPTS = 3  # without a new byte
@@ -91,7 +91,7 @@ def download(
 def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
     """The file that a server means, if it was fetched."""
     key = download_cache.key(remote.url, remote.version) if remote.version else ""
-    sha256 = name.sha256 or remote.sha256 or cache.load("names", key)
+    sha256 = name.sha256 or remote.sha256 or user_cache.load("names", key)
     found = download_cache.find(sha256, name) if isinstance(sha256, str) else None
     if found is None:
         return None
@@ -102,7 +102,7 @@ def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
 def remember(remote: Remote, sha256: str) -> None:
     """Keep what a name means: in this version, and that it meant it."""
     for version in {remote.version, sha256} - {""}:
-        cache.save("names", download_cache.key(remote.url, version), sha256)
+        user_cache.save("names", download_cache.key(remote.url, version), sha256)
 
 
 def _arrive(

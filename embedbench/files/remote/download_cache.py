@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_types import UNWRITTEN, JsonRecord, parse_json
+from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.storage import atomic_write, cache, leases
+from embedbench.storage import atomic_write, leases, user_cache
 
 from .uri import Name
 
@@ -70,7 +70,7 @@ def directory() -> Path:
     UserError
         It cannot be made, or belongs to another user.
     """
-    place = cache.directory() / "files"
+    place = user_cache.directory() / "files"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -93,7 +93,7 @@ def cache_path(sha256: str, name: Name) -> Path:
 
 def find(sha256: str, name: Name) -> FetchedFile | None:
     """The file with these bytes, under the last part of a name; None if it was not fetched."""
-    about = _about(cache.directory() / "files" / sha256)
+    about = _about(user_cache.directory() / "files" / sha256)
     if about is None:
         return None
     path = cache_path(sha256, name)
@@ -111,7 +111,7 @@ def find(sha256: str, name: Name) -> FetchedFile | None:
 def find_content(content: str, name: Name) -> FetchedFile | None:
     """The file of a name with this content digest; None if it was not fetched."""
     for entry in entries():
-        same = cache.load("names", key(name.url, entry.sha256)) == entry.sha256
+        same = user_cache.load("names", key(name.url, entry.sha256)) == entry.sha256
         if entry.digests.get("content") != content or not same:
             continue
         if found := find(entry.sha256, name):
@@ -152,17 +152,17 @@ def prune() -> tuple[int, int]:
                 path.unlink()
             place.rmdir()
         count, size = count + 1, size + (about.size if about else 0)
-    for partial in (cache.directory() / "files").glob("*.partial"):
+    for partial in (user_cache.directory() / "files").glob("*.partial"):
         if leases.is_free(partial.with_suffix(".lease")):
             count, size = count + 1, size + partial.stat().st_size
             partial.unlink()
-    if (names := cache.directory() / "names").is_dir():
+    if (names := user_cache.directory() / "names").is_dir():
         shutil.rmtree(names, ignore_errors=True)
     return count, size
 
 
 def _places() -> Iterator[Path]:
-    root = cache.directory() / "files"
+    root = user_cache.directory() / "files"
     if root.is_dir() and _is_mine(root):
         yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and _is_mine(p))
 
@@ -190,7 +190,7 @@ def _about(place: Path) -> FetchedFile | None:
 def _is_whole(path: Path, sha256: str) -> bool:
     """Whether a file is as it was fetched; it is read again only if it has changed."""
     try:
-        return _is_mine(path) and cache.sha256(path) == sha256
+        return _is_mine(path) and user_cache.sha256(path) == sha256
     except OSError:
         return False
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from embedbench.errors import UserError
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import check_regular, unreadable
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
@@ -14,7 +14,7 @@ from .uri import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
 
 if TYPE_CHECKING:
     from .download_cache import FetchedFile
-    from .remote_file import Remote
+    from .remote_servers import Remote
 
 ANOTHER = "it is another file than the one that was named"
 
@@ -88,7 +88,7 @@ def find_here(text: str) -> Path | None:
     path = Path(name.path).expanduser()
     try:
         check_regular(path.stat().st_mode)
-        sha256 = cache.sha256(path) if name.sha256 else None
+        sha256 = user_cache.sha256(path) if name.sha256 else None
     except OSError as error:
         raise unreadable(path, error, "check the name") from error
     if sha256 != name.sha256:
@@ -126,7 +126,7 @@ def parse_name(text: str) -> Name:
 
 def ask(name: Name) -> "Remote":
     """Ask a server or store for the facts of a file."""
-    from .remote_file import Address, ask_hub, ask_server, ask_store
+    from .remote_servers import Address, ask_hub, ask_server, ask_store
 
     if name.scheme == HUB:
         return ask_hub(name)
@@ -146,7 +146,7 @@ def _without_asking(name: Name, expect: str | None) -> "FetchedFile | None":
 
     sha256 = name.sha256
     if sha256 is None and name.commit:
-        sha256 = cache.load("names", download_cache.key(name.url, name.commit))
+        sha256 = user_cache.load("names", download_cache.key(name.url, name.commit))
     if isinstance(sha256, str):
         return download_cache.find(sha256, name)
     return download_cache.find_content(expect, name) if expect else None

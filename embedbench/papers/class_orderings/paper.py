@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.papers import runs

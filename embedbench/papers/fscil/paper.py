@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file

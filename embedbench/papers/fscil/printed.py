@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.papers.drawing import draw_curves
 from embedbench.papers.paper_facts import read_paper
 from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.layer_prototype_fit import alignment_words
+from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
 from embedbench.papers.published import Value
 from embedbench.papers.runs import Variant, over, read_settings, read_variants
-from embedbench.runs.classes_by_name import learner_class, learner_names
+from embedbench.runs.name_registry import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.base_prototype_fit import stream_alignment
+from embedbench.streams.base_alignment import stream_alignment
 from embedbench.streams.layer_columns import layer_names
 from embedbench.studies.presets import preset
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.arrays import Float32s, Ints
+from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.published import PaperTable, Value

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.config.seeds import parse_seeds
 from embedbench.papers import runs
 from embedbench.papers.data import named_files

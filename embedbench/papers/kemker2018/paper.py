@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.array_types import Floats, Ints
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
@@ -17,12 +17,12 @@ from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, each
 from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
 from embedbench.papers.runs import metric, over
-from embedbench.runs.classes_by_name import learner_class
+from embedbench.runs.name_registry import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.protocol_tools import load_table, split_rows
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.stream_parts import load_table, split_rows
 from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
@@ -339,7 +339,7 @@ def _entry(records: Sequence[RunRecord], i: int, j: int) -> Stat | None:
 
 def table_s9(runs: KemkerRuns) -> PaperTable:
     """Table S9: number of features that are not redundant, and their share in percent."""
-    from embedbench.files.redundancy import redundancy
+    from embedbench.files.feature_redundancy import redundancy
 
     table = _table("S9", printed=runs.printed_labels())
     for row in PRINTED["S9"]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TEST, TRAIN
+from embedbench.files.sample_metadata import TEST, TRAIN
 from embedbench.papers import runs
 from embedbench.papers.data import emoji
 from embedbench.papers.paper import ReproduceRequest

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench.arrays import Floats
+from embedbench.array_types import Floats
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.sample_list import TRAIN
+from embedbench.files.sample_metadata import TRAIN
 from embedbench.papers import runs as reproduce_runs
 from embedbench.papers.data import find_files
 from embedbench.papers.drawing import draw_curves, learner_styles, legend

@@ -13,7 +13,7 @@ from file_server import COMMIT, TOKEN, Served, run_main, serving
 
 from embedbench.errors import UserError
 from embedbench.files.remote.fetch import fetch, local, pin_name
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 NAME = "hf://datasets/org/{}/small.h5"
 FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
@@ -112,7 +112,7 @@ def test_a_token_appears_nowhere(
         ):
             run_main(monkeypatch, words)
             said += "".join(capfd.readouterr())
-        assert local(NAME.format("private")).is_relative_to(cache.directory() / "files")
+        assert local(NAME.format("private")).is_relative_to(user_cache.directory() / "files")
         run_main(monkeypatch, ["list", "files", "--prune"])
     assert json.dumps(hub.commit)[1:-1] in said
     assert all(login in ("", f"Bearer {TOKEN}") for _, _, login in hub.asked)

@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote import catalog
 from embedbench.files.remote.fetch import local, pin_name
-from embedbench.files.remote.remote_card import peek
+from embedbench.files.remote.remote_inspection import peek
 
 SHIPPED = {
     name: e for name, e in catalog.known_files().items() if e.url.startswith(catalog.SHIPPED)

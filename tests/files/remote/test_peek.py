@@ -15,11 +15,11 @@ from hostile_hdf5 import mutate
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
-from embedbench.files.remote import remote_card
+from embedbench.files.remote import remote_inspection
 from embedbench.files.remote.fetch import local
-from embedbench.files.remote.remote_card import BLOCK, Ranges, peek
+from embedbench.files.remote.remote_inspection import BLOCK, Ranges, peek
 from embedbench.files.write_file import write_file
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 PATH = "/large.h5"
 
@@ -43,7 +43,7 @@ def web(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_the_same_card_by_few_bytes(web: Served, large: Path) -> None:
     url = web.address + PATH
     result = peek(url)
-    local_card = card(EmbeddingFile.open(large), remote_card.ROWS)
+    local_card = card(EmbeddingFile.open(large), remote_inspection.ROWS)
     assert replace(result, path=str(large), transfer=None) == local_card
     assert result.path == url
     assert result.transfer is not None
@@ -53,7 +53,7 @@ def test_the_same_card_by_few_bytes(web: Served, large: Path) -> None:
     assert (
         cost == sum(int(end) - int(start) + 1 for start, end in ranges) < large.stat().st_size / 4
     )
-    assert not cache.directory().exists()  # nothing is fetched
+    assert not user_cache.directory().exists()  # nothing is fetched
 
 
 def test_what_is_fetched_is_read_in_the_cache(web: Served, large: Path) -> None:
@@ -107,7 +107,7 @@ def test_hostile_files(web: Served, tmp_path: Path, seed: int) -> None:
 
 
 def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_card, "__name__", "embedbench.no_such_module")
+    monkeypatch.setattr(remote_inspection, "__name__", "embedbench.no_such_module")
     with pytest.raises(DamagedFileError, match="HDF5 crashes or does not come to its end"):
         peek(web.address + PATH)
 

@@ -11,9 +11,9 @@ import s3_server
 from file_helpers import make_small
 
 from embedbench.errors import UserError
-from embedbench.files.remote import remote_file
+from embedbench.files.remote import remote_servers
 from embedbench.files.remote.fetch import local, pin_name
-from embedbench.files.remote.remote_card import peek
+from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
 
 URL = "memory://bucket/small.h5"
@@ -45,8 +45,8 @@ def test_memory(small: bytes, tmp_path: Path) -> None:
 
 
 def test_pieces(small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_file, "STORE_PIECE", 1000)
-    remote = remote_file.ask_store(Name.parse(URL))
+    monkeypatch.setattr(remote_servers, "STORE_PIECE", 1000)
+    remote = remote_servers.ask_store(Name.parse(URL))
     pieces = list(remote.read(500, 3600))
     assert [len(p) for p in pieces] == [1000, 1000, 1000, 100]
     assert b"".join(pieces) == small[500:3600]

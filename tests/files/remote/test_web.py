@@ -18,11 +18,11 @@ from file_server import Served, run_main, serving
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import download, download_cache, remote_file
+from embedbench.files.remote import download, download_cache, remote_servers
 from embedbench.files.remote.fetch import all_fixed, fetch, local, origin, pin_name
-from embedbench.files.remote.remote_card import peek
+from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
-from embedbench.storage import cache
+from embedbench.storage import user_cache
 
 PATH = "/data/small.h5"
 
@@ -41,7 +41,7 @@ def web(small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def kept() -> list[str]:
     """Names of the files in the cache of files; hidden ones and leases apart."""
-    root = cache.directory() / "files"
+    root = user_cache.directory() / "files"
     return sorted(p.name for p in root.rglob("*") if p.is_file() and p.name[0] != ".")
 
 
@@ -59,7 +59,7 @@ def test_fetched_once(web: Served, small: bytes) -> None:
     assert path.name == "small.h5"
     assert path.parent.name == hashlib.sha256(small).hexdigest()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE((cache.directory() / "files").stat().st_mode) == 0o700
+    assert stat.S_IMODE((user_cache.directory() / "files").stat().st_mode) == 0o700
     web.asked.clear()
     assert local(url) == path
     assert web.asked_for(PATH) == ["bytes=0-0"]  # only what it is now
@@ -132,7 +132,9 @@ def test_killed_in_the_middle(web: Served, small: bytes) -> None:
     web.faults[PATH] = "cut 5000"
     with pytest.raises(Killed):
         local(web.address + PATH, progress=kill)
-    assert [p.stat().st_size for p in (cache.directory() / "files").glob("*.partial")] == [5000]
+    assert [p.stat().st_size for p in (user_cache.directory() / "files").glob("*.partial")] == [
+        5000
+    ]
     web.faults.clear()
     web.asked.clear()
     counts: list[tuple[int, int]] = []
@@ -206,8 +208,8 @@ def test_a_login_follows_to_its_own_server_alone(web: Served) -> None:
         for to, where in (("/b.h5", web), (f"{other.address}/c.h5", other)):
             web.faults[PATH] = f"redirect {to}"
             login = {"Authorization": "Bearer secret"}
-            assert remote_file.ask_server(
-                remote_file.Address(web.address + PATH, "a file", login)
+            assert remote_servers.ask_server(
+                remote_servers.Address(web.address + PATH, "a file", login)
             ).size
             (asked,) = [given for path, _, given in where.asked if path.endswith(to[-5:])]
             assert asked == ("Bearer secret" if where is web else "")
@@ -364,7 +366,7 @@ def test_a_run_of_a_pinned_name_whose_bytes_are_others(
 
 def test_prune_takes_only_what_was_fetched(web: Served) -> None:
     path = local(web.address + PATH)
-    mine = cache.directory() / "files" / "notes.txt"
+    mine = user_cache.directory() / "files" / "notes.txt"
     mine.write_text("mine")
     (entry,) = download_cache.entries()
     assert (entry.url, entry.path) == (web.address + PATH, str(path))

@@ -1,0 +1,308 @@
+"""The commands on embedding files: import, export, inspect, order, verify, diff, push."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from embedbench.files.provenance import UserMetadata
+from embedbench.files.remote.uri import is_name
+from embedbench.storage.atomic_write import write_safely
+from embedbench.text.table_export import pairs
+
+from . import name_completions
+from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
+from .file_arguments import File, here, transfer_text
+from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
+from .table_output import show_tables, with_tables
+
+if TYPE_CHECKING:
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.files.feature_redundancy import Redundancy
+    from embedbench.files.inspect import Card
+
+
+@taking(column_keys=column_keys, stated=collect_metadata)
+def import_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
+    ],
+    out: Out,
+    features: Annotated[
+        str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Key or column that groups samples; of their ids: stem, parent, a regex."
+        ),
+    ] = None,
+    split: Split = None,
+    stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
+    classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
+    columns: ColumnList = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="'pixels': the features are raw values of images.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    *,
+    column_keys: dict[str, str],
+    stated: UserMetadata,
+) -> None:
+    """Make an embedding file from features in another format."""
+    from embedbench.files.formats.audioset import selection_text
+    from embedbench.files.import_export import import_file
+
+    from .progress import bar
+
+    with bar("files", quiet) as advance:
+        file = import_file(
+            source,
+            out,
+            features=features,
+            labels=labels,
+            group=group,
+            split=split,
+            stratify=stratify,
+            classes=classes,
+            columns=columns,
+            column_keys=column_keys,
+            backbone=backbone,
+            stated=stated,
+            overwrite=overwrite,
+            progress=advance,
+            notify=note,
+        )
+    if "selection" in file.provenance:
+        note(selection_text(file.provenance["selection"]))
+    show(file, describe_file, as_json=False)
+
+
+def export(
+    file: File,
+    out: Annotated[Path, typer.Option(help="The .npz, .safetensors or .parquet to write.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write an embedding file as npz, safetensors or Parquet."""
+    from embedbench.files.import_export import export_file
+
+    export_file(file, out, overwrite=overwrite)
+    show(out, str, as_json=False)
+
+
+@with_tables
+def inspect(
+    file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
+    redundancy: Annotated[
+        bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
+    ] = False,
+    discretise: Annotated[
+        str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
+    ] = None,
+    heatmap: Annotated[
+        Path | None,
+        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
+    ] = None,
+    alignment: Annotated[
+        bool,
+        typer.Option(
+            "--alignment", help="Measure how well layers fit the final embedding's means."
+        ),
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
+    ] = None,
+    page: Annotated[
+        bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the contents of an embedding file, and how it was made."""
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.files.inspect import card, card_text
+
+    analysed = bool(redundancy or discretise or heatmap)
+    if is_name(file) and not (analysed or alignment or picture or page):
+        from embedbench.files.remote.remote_inspection import peek
+
+        result = peek(file)
+        if result.transfer:
+            note(transfer_text(result))
+        _print_card(result, card_text, as_json)
+        return
+    opened = EmbeddingFile.open(here(file))
+    result = replace(card(opened), path=str(opened.path if page else file))
+    if analysed:
+        if heatmap is not None:
+            check_free(heatmap, overwrite)
+        result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
+    if alignment:
+        from embedbench.streams.base_alignment import file_alignment
+
+        result = replace(result, alignment=file_alignment(opened))
+    if picture is not None:
+        _map(opened, picture, overwrite)
+    _print_card(result, _page if page else card_text, as_json)
+
+
+def _print_card(result: Card, text: Callable[[Card], str], as_json: bool) -> None:
+    data = result.to_json()
+    show_tables(data, lambda _: text(result), as_json, lambda: pairs(data))
+
+
+def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
+    """Draw what a file looks like."""
+    from embedbench.reports.figure_kinds import WIDTHS, check_format
+
+    check_format(path)
+    check_free(path, overwrite)
+    from embedbench.reports.embedding_map import POINTS, SEED, draw_file
+    from embedbench.reports.figure_files import write
+
+    write(path, draw_file(file, WIDTHS["column"]))
+    n = len(file.labels)
+    note(f"wrote {path}" + (f": {POINTS:,} of {n:,} samples, seed {SEED}" if n > POINTS else ""))
+
+
+def _redundancy(
+    file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
+) -> Redundancy:
+    """Count the features that are not redundant; draw all pairs of features where asked."""
+    from embedbench.files.feature_redundancy import redundancy as analyse
+    from embedbench.files.feature_redundancy import su_matrix
+
+    from .progress import bar
+
+    with bar("features", quiet) as advance:
+        result, codes = analyse(file, discretise or "mdlp", progress=advance)
+        if heatmap is not None:
+            from embedbench.reports.figure_files import render_figure
+            from embedbench.reports.matrix_figures import draw_maps
+
+            matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+            names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
+            figure = draw_maps({"": matrix}, 5, axes_names=names, numbers=False, scale=scale)
+            write_safely(heatmap, render_figure(figure, "png"))
+    return result
+
+
+def _page(card: Card) -> str:
+    """The page that push writes."""
+    from embedbench.sharing.dataset_card import card_page
+    from embedbench.storage import user_cache
+
+    return card_page(card, sha256=user_cache.sha256(Path(card.path))).rstrip("\n")
+
+
+def order(
+    file: File,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="See: embedbench list orders.", autocompletion=name_completions.of("orders")
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw, the probe and the annealing.", min=0)
+    ] = 0,
+    sessions: Annotated[int, typer.Option(help="Sessions of a task-confusion order.")] = 10,
+    base: Annotated[
+        int, typer.Option(help="Classes of the first session; 0: all equal.", min=0)
+    ] = 0,
+    confusion: Annotated[
+        str, typer.Option(help="Errors of a probe: cross-fitted, or train as in the paper.")
+    ] = "cross-fitted",
+    restarts: Annotated[
+        int, typer.Option(help="Annealings of an order by confusion; the best is kept.")
+    ] = 1,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Write a class order for run --order. Confusion is measured on training data."""
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.streams.make_class_order import make_order, order_text, write_order
+
+    opened = EmbeddingFile.open(file)
+    check_free(out, overwrite)
+    result = make_order(
+        opened,
+        kind,
+        seed=seed,
+        sessions=sessions,
+        base=base,
+        confusion=confusion,
+        restarts=restarts,
+    )
+    write_order(result, out)
+    show(result, order_text, as_json)
+    note(f"wrote {out}")
+
+
+def verify(file: File, as_json: Json = False) -> None:
+    """Check every checksum of an embedding file. If any fails, name the rows and exit 1."""
+    from embedbench.files.verify import verify as verify_file
+
+    damage = verify_file(file)
+    show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
+    if damage:
+        raise typer.Exit(1)
+
+
+@with_tables
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
+    b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
+    as_json: Json = False,
+) -> None:
+    """Compare two embedding files: samples, bits, directions, neighbours, scores."""
+    from embedbench.files.diff import diff as diff_files
+    from embedbench.files.diff import diff_text
+
+    result = diff_files(a, b)
+    data = result.to_json()
+    show_tables(data, lambda _: diff_text(result), as_json, lambda: pairs(data))
+
+
+def push(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    url: Annotated[
+        str, typer.Argument(help="hf://datasets/ORG/NAME, or a folder such as s3://bucket/folder.")
+    ],
+    licence: Annotated[
+        str, typer.Option(help="Licence of the data, if the file states none; or 'unknown'.")
+    ] = "",
+    runs: Annotated[
+        Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
+    ] = None,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Also send Parquet, which the hub shows.")
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a new repository on the hub private.")
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
+    from embedbench.sharing.push_file import push as send
+    from embedbench.sharing.uploads import How
+
+    how = How(licence, runs, parquet, private, overwrite, quiet)
+    result = send(file, url, how, notify=note)
+    if result.unchanged:
+        note(f"there already: {', '.join(result.unchanged)}")
+    if result.sent:
+        note(f"sent: {', '.join(result.sent)}")
+    show(result.to_json(), lambda _: result.url, as_json)

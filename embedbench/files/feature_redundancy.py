@@ -1,0 +1,368 @@
+"""Feature redundancy: how many features inform on the class beyond all better features.
+
+**Source**: Kemker et al. (2018), supplement, "Fast Correlation Based Filter": Eq. 5-8, Table S9,
+Fig. S4; the filter is Yu and Liu (2003), the intervals are Fayyad and Irani (1993).
+
+**Departs**: the paper states neither how features were discretised nor the threshold δ. Here δ = 0,
+and intervals come from the MDL principle on the class labels, or hold equally many samples. All
+samples but the test samples are used. By hand: scikit-learn has neither the filter nor MDL.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.array_types import Array, Bools, Float32s, Floats, Ints
+from embedbench.config.json_records import JsonRecord
+from embedbench.errors import UserError, unknown
+from embedbench.system.callback_types import Progress
+
+from .embedding_file import EmbeddingFile
+from .sample_metadata import TEST
+
+BATCH = 32  # features that are compared with the others at a time
+COLUMNS = 512  # features whose one-hot codes are in memory at a time
+ROWS = 2048  # samples whose one-hot codes are in memory at a time
+SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
+
+
+def symmetric_uncertainty(joint: Array) -> float:
+    """SU of two variables from their joint counts, (a, b): 2 IG / (H + H), Eq. 5 to 8.
+
+    It is 0 if they are independent or neither varies, and 1 if each determines the other.
+
+    >>> symmetric_uncertainty(np.array([[3, 0], [0, 5]]))
+    1.0
+    """
+    n = joint.sum()
+
+    def entropy(counts: Array) -> float:
+        p = counts[counts > 0] / n
+        return float(-(p * np.log2(p)).sum())
+
+    a, b = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
+    return 2 * (a + b - entropy(joint)) / (a + b) if a + b > 0 else 0.0
+
+
+def su_between(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
+    """SU of every feature of `a` with every feature of `b`, (A, B).
+
+    Joint counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
+    """
+    parts = [slice(i, i + COLUMNS) for i in range(0, len(b.bins), COLUMNS)]
+    joint = [_joint_entropies(a, b.take(part)) for part in parts]
+    both = a.entropies[:, None] + b.entropies  # (A, B)
+    gain = both - np.concatenate(joint, axis=1) if joint else both
+    return 2 * np.divide(gain, both, out=np.zeros_like(both), where=both > SLACK)
+
+
+def _joint_entropies(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
+    """(A, B) entropy of every pair, bits."""
+    n = a.values.shape[1]
+    counts = np.zeros((int(a.bins.sum()), int(b.bins.sum())), dtype=np.float32)
+    for first in range(0, n, ROWS):
+        rows = slice(first, first + ROWS)
+        counts += a.one_hot(rows).T @ b.one_hot(rows)  # (Σ bins, r) @ (r, Σ bins)
+    terms = xlog(n)[counts.astype(np.int32)]
+    for axis, bins in enumerate((a.bins, b.bins)):
+        terms = np.add.reduceat(terms, np.cumsum(bins) - bins, axis=axis)
+    joint: Floats = math.log2(n) - terms / n
+    return joint
+
+
+def su_matrix(codes: DiscretisedFeatures, progress: Progress = lambda *_: None) -> Floats:
+    """SU of every pair of features, (F, F), symmetrical: Fig. S4."""
+    n_features = len(codes.bins)
+    out = np.zeros((n_features, n_features))
+    for first in range(0, n_features, BATCH):
+        progress(first, n_features)
+        rows = slice(first, first + BATCH)
+        out[rows, first:] = su_between(codes.take(rows), codes.take(slice(first, None)))
+    return np.triu(out) + np.triu(out, 1).T
+
+
+def class_su(codes: DiscretisedFeatures, y: Ints) -> Floats:
+    """SU of every feature with the class, (F,)."""
+    n_classes = int(y.max()) + 1
+    counts = (
+        np.bincount(v.astype(np.int64) * n_classes + y, minlength=bins * n_classes)
+        for v, bins in zip(codes.values, codes.bins.tolist(), strict=True)
+    )
+    return np.array([symmetric_uncertainty(c.reshape(-1, n_classes)) for c in counts])
+
+
+def fcbf(
+    codes: DiscretisedFeatures,
+    relevance: Floats,
+    delta: float = 0.0,
+    progress: Progress = lambda *_: None,
+) -> Ints:
+    """The features that are kept, by decreasing SU with the class (ties: lower index first).
+
+    Features with SU(f, class) ≤ δ are dropped. Then each remaining feature p, the best one first,
+    removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept features p
+    only, a batch of them at a time.
+
+    Parameters
+    ----------
+    relevance : array of float
+        (F,) SU of every feature with the class.
+    delta : float
+        Threshold δ.
+    """
+    left = np.argsort(-relevance, kind="stable")
+    left = left[relevance[left] > delta + SLACK]
+    n_relevant = len(left)
+    kept: list[int] = []
+    while len(left):
+        progress(n_relevant - len(left), n_relevant)
+        batch, left = left[:BATCH], left[BATCH:]
+        removes = _removes(codes, relevance, batch, batch)
+        alive = np.ones(len(batch), dtype=np.bool_)
+        for i in range(len(batch)):
+            if alive[i]:
+                alive[i + 1 :] &= ~removes[i, i + 1 :]
+        batch = batch[alive]
+        kept += batch.tolist()
+        left = left[~_removes(codes, relevance, batch, left).any(axis=0)]
+    return np.array(kept, dtype=np.int64)
+
+
+def _removes(codes: DiscretisedFeatures, relevance: Floats, p: Ints, q: Ints) -> Bools:
+    """(P, Q) whether p makes q redundant."""
+    return su_between(codes.take(p), codes.take(q)) >= relevance[q] - SLACK
+
+
+@dataclass(frozen=True)
+class Intervals(JsonRecord):
+    """Intervals per feature: the fewest, the median and the most."""
+
+    min: int
+    median: float
+    max: int
+
+
+@dataclass(frozen=True)
+class Redundancy(JsonRecord):
+    """The number of features that are not redundant (Table S9).
+
+    Parameters
+    ----------
+    features, kept, relevant : int
+        Features of the file, those that are not redundant, and those that inform on the class.
+    share : float
+        `kept` divided by `features`.
+    delta : float
+        The threshold δ of the filter.
+    discretisation : str
+        How features were cut into intervals: mdlp or frequency.
+    intervals : Intervals
+        Intervals per feature.
+    samples, classes : int
+        Number of samples that were used, and of their classes.
+    seconds : float
+        Duration.
+    features_kept : tuple of int
+        The columns kept.
+    """
+
+    features: int
+    kept: int
+    share: float
+    relevant: int
+    delta: float
+    discretisation: str
+    intervals: Intervals
+    samples: int
+    classes: int
+    seconds: float
+    features_kept: tuple[int, ...]
+
+
+def redundancy(
+    file: EmbeddingFile,
+    method: str = "mdlp",
+    *,
+    progress: Callable[..., None] = lambda *_: None,
+) -> tuple[Redundancy, DiscretisedFeatures]:
+    """Filter the features of a file; return the result, and the intervals.
+
+    Parameters
+    ----------
+    method : str
+        Discretisation, see `discretise`.
+    progress : callable
+        Called with (done, total, stage).
+    """
+    rows = file.split != TEST
+    if not rows.any():
+        raise UserError(f"{file.path.name} has no samples but test samples")
+    began = time.perf_counter()
+    y = file.labels[rows]
+    codes = discretise(file.read()[rows], y, method, lambda *n: progress(*n, "intervals"))
+    relevance = class_su(codes, y)
+    kept = fcbf(codes, relevance, progress=lambda *n: progress(*n, "filter"))
+    result = Redundancy(
+        features=len(codes.bins),
+        kept=len(kept),
+        share=len(kept) / len(codes.bins),
+        relevant=int((relevance > SLACK).sum()),
+        delta=0.0,
+        discretisation=method,
+        intervals=Intervals(
+            int(codes.bins.min()), float(np.median(codes.bins)), int(codes.bins.max())
+        ),
+        samples=len(y),
+        classes=len(np.unique(y)),
+        seconds=time.perf_counter() - began,
+        features_kept=tuple(kept.tolist()),
+    )
+    return result, codes
+
+
+# --- features in intervals ---
+
+
+METHODS = ("mdlp", "frequency")
+BINS = 10  # intervals of "frequency"
+
+
+@dataclass(frozen=True)
+class DiscretisedFeatures:
+    """Discretised features.
+
+    Parameters
+    ----------
+    values : array of int
+        (F, n) number of the interval that each value lies in.
+    bins : array of int
+        (F,) how many intervals each feature has.
+    """
+
+    values: NDArray[np.uint16]
+    bins: Ints
+
+    def take(self, features: Ints | slice) -> DiscretisedFeatures:
+        """Some of the features."""
+        return DiscretisedFeatures(self.values[features], self.bins[features])
+
+    @cached_property
+    def entropies(self) -> Floats:
+        """(F,) H of each feature, bits (Eq. 6)."""
+        n = self.values.shape[1]
+        counts = (np.bincount(v, minlength=1) for v in self.values)
+        return np.array([math.log2(n) - xlog(n)[c].sum() / n for c in counts])
+
+    def one_hot(self, rows: slice) -> Float32s:
+        """(r, Σ bins) one column an interval, feature after feature."""
+        values = self.values[:, rows].T + (np.cumsum(self.bins) - self.bins)
+        out = np.zeros((len(values), int(self.bins.sum())), dtype=np.float32)
+        np.put_along_axis(out, values, 1, axis=1)
+        return out
+
+
+def discretise(
+    x: Float32s,
+    y: Ints,
+    method: str = "mdlp",
+    progress: Progress = lambda *_: None,
+) -> DiscretisedFeatures:
+    """Cut the columns of x (n, F) into intervals, open on the left.
+
+    Parameters
+    ----------
+    method : str
+        "mdlp": see `mdlp_cuts`; "frequency": ten intervals of equally many samples, fewer where
+        values are tied.
+    """
+    if method not in METHODS:
+        raise unknown("discretisation", method, METHODS)
+    n_features = x.shape[1]
+    values = np.empty((n_features, len(x)), dtype=np.uint16)
+    bins = np.ones(n_features, dtype=np.int64)
+    for f in range(n_features):
+        progress(f, n_features)
+        column = np.ascontiguousarray(x[:, f])
+        cuts = mdlp_cuts(column, y) if method == "mdlp" else frequency_cuts(column)
+        values[f], bins[f] = np.searchsorted(cuts, column), len(cuts) + 1
+    return DiscretisedFeatures(values, bins)
+
+
+def frequency_cuts(values: Float32s) -> Float32s:
+    """The largest values of all intervals but the last, which hold equally many samples."""
+    shares = np.arange(1, BINS) / BINS
+    cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
+    kept: Float32s = cuts[cuts < values.max()]
+    return kept
+
+
+def mdlp_cuts(values: Float32s, labels: Ints) -> Float32s:
+    """The largest values of all intervals but the last, by Fayyad and Irani (1993).
+
+    The cut with the least class entropy is made if its gain exceeds
+    (log2(N - 1) + log2(3^k - 2) - k H(S) + k1 H(S1) + k2 H(S2)) / N, k the number of classes; then
+    the same on either side.
+    """
+    order = np.argsort(values)
+    v, y = values[order], labels[order].astype(np.uint16)  # NumPy sorts short integers by radix
+    by_class = np.argsort(y, kind="stable")
+    sizes = np.bincount(y)
+    rank = np.empty(len(v), dtype=np.int64)  # how many of its class stand before each sample
+    rank[by_class] = np.arange(len(v)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    table = xlog(len(v))
+    cuts = []
+    todo = [(0, len(v), np.zeros_like(sizes))]
+    while todo:
+        a, b, before = todo.pop()
+        cut = _best_cut(v[a:b], y[a:b], rank[a:b] - before[y[a:b]], table)
+        if cut:
+            cuts.append(v[a + cut - 1])
+            passed = np.bincount(y[a : a + cut], minlength=len(sizes))
+            todo += [(a, a + cut, before), (a + cut, b, before + passed)]
+    return np.sort(np.array(cuts, dtype=values.dtype))
+
+
+def _best_cut(v: Float32s, y: NDArray[np.uint16], rank: Ints, table: Floats) -> int:
+    """Samples on the left of the best cut of sorted values; 0 where it is not worth its bits.
+
+    With f(m) = m log2 m, N H = f(N) - Σ_c f(N_c): from one sample to the next only one N_c changes,
+    so all cuts together cost one cumulative sum, whatever the number of classes.
+    """
+    legal = v[:-1] < v[1:]
+    if not legal.any():
+        return 0
+    n, totals = len(v), np.bincount(y)
+    after = totals[y] - rank
+    left = np.cumsum(table[rank + 1] - table[rank])[:-1]
+    right = table[totals].sum() + np.cumsum(table[after - 1] - table[after])[:-1]
+    size = np.arange(1, n)
+    spread = table[size] - left + table[n - size] - right  # N1 H(S1) + N2 H(S2)
+    cut = int(np.argmin(np.where(legal, spread, np.inf))) + 1
+    first = np.bincount(y[:cut], minlength=len(totals))
+    parts = [
+        (m, (table[m] - table[c].sum()) / m, int(np.count_nonzero(c)))
+        for m, c in ((n, totals), (cut, first), (n - cut, totals - first))
+    ]
+    gain = parts[0][0] * parts[0][1] - sum(m * h for m, h, _ in parts[1:])
+    (_, h, k), *halves = parts
+    price = math.log2(n - 1) + _log2_3k_2(k) - k * h + sum(k_ * h_ for _, h_, k_ in halves)
+    return cut if gain > price else 0
+
+
+def _log2_3k_2(k: int) -> float:
+    """log2(3^k - 2), which is k log2 3 where 3^k has no room in a float."""
+    return math.log2(3**k - 2) if k < 600 else k * math.log2(3)
+
+
+@lru_cache(maxsize=2)
+def xlog(n: int) -> Floats:
+    """(n + 1,) m log2 m for m = 0 … n."""
+    m = np.arange(n + 1, dtype=np.float64)
+    return m * np.log2(np.maximum(m, 1))

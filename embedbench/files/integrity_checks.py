@@ -1,0 +1,211 @@
+"""Opening embedding files and checking what is in them."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeGuard
+
+import h5py
+
+from embedbench.array_types import Array
+from embedbench.errors import DamagedFileError, UserError, unknown
+from embedbench.storage import safe_hdf5
+
+from . import file_format
+
+
+def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
+    """Check every block of a file, even of one that `EmbeddingFile.open` refuses.
+
+    Returns
+    -------
+    list of tuple
+        (table, first row, row after the last) of every block with a wrong checksum.
+    """
+    with open_embedding_file(path) as file:
+        check_tables(path, file)
+        return find_damage(file, (*_feature_tables(file), *_row_tables(file)))
+
+
+@contextmanager
+def open_embedding_file(path: Path) -> Iterator[h5py.File]:
+    """Open a file for reading, after the gate (`embedbench.storage.safe_hdf5`)."""
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; give the embedding file itself (.h5).")
+    if not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        hint = (
+            f"unfinished work lies in {partial}: run the same extract again to finish it."
+            if partial.is_dir()
+            else "make it with `embedbench extract` or `embedbench import`."
+        )
+        raise UserError(f"there is no file {path}; {hint}")
+    if path.suffix in (".npy", ".npz"):
+        raise UserError(f"{path} is no embedding file; make one of it with `embedbench import`.")
+    with safe_hdf5.open_hdf5(
+        path, what="an embedding file", remedy="copy or extract it again"
+    ) as file:
+        yield file
+
+
+def check_format(path: Path, file: h5py.File) -> None:
+    if "format" not in file.attrs or safe_hdf5.attribute(file, "format") != file_format.FORMAT:
+        raise UserError(
+            f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
+            f"{file_format.FORMAT!r}); bring other data in with `embedbench import`."
+        )
+    version = safe_hdf5.attribute(file, "format_version")
+    if version not in file_format.VERSIONS:
+        known = " and ".join(file_format.VERSIONS)
+        raise UserError(
+            f"{path} has format version {version}, and this embedbench reads {known}; "
+            "install the embedbench that wrote it, or a newer one."
+        )
+    kind = safe_hdf5.attribute(file, "kind")
+    if kind not in file_format.TABLES:
+        raise UserError(
+            f"{path} is of kind {kind!r}, and only {' and '.join(file_format.TABLES)} can be "
+            "read; install a newer embedbench."
+        )
+
+
+def check_tables(path: Path, file: h5py.File) -> None:
+    """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
+    if "metadata" not in file.get("checksums", file).attrs:
+        raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
+    kind, tables = safe_hdf5.attribute(file, "kind"), file_format.list_tables(file)
+    for group in ("layers", "checksums", "digests"):
+        if not isinstance(file.get(group), h5py.Group):
+            raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
+    features, columns = _feature_tables(file), _column_tables(path, file)
+    ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
+    rows = (*features, *file_format.SAMPLE_TABLES, *columns)
+    names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
+    for name in dict.fromkeys([*names, *tables]):
+        if name not in tables:
+            raise DamagedFileError(f"{path} has no table {name!r}; copy or make it again.")
+        if name not in names:
+            raise UserError(f"{path} has a table {name!r}, which is none of the format; remove it.")
+    n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
+    sums = "|u1", (-(-n // file_format.BLOCK), 32)
+    expected: dict[str, tuple[str, tuple[int, ...]]] = {
+        "labels": ("<i4", (n,)),
+        "split": ("|u1", (n,)),
+        "sample_ids": ("S", (n,)),
+        "classes": ("S", (n_classes,)),
+        "parents": ("<i4", (n_classes,)),
+        "provenance": ("S", ()),
+        **{name: (code, (n,)) for name, code in columns.items()},
+    }
+    for name in names:
+        dtype, shape = tables[name]
+        if name in features:
+            fits = file_format.find_kind(dtype, shape) == kind and shape[0] == n
+            form = file_format.TABLES[kind].replace("N", str(n), 1)
+        else:
+            letter, size = expected.get(name, sums)
+            fits = letter in (dtype.str, dtype.kind) and shape == size
+            form = f"{letter} of shape {size}"
+        if not fits:
+            raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}.")
+    if kind == file_format.PIXELS and len(features) > 1:
+        raise UserError(f"{path} holds images, and layers beside them; images have none.")
+    most = max(2**23, 20 * path.stat().st_size)  # of what is read whole
+    for name in ones:
+        dtype, shape = tables[name]
+        length = dtype.itemsize * math.prod(shape)
+        limit = file_format.PROVENANCE if name == "provenance" else most
+        if length > limit:
+            raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}.")
+
+
+def _feature_tables(file: h5py.File) -> list[str]:
+    for name in file["layers"]:
+        if not file_format.LAYER_NAME.fullmatch(name):
+            raise UserError(
+                f"layer name {name!r} must be letters, digits, '.', '_' and '-' only; rename it."
+            )
+    return ["features", *(f"layers/{name}" for name in file["layers"])]
+
+
+def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
+    """Return the types of a file's optional columns, by table."""
+    if "columns" not in file:
+        return {}
+    group = file["columns"]
+    if safe_hdf5.attribute(file, "format_version") == file_format.VERSIONS[0]:
+        raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
+    if not isinstance(group, h5py.Group) or not len(group):
+        raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
+    for name in group:
+        if name not in file_format.COLUMNS:
+            raise unknown(f"column of {path}", name, file_format.COLUMNS)
+    return {f"columns/{name}": file_format.COLUMNS[name] for name in group}
+
+
+def _row_tables(file: h5py.File) -> list[str]:
+    """Tables of one value a sample: labels, splits, ids, and the optional columns."""
+    return [*file_format.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
+
+
+def check_metadata(path: Path, file: h5py.File) -> None:
+    """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
+    if file_format.metadata_digest(file) != safe_hdf5.attribute(file["checksums"], "metadata"):
+        raise DamagedFileError(
+            f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
+        )
+    tables = _feature_tables(file)
+    content = file_format.content_digest(
+        (
+            file_format.table_signature(table, file[table].dtype, file[table].shape),
+            file[f"checksums/{table}"][()].tobytes(),
+        )
+        for table in tables
+    )
+    if content != safe_hdf5.attribute(file["digests"], "content"):
+        raise DamagedFileError(
+            f"{path} is damaged: the checksums of its features do not match the content digest; "
+            "copy or extract it again."
+        )
+    if damage := find_damage(file, _row_tables(file)):
+        raise damaged_error(path, damage)
+
+
+def read_blocks(
+    file: h5py.File, table: str, n: int
+) -> Iterator[tuple[int, int, Array | None, bytes]]:
+    """Yield the blocks of n rows: first row, row after the last, rows as stored, and checksum.
+
+    Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
+    """
+    sums = file[f"checksums/{table}"][()]
+    for block, (first, end) in enumerate(file_format.block_ranges(n)):
+        rows: Array | None = None
+        with suppress(OSError, RuntimeError):
+            rows = file[table][first:end]
+        yield first, end, rows, sums[block].tobytes()
+
+
+def is_sound(rows: Array | None, checksum: bytes) -> TypeGuard[Array]:
+    """Whether a block could be read, and matches its checksum."""
+    return rows is not None and file_format.block_digest(rows) == checksum
+
+
+def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, int]]:
+    """Table, first row and row after the last of each block that is not sound."""
+    return [
+        (table, first, end)
+        for table in tables
+        for first, end, rows, checksum in read_blocks(file, table, file[table].shape[0])
+        if not is_sound(rows, checksum)
+    ]
+
+
+def damaged_error(path: Path, damage: Sequence[tuple[str, int, int]]) -> DamagedFileError:
+    spans = [f"rows {first}-{end - 1} of {table}" for table, first, end in damage]
+    more = f" and {len(spans) - 3} more blocks" if len(spans) > 3 else ""
+    return DamagedFileError(
+        f"{path} is damaged: {', '.join(spans[:3])}{more} do not match their checksums; copy or "
+        "extract it again (`embedbench verify` lists all damage)."
+    )

@@ -1,0 +1,95 @@
+"""How values of runs are called and written: one heading, unit and rounding in every view."""
+
+import math
+
+from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
+from embedbench.scores.prediction_metrics import RAW
+from embedbench.scores.run_record import FINAL
+from embedbench.scores.unknown_classes import SIGNALS
+
+AVERAGE, FORGETTING = "average_accuracy", "average_forgetting"
+INCREMENTAL = "average_incremental_accuracy"
+OMEGAS = ("omega_base", "omega_new", "omega_all")
+STREAMING = "omega_streaming"
+COUNTS = ("labels_predicted", "labels_true")  # of labels to a sample
+HEADINGS = {
+    FINAL: "final %",
+    INCREMENTAL: "AIA %",
+    "behind": "behind by",
+    **{name: f"Ω_{name.removeprefix('omega_')}" for name in (*OMEGAS, STREAMING)},
+    AVERAGE: "AA %",
+    FORGETTING: "AF %",
+    "raa": "RAA %",
+    "raf": "RAF %",
+    "gacc": "gAcc %",
+    "pw_js": "pw-JS %",
+    "js": "JS %",
+    "exact_match": "exact match %",
+    "superclass_pw_js": "superclass pw-JS %",
+    "subclass_precision": "subclass precision %",
+    "labels_predicted": "labels given",
+    "labels_true": "labels true",
+    **{f"unknown_auroc_by_{name}": f"AUROC by {name} %" for name in SIGNALS},
+    "calibration_error": "calibration error %",
+    "bytes.total": "MB",
+    "bytes.samples": "samples MB",
+    "seconds.learn": "learn s",
+    "seconds.evaluate": "evaluate s",
+    "joules.learn": "learn J",
+}
+# what Ω's share is of, and what a short heading of a report's tables means, in their order
+SHARES = {
+    "omega_base": "the first session",
+    "omega_all": "all so far",
+    STREAMING: "all so far",
+}
+MEANINGS = {
+    "omega_new": "Ω_new: score on each new session",
+    INCREMENTAL: "AIA: score after each session, averaged",
+    AVERAGE: "AA: mean of sessions at the end",
+    FORGETTING: "AF: drop from a session's best",
+    "passes": "passes: over the data",
+    "steps": "steps: optimiser",
+    "bytes.total": "MB: at the end",
+}
+
+
+def is_percent(name: str) -> bool:
+    """Whether views have a value in percent: all fractions but Ω."""
+    return not (name.startswith("omega") or name in (*RAW, *COUNTS) or is_cost(name))
+
+
+def is_cost(name: str) -> bool:
+    """Whether a value is one of bytes, seconds, joules, passes or steps: less is better."""
+    return name.startswith(("bytes.", "seconds.", "joules.")) or name in ("passes", "steps")
+
+
+def heading(name: str) -> str:
+    """The heading of a value's column."""
+    return HEADINGS.get(name, f"{name} %" if is_percent(name) else name)
+
+
+def value_text(value: float | None, name: str) -> str:
+    """A value as a view writes it: percent, MB, seconds, or a plain number; – where undefined."""
+    if value is None or math.isnan(value):
+        return "–"
+    if is_cost(name):
+        return megabytes(value) if name.startswith("bytes.") else amount(value)
+    if is_percent(name):
+        return format_signed(100 * value, 1)
+    return format_signed(value, 2 if name in COUNTS else 3)
+
+
+def stat_text(stat: Stat | None, name: str, between: str = " ") -> str:
+    """A mean and the half-width of its interval; costs have none."""
+    if stat is None:
+        return "–"
+    mean = value_text(stat.mean, name)
+    if mean == "–" or math.isnan(stat.half) or is_cost(name):
+        return mean
+    return f"{mean}{between}±{value_text(stat.half, name)}"
+
+
+def difference_text(value: float, name: str = FINAL) -> str:
+    """A difference with its unit."""
+    return value_text(value, name) + " points" * is_percent(name)

@@ -1,0 +1,251 @@
+"""Reports: finished runs are averaged into rows, and rows are collected into tables.
+
+The runs in one learner's directory become one row, and the rows in one stream's directory become
+one table. The digests of the streams decide whether this is allowed; if it is not, the table is
+refused. Some runs repeat another run with single seeds set differently. They are not independent of
+it and are left out of the means.
+
+Every number is recomputed from the predictions before it is used. A run that cannot be trusted is
+named on stderr and left out.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from embedbench.config.json_records import plain
+from embedbench.config.seeds import Seeds
+from embedbench.errors import UserError, printable
+from embedbench.scores.extra_metrics import Outside, outside_metrics, with_outside
+from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.multiple_comparisons import Over, RowVerdict
+from embedbench.scores.prediction_metrics import ANSWER_METRICS
+from embedbench.scores.record_files import find
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import Checker
+
+from .comparability import check_average, check_comparable
+from .compare_learners import judge
+from .result_rows import LEFT_OUT, Group, Row, split_tables
+from .row_labels import differences, flat, labels
+from .table_remarks import beside, candidates, remark_on_memory
+from .verdict_sentence import verdict
+
+SCHEMA = "embedbench-report/1.0"
+
+
+def say(sentence: str) -> None:
+    """Print a remark to stderr."""
+    print(printable(sentence), file=sys.stderr)
+
+
+def collect(
+    root: Path,
+    places: Sequence[Path] | None = None,
+    notify: Callable[[str], None] = say,
+    metrics: Sequence[str] = (),
+    over: Over = "seeds and samples",
+) -> list[Row]:
+    """Rows of all finished runs under `root`, table by table; the chance learner comes last.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of run records, or a directory inside it.
+    places : sequence of Path, or None
+        Directories of the cells to report; None reports all under `root`.
+    notify : callable
+        `notify(sentence)` gets one for each run that is left out.
+    metrics : sequence of str
+        Metrics that get columns beside the usual ones; those of other people too.
+    over : str
+        `seeds`: verdicts hold for this test sample alone.
+
+    Raises
+    ------
+    UserError
+        There is no run that can be reported, or no table whose runs may be averaged and compared.
+    """
+    cells = find(root) if places is None else list(places)
+    if not cells and places is None:
+        raise UserError(
+            f"expected finished runs (record.json) under {root}, found none; "
+            f"make some with embedbench run … --out {root}"
+        )
+    notify = _once(notify)
+    functions = [name for name in metrics if name not in CURVES]
+    checker, outside = Checker(root, notify), outside_metrics(functions, notify)
+    tables: dict[Path, dict[Path, list[RunRecord]]] = {}
+    for cell in cells:
+        try:
+            run = with_outside(checker.record(cell), cell, outside, notify)
+        except UserError as e:
+            notify(f"left out: {e}")
+            continue
+        place = cell.resolve().parent
+        # each reference learner gets a table; its neighbours learned other streams
+        together = place if place.parent.name == "references" else place.parent
+        tables.setdefault(together, {}).setdefault(place, []).append(run)
+    runs = [run for learners in tables.values() for made in learners.values() for run in made]
+    for name in ANSWER_METRICS.keys() & set(metrics):
+        if runs and not any(name in run.metrics for run in runs):
+            far = "with --unknown OTHER.h5 " if name.startswith("far_") else ""
+            raise UserError(
+                f"{name} needs to know how sure answers were, and no run under {root} has that "
+                f"stored; embedbench run {far}stores it, but with --answers plain, for label sets, "
+                "and for learners whose scores give no probabilities"
+            )
+    if cells and not tables:
+        raise UserError(
+            f"none of the {len(cells)} runs under {root} can be reported; the lines above say why"
+        )
+    rows, refused = [], []
+    for place, learners in tables.items():
+        try:
+            rows += _table(place, root.resolve(), learners, metrics, outside, over)
+        except UserError as e:
+            refused.append(e)
+    if refused and not rows:
+        raise refused[0]
+    for error in refused:
+        notify(f"left out, a whole table: {error}")
+    return _apart(rows)
+
+
+def _apart(rows: Sequence[Row]) -> list[Row]:
+    """The same rows; tables of one title have in it what differs between their protocols."""
+    tables = [mine[0].group for mine in split_tables(rows)]
+    apart = differences([(g.title, _settings(g.first)) for g in tables], absent=False)
+    named = {
+        id(group): dataclasses.replace(group, apart=", ".join(words))
+        for group, words in zip(tables, apart, strict=True)
+    }
+    return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
+
+
+def _settings(run: RunRecord) -> dict[str, Any]:
+    """The settings of a run's protocol, and its file of unknown samples."""
+    unknown = "none" if run.unknown is None else run.unknown.name
+    return flat(run.protocol_params) | {"unknown": unknown}
+
+
+def _name(place: Path, root: Path) -> str:
+    return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
+
+
+def _once(notify: Callable[[str], None]) -> Callable[[str], None]:
+    """A `notify` that says each sentence once."""
+    said: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            notify(sentence)
+
+    return once
+
+
+def _table(
+    directory: Path,
+    root: Path,
+    made: Mapping[Path, list[RunRecord]],
+    metrics: Sequence[str],
+    outside: Outside,
+    over: Over,
+) -> list[Row]:
+    """The rows of one stream's directory: best final accuracy first, chance last."""
+    place, learners = _name(directory, root), list(made.values())
+    for runs in learners:
+        check_average(runs, place)
+    check_comparable([r for runs in learners for r in runs], place)
+    split = [variations(runs) for runs in learners]
+    alone = tuple(r for runs, _ in split for r in runs)
+    repeats = sum(len(varied) for _, varied in split)
+    names = labels(learners)
+    remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
+    remarks += remark_on_memory(list(zip(names, learners, strict=True)))
+    further = tuple(dict.fromkeys([*metrics, *outside]))
+    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks), over=over)
+    rows = []
+    for (runs, varied), label, at in zip(split, names, made, strict=True):
+        parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+        for r in runs:
+            parts[any(f in LEFT_OUT for f in r.flags)].append(r)
+        rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied), at))
+    return sorted(rows, key=_rank)
+
+
+def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
+    """One learner's independent runs, and the variations of them.
+
+    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
+    variations of them and would be counted twice.
+    """
+    overridden = [_overridden(r) for r in runs]
+    least: dict[int, int] = {}
+    for r, n in zip(runs, overridden, strict=True):
+        least[r.seed] = min(n, least.get(r.seed, n))
+    parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+    for r, n in zip(runs, overridden, strict=True):
+        parts[n > least[r.seed]].append(r)
+    return parts
+
+
+def _overridden(record: RunRecord) -> int:
+    """The number of the four seeds that differ from those that `seed` draws."""
+    drawn = dataclasses.asdict(Seeds.of(record.seed))
+    used = dataclasses.asdict(record.seeds)
+    return sum(value != used[kind] for kind, value in drawn.items())
+
+
+def _rank(row: Row) -> tuple[bool, bool, float]:
+    final = row.metrics["final_accuracy"].mean
+    return not row.learns, final != final, -final
+
+
+def to_json(rows: Sequence[Row]) -> dict[str, Any]:
+    """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
+    tables = [_table_json(mine) for mine in split_tables(rows)]
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
+    return result
+
+
+def _table_json(rows: list[Row]) -> dict[str, Any]:
+    group, judged = rows[0].group, judge(rows)
+    digests = group.first.digests
+    return {
+        "place": group.place,
+        "protocol": group.first.protocol,
+        "protocol_params": group.first.protocol_params,
+        "files": group.file_names,
+        "sessions": group.sessions,
+        "score": group.first.score,
+        "validation": group.first.validation,
+        "digests": {"recipe": digests.recipe, "features": digests.features},
+        "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
+        "verdict": verdict(rows, judged),
+        "notes": group.notes,
+        "rows": [_row_json(r, v) for r, v in zip(rows, judged.rows, strict=True)],
+    }
+
+
+def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
+    return {
+        "learner": row.learner,
+        "params": row.params,
+        "label": row.label,
+        "n": len(row.used),
+        "runs": [r.run for r in row.used],
+        "left_out": [r.run for r in row.left_out],
+        "candidates": candidates(row.records[0].tuning),
+        "metrics": row.metrics,
+        "verdict": verdict,
+        "steps": row.number("steps").mean,
+        "passes": row.number("passes").mean,
+        "seconds": row.seconds,
+        "footprint": row.footprint,
+        "flags": row.flags,
+        "commands": row.commands,
+    }

@@ -1,0 +1,400 @@
+"""`report FILE.toml`: tables that a `[report]` of a TOML file selects from runs, and how they look.
+
+The file may be a study file, or have several `[[report]]`. docs/studies.md has the keys. Runs are
+directories, checked as in every report, or CSV files of rows, relative to the file.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
+from embedbench.errors import UserError, unknown
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.metric_jackknife import CURVES
+from embedbench.scores.multiple_comparisons import SAMPLE, Over
+from embedbench.scores.prediction_metrics import FUNCTIONS
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.storage.atomic_write import read_text
+from embedbench.text.terminal import line, new_table
+
+from . import compare_learners
+from .comparison_results import Study, by_order, compare, compare_all
+from .comparison_text import allowed_ranks, section, study_parts, study_rows
+from .headings_and_units import heading, is_cost, stat_text
+from .loaded_run import Run
+from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
+from .result_rows import LEFT_OUT, Row, run_value
+from .tables_from_runs import collect
+
+SCHEMA = "embedbench-tables/1.0"
+MOST = 2**20  # bytes of a file
+VIEWS: dict[str, Callable[[compare_learners.ComparisonStudy], Study]] = {
+    "ranks": compare,
+    "pairs": compare_all,
+    "spread": by_order,
+}
+MAX = "max "  # before a metric: the largest over runs, in place of the mean
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+REGIMES = "no verdict is between regimes: they teach in different ways"
+INTERVAL = "± half-width of the 95 % t-interval over seeds; over streams where it is of several"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(JsonRecord):
+    """One `[report]`: which runs, and what of them is shown how; docs/studies.md has each key."""
+
+    runs: tuple[str, ...]
+    title: str = ""
+    where: dict[str, Any] = field(default_factory=dict)
+    rows: tuple[str, ...] = ("learner", "settings")
+    columns: str = "metric"
+    metrics: tuple[str, ...] = (FINAL,)
+    compare: str | None = field(default=None, metadata=ABSENT)
+    over: str | None = field(default=None, metadata=ABSENT)
+
+
+def read_selections(path: Path) -> list[Selection]:
+    """What a file selects.
+
+    Raises
+    ------
+    UserError
+        It has no `[report]`, or a key or value of it is wrong.
+    """
+    given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
+    several = given if isinstance(given, list) else [given] if given else []
+    if not several:
+        raise UserError(f"{path} must have a table [report] that says what to show; or name RUNS")
+    known = [f.name for f in fields(Selection)]
+    allowed: dict[str, list[str | None]] = {
+        "compare": [None, *VIEWS],
+        "over": [None, *get_args(Over), "streams"],
+        "columns": [f.name for f in fields(LongTable)],
+    }
+    result = []
+    for i, table in enumerate(several):
+        at = f"{path}: report" + f" {i + 1}" * (len(several) > 1)
+        for key in table if isinstance(table, dict) else ():
+            if key not in known:
+                raise UserError(f"{at}: {unknown('key', key, known)}")
+        made = Selection.from_json(table, at)
+        for key, values in allowed.items():
+            if getattr(made, key) not in values:
+                names = [value for value in values if value is not None]
+                raise UserError(f"{at}: {unknown(key, getattr(made, key), names)}")
+        for name in made.rows:
+            if name not in allowed["columns"]:
+                raise UserError(f"{at}: {unknown('rows', name, map(str, allowed['columns']))}")
+        result.append(made)
+    return result
+
+
+@dataclass(frozen=True)
+class SelectedTable:
+    """A table to show: the title, the numbers, and the parts of its text."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    parts: list[Text | Table]
+
+
+class SelectedRun(NamedTuple):
+    """A run with the names of its row; from a directory also its record, and the row it is of."""
+
+    names: RowOfRun
+    record: RunRecord | None = None
+    row: Row | None = None
+
+    def measured(self, value: float) -> compare_learners.MeasuredRun | None:
+        """The run in a comparison; None if there is nothing but its numbers."""
+        if self.record is None or self.row is None:
+            return None
+        return compare_learners.MeasuredRun(
+            compare_learners.run_block(self.record),
+            value,
+            self.record,
+            self.row.place_of(self.record),
+        )
+
+
+def select(
+    selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
+) -> list[SelectedTable]:
+    """The tables of some selections; `folder` is that of their file.
+
+    Raises
+    ------
+    UserError
+        Runs are missing, a name is unknown, or settings are mixed in one cell.
+    """
+    wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
+
+    @cache
+    def runs_of(name: str) -> list[SelectedRun]:
+        path = folder / name
+        if path.suffix == ".csv":
+            return [SelectedRun(row) for row in read_csv(path)]
+        return checked_runs(path, wanted, notify)
+
+    return [made for selection in selections for made in _tables(selection, runs_of)]
+
+
+def checked_runs(
+    root: Path, metrics: Iterable[str], notify: Callable[[str], None]
+) -> list[SelectedRun]:
+    """The runs of a report, with those of the metrics that records do not hold."""
+    further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
+    return [
+        SelectedRun(
+            Run.of(made, row.place_of(made) or root, root).row()
+            | {"reference.preset": made.reference.preset}
+            | {name: run_value(made, name) for name in {*further} & {*CURVES}},
+            made,
+            row,
+        )
+        for row in collect(root, notify=notify, metrics=further)
+        for made in row.used
+    ]
+
+
+def _tables(
+    selection: Selection, runs_of: Callable[[str], list[SelectedRun]]
+) -> Iterator[SelectedTable]:
+    every = [run for name in selection.runs for run in runs_of(name)]
+    where = {name: _values(given) for name, given in selection.where.items()}
+    used = [
+        run
+        for run, keep in zip(every, matching([run.names for run in every], where), strict=True)
+        if keep and not {*str(run.names.get("flags", "")).split()} & {*LEFT_OUT}
+    ]
+    if not used:
+        raise UserError(f"no run is left to show in the table {selection.title!r}")
+    metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
+    table = LongTable.of([run.names for run in used], list(metrics))
+    learners = [i for i, run in enumerate(used) if run.names.get("learns", True)]
+    learn = table.where(run=learners)
+    if selection.compare is None:
+        yield _means(selection, table, learn, used)
+        return
+    studies = list(_studies(selection, first := next(iter(metrics)), learn, used))
+    if not studies:
+        raise UserError(f"{first} is undefined in every run of {selection.title!r}; name another")
+    for _, study in studies:
+        result = VIEWS[selection.compare](study)
+        yield SelectedTable(result.title, study_rows(result), study_parts(result))
+
+
+def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[SelectedTable]:
+    """Learners under several regimes side by side, a table for each stream that these share.
+
+    Parameters
+    ----------
+    regimes : mapping
+        Regime → the rows of its tables.
+    """
+    streams: dict[str, list[SelectedRun]] = {}
+    for regime, rows in regimes.items():
+        for row in rows:
+            first, params = row.group.first, row.group.first.protocol_params
+            layout = [f"{k}={params[k]}" for k in ("base", "step", "sessions") if params.get(k)]
+            layout += [f"order {params['order']}"] if params.get("order") else []
+            title = " · ".join([first.protocol, ", ".join(row.group.file_names), *layout])
+            names = {"stream": f"{title} · {regime}", "learner": row.label, "learns": row.learns}
+            streams.setdefault(title, []).extend(
+                SelectedRun(names | {"seed": made.seed, FINAL: made.metrics[FINAL]}, made, row)
+                for made in row.used
+            )
+    for title, runs in streams.items():
+        over = "seeds" if runs[0].row and runs[0].row.group.over == "seeds" else "seeds and samples"
+        selection = Selection(
+            runs=(title,), title=title, rows=("learner",), columns="stream", over=over
+        )
+        (table,) = _tables(selection, streams.__getitem__)
+        yield replace(table, parts=[*table.parts, line(REGIMES)])
+
+
+def _values(given: Any) -> list[Any]:
+    """The values of a condition; those that a file has as decimal numbers are texts there."""
+    values = given if isinstance(given, list) else [given]
+    numbers = [one for one in values if isinstance(one, str) and _NUMBER.fullmatch(one)]
+    return [*values, *map(float, numbers)]
+
+
+# --- means: rows × columns ---
+
+Key = tuple[str, ...]
+Cell = dict[str, dict[int, float]]  # stream → seed → value
+
+
+def _means(
+    selection: Selection, table: LongTable, learn: LongTable, runs: Sequence[SelectedRun]
+) -> SelectedTable:
+    """The mean of each cell over its seeds; over streams, of their means, if it has several."""
+    cells = _cells(selection, table)
+    columns = list(dict.fromkeys(column for _, column, _ in cells))
+    heads = list(itertools.product(columns, selection.metrics))
+    allowed, rest = _allowed(selection, learn, runs)
+    titles = [_head(column, name, selection, columns) for column, name in heads]
+    made, rows = new_table([*selection.rows, *titles], names=len(selection.rows)), []
+    for key in _best_first(selection, cells, {*learn.learner}):
+        texts, numbers = list(key), dict[str, Any](zip(selection.rows, key, strict=True))
+        for (column, name), title in zip(heads, titles, strict=True):
+            metric = name.removeprefix(MAX)
+            stat = _stat(cells.get((key, column, metric), {}), name)
+            texts.append(
+                f"{stat_text(stat, metric)} {allowed.get((key, column, name), '')}".rstrip()
+            )
+            label = title if column else name
+            numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
+        made.add_row(*map(line, texts))
+        rows.append(numbers)
+    known = [name for name in rows[0] if any(row[name] == row[name] for row in rows)]  # no NaN
+    rows = [{name: row[name] for name in known} for row in rows]
+    units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
+    n = len(set(table.stream))
+    facts = [table.stream[0] if n == 1 else f"{n} streams", units]
+    return SelectedTable(
+        selection.title,
+        rows,
+        section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest]),
+    )
+
+
+def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:
+    """Values by row, column and metric; columns that name a row without a value are "".
+
+    Raises
+    ------
+    UserError
+        Two runs of one cell have one stream and seed.
+    """
+    names = columns_of(table)
+    column = [""] * len(table) if selection.columns == "metric" else names[selection.columns]
+    keys = zip(*(names[name] for name in selection.rows), strict=True)
+    each = zip(keys, column, table.metric, table.stream, table.seed, table.value, strict=True)
+    cells: dict[tuple[Key, str, str], Cell] = {}
+    for key, place, metric, stream, seed, value in each:
+        row = tuple(map(str, key))
+        seeds = cells.setdefault((row, str(place), metric), {}).setdefault(stream, {})
+        if seed in seeds:
+            raise UserError(
+                f"{' '.join(row)} has two runs of {stream} with seed {seed}: settings or moments "
+                "are mixed; name more rows, such as settings, or say where"
+            )
+        seeds[seed] = value
+    return cells
+
+
+def _best_first(
+    selection: Selection, cells: Mapping[tuple[Key, str, str], Cell], learn: set[str]
+) -> list[Key]:
+    """The rows by the mean of the first metric; what does not learn comes last."""
+    first = selection.metrics[0].removeprefix(MAX)
+    sign = 1 if first in compare_learners.LOWER or is_cost(first) else -1
+
+    def rank(key: Key) -> tuple[bool, bool, float]:
+        mine = [cell for (k, _, metric), cell in cells.items() if (k, metric) == (key, first)]
+        means = [np.mean(list(seeds.values())) for cell in mine for seeds in cell.values()]
+        mean = float(np.mean(means)) if means else math.nan
+        guesses = "learner" in selection.rows and not learn & {*key}
+        return guesses, math.isnan(mean), sign * mean
+
+    return sorted(dict.fromkeys(key for key, _, _ in cells), key=rank)
+
+
+def _stat(cell: Cell, name: str) -> Stat:
+    means = [float(np.mean(list(seeds.values()))) for seeds in cell.values()]
+    values = means if len(means) > 1 else [v for seeds in cell.values() for v in seeds.values()]
+    if name.startswith(MAX):
+        values = [max(v for seeds in cell.values() for v in seeds.values())] if cell else []
+    return Stat.of(values)
+
+
+def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
+    """A heading: the metric, or the column without what all columns share, or both."""
+    metric = name.removeprefix(MAX)
+    title = MAX * name.startswith(MAX) + heading(metric)
+    short = _short(columns)[column]
+    return " ".join(filter(None, [short, title if len(selection.metrics) > 1 or not short else ""]))
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Names of streams without what all of them share; one alone stays whole."""
+    parts = [name.split(" · ") for name in names]
+    shared = {part for part in parts[0] if all(part in each for each in parts)}
+    kept = [" · ".join(part for part in each if part not in shared) for each in parts]
+    return {name: short or name for name, short in zip(names, kept, strict=True)}
+
+
+# --- comparisons: learner × block ---
+
+
+def _studies(
+    selection: Selection, metric: str, table: LongTable, runs: Sequence[SelectedRun]
+) -> Iterator[tuple[str, compare_learners.ComparisonStudy]]:
+    """A comparison by a metric over all streams, or one over the seeds of each stream."""
+    table = table.where(metric=metric)
+    table = table.where(run=table.run[~np.isnan(table.value)].tolist())
+    together = selection.over == "streams"
+    every = list(dict.fromkeys(table.stream))
+    short = _short(every) if every else {}
+    for stream in [None] if together and every else every:
+        part = table if stream is None else table.where(stream=stream)
+        _cells(replace(selection, columns="metric"), part)  # refuses mixed settings
+        names = zip(*(columns_of(part)[name] for name in selection.rows), strict=True)
+        each = zip(map(_label, names), part.stream, part.seed, part.value, part.run, strict=True)
+        learners: dict[str, list[compare_learners.MeasuredRun]] = {}
+        scores: dict[str, dict[compare_learners.Block, float]] = {}
+        for label, place, seed, value, run in each:
+            stored = None if together else runs[run].measured(value)
+            block = stored.block if stored else (short[place] * together, str(seed))
+            scores.setdefault(label, {})[block] = value
+            learners.setdefault(label, []).extend([stored] if stored else [])
+        title = " · ".join(filter(None, [selection.title, stream]))
+        study = compare_learners.ComparisonStudy(title, metric, scores, over_streams=together)
+        if {k: len(v) for k, v in learners.items()} == {k: len(v) for k, v in scores.items()}:
+            row = runs[part.run[0]].row
+            over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
+            outside = row and row.group.outside.get(metric)
+            study = compare_learners.with_answers(study, learners, over=over, outside=outside)
+        yield stream or "", study.best_first()
+
+
+def _label(key: Sequence[object]) -> str:
+    return " ".join(filter(None, map(str, key)))
+
+
+def _allowed(
+    selection: Selection, learn: LongTable, runs: Sequence[SelectedRun]
+) -> tuple[dict[tuple[Key, str, str], str], list[str]]:
+    """The ranks left open to each row, by column and metric, and what they rest on.
+
+    None unless they are asked for, and each column is of one stream.
+    """
+    by_stream = selection.columns == "stream"
+    alone = selection.columns == "metric" and len(set(learn.stream)) == 1
+    if selection.over not in get_args(Over) or not (by_stream or alone):
+        return {}, []
+    keys = {_label(key): key for key, _, _ in _cells(selection, learn)}
+    allowed, sampled = {}, dict[str, None]()
+    for name in selection.metrics:
+        if is_cost(name) or name.startswith(MAX):
+            continue
+        for stream, study in _studies(selection, name, learn, runs):
+            for label, verdict in zip(study.learners, study.verdicts, strict=True):
+                column = stream if by_stream else ""
+                allowed[keys[label], column, name] = f"[{allowed_ranks(verdict)}]"
+                sampled |= {heading(name): None} if SAMPLE in verdict.parts else {}
+    over = f"and, for {', '.join(sampled)}, the test sample" if sampled else "alone"
+    remark = "in brackets: the ranks that the verdicts leave open, a bound of 5 % a row, over seeds"
+    return allowed, [f"{remark} {over}"]

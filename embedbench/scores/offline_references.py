@@ -1,0 +1,120 @@
+"""The reference values of a run, α_ideal and the chance level, from its reference runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from embedbench.config.json_records import ABSENT, JsonRecord
+
+from .metrics import Reference
+from .score_matrix import ScoreMatrix
+
+Matrices = Mapping[str, ScoreMatrix]
+
+
+@dataclass(frozen=True)
+class References(JsonRecord):
+    """The reference values that the metrics are compared with.
+
+    Parameters
+    ----------
+    preset : str
+        How Ω is normalised.
+    normalise_new : bool
+        Whether Ω_new is divided by α_ideal too.
+    offline_runs : tuple of str, or tuple of such tuples
+        Directories of the runs behind α_ideal, relative to the root. If every session has its own
+        α_ideal, one tuple per session.
+    chance_run : str or None
+        Directory of the chance run on the same stream, relative to the root.
+    source : str
+        `runs`, `record` or `missing`: where the values below come from.
+    ideal : dict or None
+        Base score → α_ideal, or a tuple with the α_ideal of each session.
+    chance : dict or None
+        Base score → (T,) the score of the chance run on session j just before session j.
+    so_far : bool or None
+        Whether the α_ideal of a session is that of all data up to it; None: no.
+    learner : str or None
+        The learner behind α_ideal, or its trunk; None: the MLP.
+    """
+
+    preset: str
+    normalise_new: bool
+    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    chance_run: str | None
+    source: str = "missing"
+    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    so_far: bool | None = field(default=None, metadata=ABSENT)
+    learner: str | None = field(default=None, metadata=ABSENT)
+
+    @property
+    def runs(self) -> list[str]:
+        """Directories of all reference runs; each once."""
+        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
+        chance = () if self.chance_run is None else (self.chance_run,)
+        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
+
+    @property
+    def values(self) -> list[float | tuple[float, ...]]:
+        """Every reference value."""
+        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
+
+
+def measure_references(
+    reference: References, scores: Sequence[str], matrices: Callable[[str], Matrices]
+) -> References:
+    """Fill in α_ideal and the chance level of each base score.
+
+    Parameters
+    ----------
+    reference : References
+        Names of the runs.
+    scores : sequence of str
+        Names of the base scores.
+    matrices : callable
+        Directory of a reference run → its score matrices.
+    """
+    groups, each = offline_groups(reference)
+    loaded = [[matrices(run) for run in runs] for runs in groups]
+    drawn = None if reference.chance_run is None else matrices(reference.chance_run)
+    ideal: dict[str, float | tuple[float, ...]] = {}
+    chance = {}
+    for name in scores:
+        # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
+        within = name.startswith("within_")
+        ideals = tuple(np.nan if within else _ideal(runs, name) for runs in loaded)
+        ideal[name] = ideals if each else ideals[0]
+        level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
+        chance[name] = (np.nan, *level.tolist())
+    return replace(reference, source="runs", ideal=ideal, chance=chance)
+
+
+def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
+    """Return the offline runs behind each α_ideal, and whether every session has its own."""
+    groups = [runs for runs in reference.offline_runs if isinstance(runs, tuple)]
+    if groups:
+        return groups, True
+    return [tuple(run for run in reference.offline_runs if isinstance(run, str))], False
+
+
+def _ideal(runs: list[Matrices], score: str) -> float:
+    """Return the mean score of offline runs; NaN if there are none."""
+    each = [float(matrices[score].pooled[-1]) for matrices in runs]
+    return float(np.mean(each)) if each else float("nan")
+
+
+def reference_values(reference: References, score: str) -> Reference:
+    """Return the reference values for the metrics of one base score."""
+    ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
+    chance = (reference.chance or {}).get(score)
+    so_far = np.atleast_1d(ideal) if reference.so_far else None
+    return Reference(
+        ideal=ideal if so_far is None else float(so_far[-1]),
+        chance=None if chance is None else np.array(chance, dtype=np.float64),
+        normalise_new=reference.normalise_new,
+        preset=reference.preset,
+        so_far=so_far,
+    )

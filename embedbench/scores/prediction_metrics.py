@@ -1,0 +1,90 @@
+"""Metrics of stored answers: computed where they are asked for by `--metric`, in no record.
+
+Most need how sure the answers were, which files of version 1.0 do not hold. So a record stays the
+same whether its answers have it or not, and such a metric is absent from a run without.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedbench.array_types import Floats
+
+from . import confidence, stability_gap, unknown_classes
+from .metrics import Metric
+from .predictions import Predictions
+
+AT_END = (
+    confidence.top5_accuracy,
+    confidence.nll,
+    confidence.brier_score,
+    confidence.calibration_error,
+)
+# of score matrices, as the metrics of records are
+OF_MATRICES: dict[str, Metric] = {
+    f.__name__: f for f in (stability_gap.min_accuracy, stability_gap.windowed_forgetting)
+}
+KINDS = ("unknown", "far")  # later classes, and the classes of another file
+RAW = ("nll", "brier_score")  # no fractions: never in percent
+LOWER = (
+    *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_classes.SIGNALS),
+)
+
+
+@dataclass(frozen=True)
+class AnswerMetric:
+    """A metric of predictions.
+
+    Parameters
+    ----------
+    name : str
+        Name of the function, with its signal where it has one.
+    function : callable
+        What computes its values after each session.
+    signal : str or None
+        A key of `unknown_classes.SIGNALS`.
+    """
+
+    name: str
+    function: Callable[..., Floats | None]
+    signal: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in a note."""
+        return "the stored answers"
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better."""
+        return self.name in LOWER
+
+    def curve(self, p: Predictions) -> Floats | None:
+        """(T,) its value after each session; None if the predictions do not hold what it needs."""
+        return self.function(p) if self.signal is None else self.function(p, self.signal)
+
+    def __call__(self, p: Predictions) -> float | None:
+        """The run's value: that after the last session, or the mean where something is unknown."""
+        values = self.curve(p)
+        if values is None:
+            return None
+        if self.signal is None:
+            return float(values[-1])
+        if self.function in unknown_classes.NEAR:
+            values = values[~p.seen[confidence.session_ends(p)][:, p.y].all(axis=1)]
+        return float(np.mean(values)) if len(values) else float("nan")
+
+
+ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
+    name: AnswerMetric(name, f, signal)
+    for f in (*unknown_classes.NEAR, *unknown_classes.FAR)
+    for signal in unknown_classes.SIGNALS
+    for name in [f"{f.__name__}_by_{signal}"]
+}
+# what computes and describes each
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    **{name: metric.function for name, metric in ANSWER_METRICS.items()},
+    **OF_MATRICES,
+}

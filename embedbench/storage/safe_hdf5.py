@@ -1,0 +1,126 @@
+"""The one way to open an HDF5 file for reading.
+
+A file that was not seen before is first examined in a process of its own
+(`embedbench.storage.file_safety`), with bounded memory and time. A file that has not changed since
+it passed is opened at once.
+"""
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import h5py
+
+from embedbench.errors import DamagedFileError, UserError
+
+from . import file_safety, user_cache
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
+_passed: set[str] = set()  # identities of files that need not be examined again
+_lent: dict[Path, BinaryIO] = {}  # files that are read in another way than by the system
+
+
+@contextmanager
+def open_hdf5(
+    path: Path, *, what: str = "an HDF5 file", remedy: str = "copy or make it again"
+) -> Iterator[h5py.File]:
+    """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
+
+    It is refused if it breaks a rule of `embedbench.storage.file_safety`. Every error that HDF5
+    raises while the file is open is reported as a DamagedFileError.
+    """
+    if path in _lent:
+        with h5py.File(_lent[path], "r") as file:
+            yield file
+        return
+    before = _identified(path, what)
+    if before not in _passed:
+        if user_cache.recall("hdf5", path, VERSION) is not True:
+            _examine(path, what, remedy)
+            user_cache.remember("hdf5", path, True, before, VERSION)
+        _passed.add(before)
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            if user_cache.identity(file.id.get_vfd_handle()) != before:
+                raise UserError(f"{path} changed while it was opened; try again.")
+            yield file
+    except UserError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise _damaged(path, file_safety.reason(error), remedy) from error
+
+
+def trust(path: Path) -> None:
+    """Open a file from now on without examining it: this process has just written it itself."""
+    _passed.add(user_cache.identity(path))
+
+
+@contextmanager
+def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
+    """Let `open_hdf5` read a path by an open file instead, after the gate.
+
+    Only for a process of its own with bounded memory and time, see `storage.file_safety`. `source`
+    gives the bytes, `unread` the same for the gate; without bytes, compressed values are not
+    inflated to count them. A broken rule is a RefusedError; HDF5 raises many others.
+    """
+    with h5py.File(source, "r") as file:
+        file_safety.check(file, unread, file_safety.alive)
+    _lent[path] = source
+    try:
+        yield
+    finally:
+        del _lent[path]
+
+
+def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
+    """Return a text attribute, stored as bytes or as text; KeyError or ValueError if it is none."""
+    kept = item.attrs.get_id(key)
+    if not isinstance(kept.get_type(), h5py.h5t.TypeStringID) or kept.shape != ():
+        raise ValueError(f"attribute {key!r} is not a text")
+    value = item.attrs[key]
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _identified(path: Path, what: str) -> str:
+    """The identity of a regular HDF5 file; nothing else is opened."""
+    try:
+        before, mode = user_cache.identity(path), path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise UserError(f"{path} is {kind}; give {what}.")
+        with path.open("rb") as file:
+            begins = file.read(len(SIGNATURE))
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}; give {what}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be read ({reason}); give {what} that can.") from error
+    if begins != SIGNATURE:
+        raise UserError(
+            f"{path} is not an HDF5 file (or its first bytes are damaged); give {what}."
+        )
+    return before
+
+
+def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
+    return DamagedFileError(f"{path} is damaged or incomplete ({reason}); {remedy}.")
+
+
+# --- the process that examines files ---
+
+
+_examiner = file_safety.Examiner("hdf5")
+
+
+def _examine(path: Path, what: str, remedy: str) -> None:
+    """Raise an error unless a file passes the gate."""
+    answer = _examiner.ask(path)
+    if "ended" in answer:
+        raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
+    if "refused" in answer:
+        raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}; {remedy}.")
+    if "damaged" in answer:
+        raise _damaged(path, answer["damaged"], remedy)

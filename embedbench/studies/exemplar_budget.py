@@ -1,0 +1,145 @@
+"""Equal memory: how many exemplars a learner may keep so that all it holds fits a byte budget."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Ints
+from embedbench.errors import UserError
+from embedbench.learning.exemplars import Capacity, Memory
+from embedbench.learning.footprint import Footprint
+from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_spec import RunSpec
+from embedbench.scores import record_files
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import View, rows_of
+
+MEMORY = "memory"  # the field of learners that keep exemplars
+TOTAL = f"{MEMORY}.total"
+PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
+
+
+def exemplars_within(
+    spec: RunSpec, megabytes: float, streams: StreamCache | None = None
+) -> int | None:
+    """The largest `memory.total` with which a learner's footprint stays within the budget.
+
+    The stream is learned twice with a few samples per class and one epoch per session: once with
+    one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
+    everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
+    exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
+    not counted.
+
+    Parameters
+    ----------
+    spec : RunSpec
+        Learner, stream and seed.
+    megabytes : float
+        The budget, 10⁶ bytes.
+    streams : StreamCache or None
+        Files and streams that an earlier step opened; None opens them again.
+
+    Returns
+    -------
+    int or None
+        The number of exemplars. None where the learner keeps no exemplars, so that nothing can be
+        chosen; see `over_budget`.
+
+    Raises
+    ------
+    UserError
+        Even with one exemplar per class the learner is over the budget.
+    """
+    memory = getattr(spec.learner.settings, MEMORY, None)
+    if not isinstance(memory, Capacity):
+        return None
+    if isinstance(memory, Memory) and memory.select == "all":
+        raise UserError(
+            f"{spec.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
+            "--budget-mb out, or choose another"
+        )
+    stream = few((streams or StreamCache()).stream(spec))
+    n = stream.spec.n_classes
+    one, two = (_held(spec, stream, k * n) for k in (1, 2))
+    each = (two["samples"] - one["samples"]) / n
+    fixed = one.total - one["samples"]
+    total = int((megabytes * 1e6 - fixed) // each)
+    if total < n:
+        raise UserError(
+            f"{spec.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
+            f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes; raise "
+            f"--budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network smaller"
+        )
+    return total
+
+
+def few(stream: Stream) -> Stream:
+    """The stream with four training samples and one validation sample per class and session.
+
+    A class with fewer training samples repeats them, so that every class fills its share.
+    """
+
+    def cut(view: View, y: Ints, size: int) -> tuple[View, Ints, Ints]:
+        by_class = [np.resize(np.flatnonzero(y == c), size) for c in np.unique(y)]
+        kept = np.sort(np.concatenate([*by_class, np.zeros(0, np.int64)]))
+        return view.select(kept), y[kept], rows_of(view)[kept]
+
+    sessions = []
+    for s in stream.sessions:
+        (x, y, ids), (val_x, val_y, _) = cut(s.x, s.y, PROBE), cut(s.val_x, s.val_y, 1)
+        sessions.append(dataclasses.replace(s, x=x, y=y, ids=ids, val_x=val_x, val_y=val_y))
+    sets = []
+    for e in stream.eval_sets:
+        x, y, ids = cut(e.x, e.y, 1)
+        sets.append(dataclasses.replace(e, x=x, y=y, ids=ids))
+    return dataclasses.replace(
+        stream, sessions=tuple(sessions), eval_sets=tuple(sets), recipe=f"{stream.recipe} few"
+    )
+
+
+def _held(spec: RunSpec, stream: Stream, total: int) -> Footprint:
+    """The footprint after the whole stream with `total` exemplars."""
+    from embedbench.runs.stream_runner import run_stream
+
+    changes: dict[str, Any] = {TOTAL: total}
+    names = {f.name for f in dataclasses.fields(spec.learner.settings)}
+    if "stop" in names:
+        changes |= {"stop.rule": "epochs", "stop.epochs": 1}
+    if "base_samples" in names:  # exemplars are smaller after the base than in it
+        changes["base_samples"] = 1
+    learner = spec.with_settings(**changes).learner.settings
+    _, logs = run_stream(stream, learner, spec.seeds, spec.device, full=False)
+    return Footprint(logs[-1].footprint)
+
+
+def fit_budget(
+    runs: Sequence[RunSpec], megabytes: float | None, streams: StreamCache | None = None
+) -> list[RunSpec]:
+    """The runs on a stream with as many exemplars as fit the budget; as they are without one."""
+    if megabytes is None:
+        return list(runs)
+    first = {run.learner.name: run for run in reversed(runs)}
+    totals = {
+        name: exemplars_within(run, megabytes, streams) for name, run in sorted(first.items())
+    }
+    return [
+        run if (total := totals[run.learner.name]) is None else run.with_settings(**{TOTAL: total})
+        for run in runs
+    ]
+
+
+def over_budget(run_dirs: Sequence[Path], megabytes: float | None) -> list[str]:
+    """A sentence on each learner that held more than the budget after the last session."""
+    most: dict[str, float] = {}
+    for run_dir in run_dirs if megabytes is not None else []:
+        run = record_files.load(run_dir)
+        held = run.footprint["total"] / 1e6
+        most[run.learner] = max(held, most.get(run.learner, 0.0))
+    return [
+        f"{name} held up to {held:.2f} MB, over the budget of {megabytes:g} MB"
+        for name, held in most.items()
+        if held > (megabytes or 0.0)
+    ]

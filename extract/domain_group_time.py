@@ -1,0 +1,166 @@
+"""The optional columns of a source, and its split into train and test."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Array, Bytes, Floats, Strings
+from embedbench.errors import UserError, short
+from embedbench.files.file_format import COLUMNS
+from embedbench.files.optional_columns import read_list
+from embedbench.files.sample_metadata import SPLITS
+from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
+
+from .open_source import SPLIT_FOLDERS, hierarchy
+from .source import Source
+
+FOLDER = "folder"
+
+Columns = dict[str, Array]  # (N,) values by name
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """The sources of the optional columns of a file; None: there is none.
+
+    Parameters
+    ----------
+    listed : str or PathLike or None
+        A CSV file, see `embedbench.files.optional_columns.read_list`.
+    domain, group, time : str or None
+        The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
+        domain, see `by_domain`.
+    """
+
+    listed: str | os.PathLike[str] | None = None
+    domain: str | None = None
+    group: str | None = None
+    time: str | None = None
+
+    def applied(self, source: Source) -> tuple[Source, Columns]:
+        """Return the columns of a source, and the source, whose classes may be others then."""
+        columns = {} if self.listed is None else read_list(Path(self.listed), source.ids)
+        for name in COLUMNS:
+            rule = getattr(self, name)
+            if rule is None:
+                continue
+            if name in columns:
+                raise UserError(
+                    f"column {name!r} is in {self.listed}, and --{name}-from makes it too; drop "
+                    "one of them."
+                )
+            if name == "domain" and rule == FOLDER:
+                source, columns[name] = by_domain(source)
+            else:
+                values = groups(source.ids, rule, f"--{name}-from")
+                columns[name] = _numbers(source, values) if name == "time" else np.array(values)
+        return source, columns
+
+
+NO_COLUMNS = ColumnRules()
+
+
+def by_domain(source: Source) -> tuple[Source, Strings]:
+    """Return a source whose first folders are domains and no classes, and the domains (N,).
+
+    Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
+    `art` and of the class `cat`, as `photo/cat/7.png` is.
+    """
+    parts = [id_.split("/") for id_ in source.ids]
+    if source.split is not None and all(first in SPLIT_FOLDERS for first, *_ in parts):
+        parts = [rest for _, *rest in parts]
+    for id_, part in zip(source.ids, parts, strict=True):
+        if len(part) < 3:
+            raise UserError(
+                f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
+                f"{source.name} lies in no class folder below a domain; give a pattern instead."
+            )
+    labels, classes, parents, _ = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
+    changed = replace(source, labels=labels, classes=classes, parents=parents)
+    return changed, np.array([domain for domain, *_ in parts])
+
+
+def _numbers(source: Source, values: list[str]) -> Floats:
+    numbers = []
+    for id_, value in zip(source.ids, values, strict=True):
+        try:
+            numbers.append(float(value))
+        except ValueError:
+            numbers.append(math.nan)
+        if not math.isfinite(numbers[-1]):
+            raise UserError(
+                f"--time-from takes {short(value)} out of sample {short(id_)}, which is no finite "
+                "number; put parentheses around the digits."
+            )
+    return np.array(numbers)
+
+
+# --- the split into train and test ---
+
+
+def choose_split(
+    source: Source, choice: str | None, group: str | None, *, stratify: bool | None = None
+) -> tuple[Bytes, dict[str, Any]]:
+    """Return the split of a source's samples (N,), and its rule for the provenance.
+
+    Parameters
+    ----------
+    choice : str or None
+        A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
+    group : str or None
+        The rule for `groups`, for a hash split; None means `stem`.
+    stratify : bool or None
+        Let every class keep its share in a hash split, see `embedbench.files.train_test_split`.
+        None: where the data are `small`.
+    """
+    if source.split is not None and choice is None and group is None and not stratify:
+        return source.split, {"rule": "official"}
+    if stratify is None:
+        stratify = parse_fraction(choice) is not None and small(source.labels)
+    rule = split_rule(choice, group or "stem", stratify=stratify)
+    classes = source.labels if stratify else None
+    if rule["rule"] == "hash":
+        return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
+    if group is not None:
+        raise UserError(
+            "--group belongs to a hash split (--split 0.3); a list file needs no groups."
+        )
+    return make_split(choice, source.ids, classes=classes), rule
+
+
+def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, str]]:
+    """Return pairs of samples with the same content in different splits, the earlier split first.
+
+    `digests` (N, 16) are hashes of the contents.
+    """
+    order = np.lexsort((split, *digests.T))
+    same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
+    starts = np.concatenate([[True], ~same])  # where runs of equal contents start, in `order`
+    first = order[
+        np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    ]  # (N,) first sample of each one's run
+    return [
+        (ids[a], ids[b])
+        for a, b in zip(first.tolist(), order.tolist(), strict=True)
+        if split[a] != split[b]
+    ]
+
+
+def pairs_text(
+    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: Bytes, holds: str
+) -> str:
+    """Return what reports the pairs of `across`, and what to do about them."""
+    where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
+    listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
+    more = "; …" if len(pairs) > 3 else ""
+    return (
+        f"{len(pairs)} {holds} are in two splits with the same content: {listed}{more}. Remove one "
+        "of each pair from the source, or keep both in one split by --group where their names have "
+        "a part in common (--stratify does not), and extract again; embedbench inspect --json "
+        "names up to 100 pairs"
+    )
