@@ -21,7 +21,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # A room, or a file of the ground, imports from strictly lower floors only. Modules of `models` and
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
-    {"errors", "arrays", "system", "version"},
+    {"errors", "array_types", "system", "version"},
     {"config", "text", "plugins"},
     {"storage"},
     {"files", "networks", "scores", "engines"},
