@@ -327,10 +327,10 @@ def test_the_process_ends_with_its_parent_and_is_not_shared_with_a_fork(tmp_path
     program = f"""
 import os, sys, time
 from pathlib import Path
-from embedbench.storage import hdf5
-with hdf5.open_hdf5(Path({str(path)!r})):
+from embedbench.storage import safe_hdf5
+with safe_hdf5.open_hdf5(Path({str(path)!r})):
     pass
-examiner = hdf5._examiner
+examiner = safe_hdf5._examiner
 pid = os.fork()
 if pid == 0:
     os._exit(examiner.process is not None)
@@ -364,4 +364,4 @@ def test_nothing_else_opens_hdf5_files() -> None:
     openers = {
         path.name for path in paths if re.search(r"(?<!`)h5py\.File\(", path.read_text("utf-8"))
     }
-    assert openers <= {"file_safety.py", "hdf5.py", "write_file.py", "predictions.py"}
+    assert openers <= {"file_safety.py", "safe_hdf5.py", "write_file.py", "predictions.py"}

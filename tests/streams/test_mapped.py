@@ -119,7 +119,7 @@ def test_damaged_statistics_in_the_cache_are_computed_again(
     monkeypatch.setattr(stream_parts, "RESIDENT", 0)
     expected = stream_parts.load_table(file, "standard", base)[0].whole()
     for wrong in (None, [[1.0], [1.0]], [[0.0] * 7, [0.0] * 7], "x", [[0.0] * 7, ["a"] * 7]):
-        monkeypatch.setattr(stream_parts.cache, "load", lambda *_, wrong=wrong: wrong)
+        monkeypatch.setattr(stream_parts.user_cache, "load", lambda *_, wrong=wrong: wrong)
         got = stream_parts.load_table(file, "standard", base)[0].whole()
         np.testing.assert_array_equal(got, expected)
 
