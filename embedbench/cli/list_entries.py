@@ -20,6 +20,7 @@ from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
 from embedbench.text.terminal import align_pairs, fit_width, line, terminal_width
+from embedbench.zoo.zoo_entries import zoo_rows
 
 from .file_arguments import file_rows
 from .table_output import show_tables
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
 KINDS = (
     *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
-    *("backbones", "files"),
+    *("backbones", "files", "zoo"),
 )
-LONG = ("backbones", "files")  # listed alone, when they are asked for
+LONG = ("backbones", "files", "zoo")  # listed alone, when they are asked for
 SOURCES = {
     "demo": "the images that are shipped: emoji",
     "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
@@ -90,6 +91,8 @@ def _ours(kind: str) -> list[dict[str, str]]:
         ]
     if kind == "files":
         return file_rows()
+    if kind == "zoo":
+        return zoo_rows()
     listed = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
     if kind == "metrics":
         scores = here / "scores"

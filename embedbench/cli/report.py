@@ -182,6 +182,12 @@ By = Annotated[
 Bridged = Annotated[
     bool, typer.Option("--bridge", help="Compare learners on embeddings with the same on images.")
 ]
+Beside = Annotated[
+    str | None,
+    typer.Option(
+        metavar="zoo", help="Also print the published rows that the zoo has for the data."
+    ),
+]
 FigureKind = Annotated[
     str | None,
     typer.Option(
@@ -209,6 +215,7 @@ def report(
     over: OverOption = None,
     by: By = None,
     bridge: Bridged = False,
+    beside: Beside = None,
     metric: Metrics = None,
     figure: FigureKind = None,
     out: FigureFile = None,
@@ -222,14 +229,14 @@ def report(
     from embedbench.reports.tables_from_runs import collect
 
     if site is not None or data:
-        others = (html, title, figure, out, compare, pairs, over, by, bridge, metric)
+        others = (html, title, figure, out, compare, pairs, over, by, bridge, beside, metric)
         _site(runs, site, data or [], others, overwrite, as_json)
         return
     if title is not None and html is None:
         raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
     if len(runs) == 1 and runs[0].suffix == ".toml":
-        if any((drawing, compare, pairs, over, by, bridge, metric)):
+        if any((drawing, compare, pairs, over, by, bridge, beside, metric)):
             raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
         _selected(runs[0], html, title, overwrite, as_json)
         return
@@ -239,7 +246,12 @@ def report(
     basis: Over = "seeds" if over else "seeds and samples"
     rows = [row for root in runs for row in collect(root, metrics=metric or (), over=basis)]
     parts: Sequence[Text | Table] = ()
-    if bridge:
+    output: Callable[[], None]
+    if beside is not None:
+        if beside != "zoo" or any((compare, pairs, by, bridge)):
+            raise UserError("--beside takes zoo, and goes with no other table; write --beside zoo")
+        output = partial(_show_beside, rows, as_json)
+    elif bridge:
         parts, output = _bridge(rows, as_json)
     elif by == "preset":
         output = _by_preset(runs[0], as_json, basis)
@@ -259,6 +271,23 @@ def report(
         save_figure(rows, figure, drawing, width=width, metric=_one(metric))
         note(f"wrote {drawing}")
     output()  # last: who reads it may stop reading
+
+
+def _show_beside(rows: list[Row], as_json: bool) -> None:
+    """Print the tables, and the published rows beside each."""
+    from embedbench.reports import terminal_tables
+    from embedbench.reports.tables_from_runs import to_json
+    from embedbench.zoo.beside_zoo import beside_parts, rows_beside
+
+    found = rows_beside(rows, note)
+    published = [row.to_json() for row in found]
+    table_output.show_tables(
+        {**to_json(rows), "published": published},
+        None,
+        as_json,
+        lambda: [*terminal_tables.csv_rows(rows), *published],
+        lambda: [*terminal_tables.table_parts(rows), *beside_parts(found)],
+    )
 
 
 def _selected(
