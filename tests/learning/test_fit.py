@@ -24,7 +24,7 @@ from embedbench.learning.net_and_optimiser import NAdam, generator, make_optimis
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, StreamSpec
 

@@ -36,7 +36,7 @@ from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 

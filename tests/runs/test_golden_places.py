@@ -21,8 +21,8 @@ from plan_runs import plan
 
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {
