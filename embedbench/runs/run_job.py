@@ -17,7 +17,7 @@ from embedbench.storage import leases
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 from .run_dirs import checkpoint_path, reference_dir_name, run_at, run_dir_name
 from .run_spec import RunSpec, Spec

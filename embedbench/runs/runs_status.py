@@ -23,8 +23,9 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.record_bounds import are_inside
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path
+from embedbench.storage.regular_files import read_text
 
 from .run_dirs import checkpoint_path, run_at
 from .run_job import Task
