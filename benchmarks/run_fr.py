@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from embedbench.api import build_stream
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.runs.cost_meter import SessionLog

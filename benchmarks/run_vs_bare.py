@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.net_and_optimiser import NAdam, generator, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.run_job import make_task

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.config.declared_settings import above, at_least, later, make, require, within
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
@@ -31,7 +33,7 @@ from embedbench.streams.stream_parts import (
     split_rows,
     view_session,
 )
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 if TYPE_CHECKING:
     from embedbench.extract.backbone import Backbone

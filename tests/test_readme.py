@@ -20,7 +20,7 @@ import typer
 
 from embedbench import make_learner, plugins
 from embedbench.cli import app
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.files.import_export import import_file
 from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.metrics import all_metrics

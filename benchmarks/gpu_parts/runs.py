@@ -24,7 +24,7 @@ from embedbench.studies.presets import preset
 from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
-from embedbench.system.cpu import cores
+from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text
 

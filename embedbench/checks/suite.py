@@ -23,7 +23,7 @@ from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.extra_metrics import OutsideMetric, takes_scores
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.protocol import Protocol
-from embedbench.text.terminal import fit_width, terminal_width
+from embedbench.text.terminal_text import fit_width, terminal_width
 
 from . import (
     backbone_contract,

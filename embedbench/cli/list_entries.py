@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
-from embedbench.config.declared_settings import make
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names
@@ -19,7 +19,7 @@ from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
-from embedbench.text.terminal import align_pairs, fit_width, line, terminal_width
+from embedbench.text.terminal_text import align_pairs, fit_width, line, terminal_width
 
 from .file_arguments import file_rows
 from .table_output import show_tables

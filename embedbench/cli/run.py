@@ -15,7 +15,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.studies.study import Study
-from embedbench.text.terminal import terminal_width
+from embedbench.text.terminal_text import terminal_width
 
 from . import shared_options as shared
 from .file_arguments import Expect, fixed_study

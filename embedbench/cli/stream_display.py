@@ -10,7 +10,7 @@ import typer
 from embedbench.errors import UserError
 from embedbench.studies.study import Study
 from embedbench.text.table_export import records
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 from .file_arguments import fixed_study
 from .run_options import stream_options

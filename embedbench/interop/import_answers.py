@@ -23,7 +23,7 @@ from embedbench.scores.predictions import Answers, Predictions, WrongError
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
-from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.version import __version__
 
 from .export_stream import EvalList, ExportedStream, load

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile

@@ -15,7 +15,8 @@ from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.scores.record_bounds import are_inside
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import read_text
 
 from .run_dirs import run_at
 from .run_job import Task

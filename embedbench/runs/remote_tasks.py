@@ -16,7 +16,8 @@ from pathlib import Path
 from embedbench.errors import UserError
 from embedbench.files.remote.uri import is_name
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import create, read_text, temporary_name, write_safely
+from embedbench.storage.atomic_write import create, temporary_name, write_safely
+from embedbench.storage.regular_files import read_text
 from embedbench.system.callback_types import Notify
 
 from .checkpoint import saves_at

@@ -15,7 +15,7 @@ from embedbench.scores.offline_references import References
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 from .run_dirs import reference_dir_name, run_dir_name
 from .run_spec import RunSpec, Spec

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
     NO_CHECKPOINT,

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Ints, digest
-from embedbench.config.declared_settings import add_missing_fields, make
+from embedbench.config.fields_added_later import add_missing_fields
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.row_labels import flat
@@ -30,7 +31,7 @@ from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.streams.stream import Stream
 
 MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …

@@ -11,7 +11,7 @@ import torch
 from plan_runs import plan
 from protocol_files import make_file
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.interop.export_stream import export
 from embedbench.learning.net_and_optimiser import generator, mlp_net
 from embedbench.models.ranpac import RanPAC

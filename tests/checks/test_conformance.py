@@ -37,7 +37,7 @@ from embedbench.checks.learner_peeking import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.checks.suite import check_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
 from embedbench.runs import learner_and_protocol_names, stream_runner
@@ -45,7 +45,7 @@ from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.view import table_of
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 LEARNER_CHECKS = suite.learner_checks()
 LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name not in ALIASES]

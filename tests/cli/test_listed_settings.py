@@ -15,8 +15,9 @@ from commands import caller
 
 from embedbench.cli import name_completions
 from embedbench.cli.list_entries import listed_settings
-from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
+from embedbench.config.make_from_settings import make
+from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.runs import learner_and_protocol_names

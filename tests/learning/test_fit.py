@@ -15,8 +15,8 @@ import pytest
 import torch
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import NoCheckpoint, learn_session

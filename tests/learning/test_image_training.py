@@ -22,8 +22,8 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk

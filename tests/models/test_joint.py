@@ -11,7 +11,7 @@ import torch
 from toy import class_stream, context
 
 from embedbench.cli import list_entries
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.net_and_optimiser import generator, mlp_net

@@ -11,8 +11,9 @@ import torch
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.config.declared_settings import identity, make
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.net_and_optimiser import mlp_net

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from embedbench.config.declared_settings import identity, make
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.learning.prototypes import UNSEEN

@@ -18,7 +18,7 @@ from toy import predictions
 
 from embedbench.api import build_stream, run, score
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file

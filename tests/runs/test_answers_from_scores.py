@@ -12,7 +12,7 @@ import torch
 from toy import class_stream
 
 from embedbench.array_types import Bools
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Learner
 from embedbench.runs.answers_from_scores import make_evaluator

@@ -16,7 +16,7 @@ from commands import start, stored
 from plan_runs import plan
 
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.engines.engine import Engine
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file

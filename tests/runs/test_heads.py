@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from embedbench.api import build_stream
 from embedbench.cli.app import app
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.learning.stopping import Stop

@@ -30,7 +30,6 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import leases
-from embedbench.system import cpu
 
 FILES = ("record.json", "predictions.h5")
 
@@ -440,7 +439,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return cpu.process_start(pid) != "ended"
+    return leases.process_start(pid) != "ended"
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -28,7 +28,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
 from embedbench.storage import leases
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 
 @pytest.fixture

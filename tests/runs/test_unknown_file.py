@@ -21,7 +21,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from sklearn.metrics import roc_auc_score
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file

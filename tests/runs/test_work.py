@@ -17,7 +17,7 @@ import pytest
 from image_files import embedding_file
 from plan_runs import plan
 
-from embedbench.config.declared_settings import identity, later
+from embedbench.config.fields_added_later import identity, later
 from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM

@@ -21,7 +21,7 @@ from image_files import (
 from image_streams import STREAMS
 from numpy.typing import NDArray
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file

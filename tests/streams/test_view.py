@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.protocol_cases import build
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream

@@ -11,8 +11,8 @@ import pytest
 from plan_runs import plan
 from toy import class_stream
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import LARGEST, Seeds, parse_seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import LARGEST, Seeds, parse_seeds
 from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
 from embedbench.runs import learner_and_protocol_names

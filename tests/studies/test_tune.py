@@ -14,7 +14,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache

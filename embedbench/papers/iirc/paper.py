@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats, Ints
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.drawing import draw_curves, learner_styles, legend

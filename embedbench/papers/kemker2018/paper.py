@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats, Ints
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, each
