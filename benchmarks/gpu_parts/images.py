@@ -17,12 +17,13 @@ from run_fr import EPOCHS, cifar_like, taught
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.image_augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net_and_optimiser import generator, make_optimiser, trunk_and_head
+from embedbench.learning.network import trunk_and_head
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import train
 from embedbench.runs.cost_meter import Meter
 from embedbench.streams.stream import Stream
