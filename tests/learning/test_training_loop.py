@@ -464,7 +464,9 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
     how = Loop(4, Stop(rule="epochs", epochs=3), generator(seed, 5), "cpu")
     fit(net, make_optimiser(name, net, lr=0.01, weight_decay=0.1), data, how)
     if name == "nadam":
-        optimiser: Any = NAdam(plain.parameters(), lr=0.01, weight_decay=0.1)  # see test_optimisers.py
+        optimiser: Any = NAdam(
+            plain.parameters(), lr=0.01, weight_decay=0.1
+        )  # see test_optimisers.py
     elif name == "adam":
         optimiser = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=0.1, fused=True)
     else:
