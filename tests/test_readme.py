@@ -3,8 +3,6 @@
 `make readme-check` also runs the commands of the pages that it names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pkgutil
 import re
