@@ -1,7 +1,5 @@
 """Which room may import which, read from the syntax trees; see CONTRIBUTING.md."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import dataclasses

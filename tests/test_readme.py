@@ -3,8 +3,6 @@
 `make readme-check` also runs the commands of the pages that it names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pkgutil
 import re
@@ -38,7 +36,7 @@ PAGES = [
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Files of the project, and what is imported from it. With NAME in it the reader names the file.
-ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
+ROOMS = r"embedbench|extract|models|protocols|tests|tools|docs|benchmarks|\.ci"
 PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
 IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
 GROUP: Any = typer.main.get_command(app.app)

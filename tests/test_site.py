@@ -1,7 +1,5 @@
 """The extension of the site: pages of all there is, docstrings as Markdown, links, the house."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import runpy

@@ -1,7 +1,5 @@
 """`benchmarks/peer_answers.py` draws what our learners draw, and reads exported streams."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

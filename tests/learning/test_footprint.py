@@ -1,7 +1,5 @@
 """Measured bytes: a footprint is what a learner's state dict holds, to the byte."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

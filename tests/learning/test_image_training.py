@@ -1,7 +1,5 @@
 """How a trunk for images is trained: weights, what stands still, augmentation, arithmetic."""
 
-from __future__ import annotations
-
 import argparse
 import copy
 import functools

@@ -1,7 +1,5 @@
 """The training loop: stopping rules on scripted values, steps, optimisers, seeds."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

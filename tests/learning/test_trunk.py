@@ -1,7 +1,5 @@
 """Trunks: residual networks by hand, gradients of single samples, learners of images."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Joint: the offline learner after the last session, what it keeps, and its two ways to go on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The steps that online learners take on each batch: `updates`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

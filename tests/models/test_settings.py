@@ -1,7 +1,5 @@
 """The settings of all learners: their defaults, their documentation, and where they come from."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """`protocol.loss`: with "seen" no learner's loss touches a class that has not come."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import fields, replace

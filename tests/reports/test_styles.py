@@ -1,7 +1,5 @@
 """One colour and one mark a learner, whatever else is in a report."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Checkpoints: what is kept and when, what is taken up, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

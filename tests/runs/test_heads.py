@@ -1,7 +1,5 @@
 """classifier.base=FILE: a pretrained head, matched by names, identified by content, refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -3,8 +3,6 @@
 `tests/helpers/pretend_card.py` says what it cannot show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
