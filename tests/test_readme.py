@@ -21,7 +21,7 @@ import typer
 from embedbench import make_learner, plugins
 from embedbench.cli import app
 from embedbench.config.make_from_settings import make
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.runs import name_registry
 from embedbench.scores.metrics import all_metrics
 from embedbench.studies.resolve import sort_settings
