@@ -18,7 +18,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
-from embedbench.runs.name_registry import alias_settings, learner_class, protocol_class
+from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
 from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.library_metrics import audit

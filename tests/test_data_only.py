@@ -1,7 +1,5 @@
 """Reading never executes: nothing unpickles, evaluates or executes, read from the syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

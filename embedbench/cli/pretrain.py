@@ -87,7 +87,7 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     from embedbench.config.make_from_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.hdf5_layout import PIXELS
-    from embedbench.runs.name_registry import protocol_class
+    from embedbench.runs.learner_and_protocol_names import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

@@ -233,7 +233,7 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
 
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
-    from embedbench.runs.name_registry import learner_names
+    from embedbench.runs.learner_and_protocol_names import learner_names
 
     if not files:
         return ()

@@ -13,9 +13,9 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
-from embedbench.runs.name_registry import protocol_class
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.learner_and_protocol_names import protocol_class
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord

@@ -16,8 +16,8 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove, write_safely
 from embedbench.storage.regular_files import read_text

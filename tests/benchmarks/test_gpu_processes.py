@@ -1,7 +1,5 @@
 """What breaks, hangs, is killed or is missing while `benchmarks/gpu.py` runs: real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

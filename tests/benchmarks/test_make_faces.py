@@ -1,7 +1,5 @@
 """`benchmarks/make_faces.py`: which faces it takes, how it draws them, and that import reads it."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

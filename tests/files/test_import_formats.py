@@ -1,7 +1,5 @@
 """Import of Parquet, safetensors, torch files, saved data sets, and parts kept apart."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import zipfile

@@ -1,7 +1,5 @@
 """Exemplars of images: held as bytes, shown again bit by bit, and counted as what they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

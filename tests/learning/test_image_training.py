@@ -1,7 +1,5 @@
 """How a trunk for images is trained: weights, what stands still, augmentation, arithmetic."""
 
-from __future__ import annotations
-
 import argparse
 import copy
 import functools
@@ -36,8 +34,8 @@ from embedbench.learning.net_and_optimiser import (
 from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class, learner_names
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec

@@ -1,7 +1,5 @@
 """The exemplar memory: what is chosen, what is dropped, what is counted."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace

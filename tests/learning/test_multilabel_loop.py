@@ -1,7 +1,5 @@
 """Label sets in the training loop: the loss over the classes seen, pw-JS, decay on a plateau."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

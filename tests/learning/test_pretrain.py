@@ -1,7 +1,5 @@
 """pretrain: weights from a base session, read by extract and by trunks; the same bytes again."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """EEIL: the loss a sample at a time, the balanced set, and fine-tuning by the plain algorithm."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

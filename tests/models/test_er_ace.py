@@ -1,7 +1,5 @@
 """er-ace: its two losses by hand and written plainly, and what it forgets at a border."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EWC: Fisher information, merging, the search for λ, and the whole algorithm against autograd."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

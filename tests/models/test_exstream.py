@@ -1,7 +1,5 @@
 """exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 from embedbench.studies.exemplar_budget import fit_budget

@@ -1,7 +1,5 @@
 """FR: sizes, losses against plain loops, Gaussians and their donors, and what is trained."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """FR against reference functions of the authors' module, losses and gAcc."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

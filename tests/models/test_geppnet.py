@@ -1,7 +1,5 @@
 """GeppNet and GeppNet+STM: whole runs against the algorithms written plainly; storage; sizes."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 from typing import Any

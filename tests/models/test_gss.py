@@ -1,7 +1,5 @@
 """gss: cosines of gradients against autograd, and the memory against Algorithm 2 as a loop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """iCaRL: its targets, its loss, and the nearest mean of exemplars."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

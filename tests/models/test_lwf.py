@@ -1,7 +1,5 @@
 """LwF: distillation by hand, and the whole algorithm by autograd, with and without exemplars."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

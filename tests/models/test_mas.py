@@ -1,7 +1,5 @@
 """MAS: sensitivities against autograd a sample at a time, their sum over sessions, the penalty."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """mir: the samples it replays, against a copied network and a loop over the candidates."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """er, agem, icarl, lucir, bic with label sets: each mechanism by independent code, and learning."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """PathNet: gradients against autograd, the whole algorithm written plainly, freezing, sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

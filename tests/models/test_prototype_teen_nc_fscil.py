@@ -1,7 +1,5 @@
 """Few-shot learners on the final embedding: prototypes by hand, calibration, the simplex."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

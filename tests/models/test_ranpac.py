@@ -1,7 +1,5 @@
 """RanPAC: ridge regression in closed form, the choice of λ, sessions that add up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """REMIND: the quantiser against a naive loop, codes in bytes, and replay against the plain loop."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,8 +1,6 @@
 """er, agem, derpp, gdumb: the online learners with a memory, against their algorithms written
 plainly."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

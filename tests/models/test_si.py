@@ -1,7 +1,5 @@
 """SI: the path integral against a naive loop, the penalty, and where a restored path ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

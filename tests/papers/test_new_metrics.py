@@ -1,7 +1,5 @@
 """The reproduction of Michel et al. (2023): exact tables, coefficients, and a run of it."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import asdict

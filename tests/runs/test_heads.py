@@ -1,7 +1,5 @@
 """classifier.base=FILE: a pretrained head, matched by names, identified by content, refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -33,7 +31,7 @@ from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
 from embedbench.runs.pretrained_head import pretrained_head
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 

@@ -1,7 +1,5 @@
 """Intermediate layers in a stream: read, scaled each on its own, shown to those who ask."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar

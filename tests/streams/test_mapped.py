@@ -1,7 +1,5 @@
 """Mapped tables: the same bits as tables in memory, whatever is asked of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

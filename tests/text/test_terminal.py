@@ -1,7 +1,5 @@
 """Tables that are wider than the terminal: columns go, numbers and names stay."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

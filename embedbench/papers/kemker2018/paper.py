@@ -17,7 +17,7 @@ from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, each
 from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
 from embedbench.papers.runs import metric, over
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
