@@ -1,7 +1,5 @@
 """The command line: names, exit codes, what goes to which stream, and what bad input is told."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

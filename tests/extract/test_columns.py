@@ -1,7 +1,5 @@
 """Columns out of paths and lists, domains that are no classes, what timm knows of its weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From images to a file: the same rows as timm's own way, resumed, refused, reported."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

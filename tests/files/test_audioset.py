@@ -1,7 +1,5 @@
 """AudioSet: the choice of classes worked by hand, and a whole import of a small one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

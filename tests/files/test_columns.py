@@ -31,8 +31,6 @@ The golden file tests/golden/v1.1.h5 was made once and is never made again:
 with PROVENANCE from tests/file_helpers.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

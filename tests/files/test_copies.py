@@ -1,7 +1,5 @@
 """Copies of tables in the cache: verified, made once, and never believed after a change."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Import and export: what other formats hold comes in, and out again without loss."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exports as safetensors and Parquet, read back with the libraries of others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Embedding files that break docs/format.md, and other files of other people: one sentence each."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -13,8 +13,6 @@ The golden file tests/golden/v1.0-pixels.h5 was made once and is never made agai
 with PROVENANCE from tests/file_helpers.py.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Feature redundancy: symmetric uncertainty and MDLP by hand, plain loops for all of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

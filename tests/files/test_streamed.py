@@ -1,7 +1,5 @@
 """Arrays of samples that `import` streams: the same rows, never whole in memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writing: a file is there whole or not at all, and interrupted work resumes to the same file."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

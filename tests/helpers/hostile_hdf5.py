@@ -1,7 +1,5 @@
 """Hostile changes to the structure of HDF5 files; half of them with the checksum made anew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

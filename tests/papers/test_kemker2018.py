@@ -1,7 +1,5 @@
 """The reproduction of Kemker et al. (2018): its published values, sizes, rules, data, tables."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`reproduce PAPER --plan`: counts against the shipped lists, commands against the command line."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

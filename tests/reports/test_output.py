@@ -1,7 +1,5 @@
 """What reports come out as: tables, JSON, the HTML page; and records as the grid writes them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Files are written whole or not at all, and only by `embedbench/storage/atomic_write.py`."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import os

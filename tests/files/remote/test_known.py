@@ -1,7 +1,5 @@
 """Known files: what ships is true, and what is wrong in an entry is said."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Freed memory is kept: taken again, it costs no page faults. Arithmetic has its threads."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource
@@ -13,7 +11,8 @@ import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
-from embedbench.system.cpu import LIMITS, keep_freed_memory, limit_threads
+from embedbench.system.cpu_threads import LIMITS, limit_threads
+from embedbench.system.keep_freed_memory import keep_freed_memory
 
 MB = 2**18  # float32
 
