@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks")
+FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks", "tools")
 MODULES = {
     *{"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "shelve", "marshal"},
     *{"copyreg", "torch.hub", "torch.jit", "torch.package"},

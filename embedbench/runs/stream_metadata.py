@@ -16,7 +16,7 @@ from .run_job import Task
 
 
 def described_stream(task: Task) -> dict[str, Any]:
-    """The fields of a record that depend on the stream alone; docs/record.md describes each."""
+    """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
     order = protocol.order_record()

@@ -1,6 +1,6 @@
 """Make images of glyphs: a folder for each character, drawn in every face of a family of fonts.
 
-    python benchmarks/make_glyphs.py OUT [--classes 100] [--draws 2] [--fonts FOLDER]
+    python tools/make_glyphs.py OUT [--classes 100] [--draws 2] [--fonts FOLDER]
 
 The characters are chosen at random from the letters and symbols that every face has; one that looks
 like an earlier one is left out. Each face draws each character a few times, dark on light, with a

@@ -1,6 +1,6 @@
 """Write an embedding file of any size, block by block: normal features around class means.
 
-    python benchmarks/large_file.py large.h5 --samples 2000000 --width 1024
+    python tools/large_file.py large.h5 --samples 2000000 --width 1024
 
 The default is 8 GB. Memory does not grow with the file.
 """

@@ -1,4 +1,4 @@
-"""`benchmarks/make_faces.py`: which faces it takes, how it draws them, and that import reads it."""
+"""`tools/make_faces.py`: which faces it takes, how it draws them, and that import reads it."""
 
 import shutil
 import sys
@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.files.embedding_file import EmbeddingFile
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
 
 import make_faces  # noqa: E402  (the path is set above)
 

@@ -1,6 +1,6 @@
 """A part of `make_faces.py`'s images as a zip that `embedbench extract` reads.
 
-    python benchmarks/cut_faces.py faces.npz faces-a.zip --every 8 --first 0 --order 0
+    python tools/cut_faces.py faces.npz faces-a.zip --every 8 --first 0 --order 0
 
 `train/SUPERCLASS/NUMBER/FACE.png` has every 8th training face from the first, `test/…` all test
 faces. The classes are numbered anew by a permutation drawn from `--order`, so that a base session

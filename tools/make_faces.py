@@ -1,6 +1,6 @@
 """Make images of 100 characters in many type faces: an npz that `embedbench import` reads.
 
-    python benchmarks/make_faces.py faces.npz [--fonts FOLDER]
+    python tools/make_faces.py faces.npz [--fonts FOLDER]
     embedbench import faces.npz --out faces.h5
 
 The images are 32 × 32, grey, light on dark: the 94 printable ASCII characters and é ü ñ ß ø æ, one

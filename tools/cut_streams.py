@@ -1,10 +1,10 @@
 """The files of docs/streams.md, as npz that `embedbench import` reads; and its tables.
 
-    python benchmarks/cut_streams.py faces faces100.npz faces.npz
-    python benchmarks/cut_streams.py spoken spoken100.npz spoken.npz
-    python benchmarks/cut_streams.py mnist FOLDER mnist.npz
-    python benchmarks/cut_streams.py emoji emoji-all.npz emoji.npz
-    python benchmarks/cut_streams.py table runs
+    python tools/cut_streams.py faces faces100.npz faces.npz
+    python tools/cut_streams.py spoken spoken100.npz spoken.npz
+    python tools/cut_streams.py mnist FOLDER mnist.npz
+    python tools/cut_streams.py emoji emoji-all.npz emoji.npz
+    python tools/cut_streams.py table runs
 
 `faces`: the ten families with the most images, eight type faces each, evenly through their names;
 every fourth is a test face; the means of 2 x 2 pixels. `spoken`: every fourth speaker by name is a
