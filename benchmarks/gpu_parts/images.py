@@ -16,7 +16,7 @@ from synthetic import cifar_images, cifar_layers
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.image_augmentation import augment
 from embedbench.learning.learner import Context
 from embedbench.learning.network import trunk_and_head

@@ -10,7 +10,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class

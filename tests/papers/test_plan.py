@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.files.formats.idx import read_idx
+from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.papers import catalogue

@@ -1,4 +1,4 @@
-"""Tensors by name: safetensors, whose library checks declared sizes, and files of torch.save."""
+"""Read tensors by name: of safetensors files, and of files of torch.save."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy as np
 from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
-from embedbench.files.file_format import texts
+from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import open_regular
 

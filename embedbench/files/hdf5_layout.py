@@ -1,21 +1,18 @@
-"""The bytes of an embedding file, and how they are hashed.
+"""The layout of an embedding file in HDF5: its tables, their types, its versions.
 
 docs/format.md is the specification; in the code, only this module knows it.
 """
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.array_types import Array, Bytes, Ints, Strings
+from embedbench.array_types import Strings
 from embedbench.errors import UserError
-from embedbench.storage.safe_hdf5 import attribute
 
 FORMAT = "embedbench-embedding"
 VERSIONS = ("1.0", "1.1")  # that can be read
@@ -48,42 +45,10 @@ def find_kind(dtype: np.dtype[Any], shape: Sequence[int]) -> str | None:
     return EMBEDDING if len(shape) == 2 and dtype in floats else None
 
 
-def sha256_parts(parts: Iterable[tuple[str, bytes]]) -> str:
-    """Return the SHA-256 over named byte strings, in hexadecimal.
-
-    Each part enters as its name in UTF-8, a zero byte, the number of bytes as an unsigned
-    little-endian 64-bit integer, and the bytes. So different lists of parts never look alike.
-    """
-    digest = hashlib.sha256()
-    for name, value in parts:
-        digest.update(name.encode() + b"\0" + len(value).to_bytes(8, "little"))
-        digest.update(value)
-    return digest.hexdigest()
-
-
-def block_digest(rows: Array) -> bytes:
-    """Return the SHA-256 of rows as they lie in the file (C order, little-endian)."""
-    return hashlib.sha256(np.ascontiguousarray(rows).view(np.uint8).data).digest()
-
-
 def block_ranges(n: int) -> Iterator[tuple[int, int]]:
     """Yield the first row and the row after the last of each block of n rows."""
     for first in range(0, n, BLOCK):
         yield first, min(first + BLOCK, n)
-
-
-def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a value: sorted keys, no blanks, no NaN."""
-    try:
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
-        text.encode()  # half of a surrogate pair is no text
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"the provenance must be plain JSON ({error}); use strings, numbers, lists and objects."
-        ) from error
-    return text
 
 
 def texts(values: Sequence[str], where: str) -> Strings:
@@ -136,36 +101,6 @@ def unpack_strings(packed: NDArray[np.bytes_]) -> Strings:
         return np.char.decode(packed, "utf-8")
 
 
-def samples_digest(
-    ids: Strings,
-    labels: Ints,
-    split: Bytes,
-    classes: Sequence[str],
-    parents: Ints,
-) -> str:
-    """Return the digest of the sample list: ids, labels, splits and hierarchy, in row order."""
-    return sha256_parts(
-        [
-            ("ids", "\0".join(ids.tolist()).encode()),
-            ("labels", labels.astype("<i8").tobytes()),
-            ("split", split.tobytes()),
-            ("classes", "\0".join(classes).encode()),
-            ("parents", parents.astype("<i8").tobytes()),
-        ]
-    )
-
-
-def columns_digest(columns: Mapping[str, Array]) -> str:
-    """Return the digest of the optional columns, in row order."""
-    return sha256_parts(
-        (name, columns[name].astype(code).tobytes())
-        if code != "S"
-        else (name, "\0".join(columns[name].tolist()).encode())
-        for name, code in COLUMNS.items()
-        if name in columns
-    )
-
-
 def lowest_version(provenance: Mapping[str, Any], columns: Mapping[str, Any]) -> str:
     """Return the version of a file that holds these: the lowest that has what it needs."""
     source = provenance.get("source") or {}
@@ -178,29 +113,6 @@ def digest_keys(file: h5py.File) -> tuple[str, ...]:
     return (*DIGESTS, "columns") if "columns" in file else DIGESTS
 
 
-def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of the backbone's provenance that decides the features.
-
-    It leaves out the version of the library. It also leaves out the id of the weights if their
-    SHA-256 is known, because the same weights may have several names.
-    """
-    backbone = dict(provenance.get("backbone") or {})
-    backbone.pop("library_version", None)
-    if backbone.get("weights_sha256"):
-        backbone.pop("weights_id", None)
-    return backbone
-
-
-def recipe_digest(provenance: Mapping[str, Any]) -> str:
-    """Return the digest of how the features were made: backbone, preprocessing, dtype."""
-    recipe = {
-        "backbone": recipe_backbone(provenance),
-        "preprocessing": provenance.get("preprocessing") or {},
-        "dtype": (provenance.get("arithmetic") or {}).get("dtype"),
-    }
-    return sha256_parts([("recipe", canonical_json(recipe).encode())])
-
-
 def table_signature(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
     """Return name, element type and shape of a table as one line of text.
 
@@ -208,11 +120,6 @@ def table_signature(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> st
     'features <f4 60000 784'
     """
     return " ".join([name, dtype.str, *map(str, shape)])
-
-
-def content_digest(tables: Iterable[tuple[str, bytes]]) -> str:
-    """Return the digest of the features and layers: (signature, block checksums) of each."""
-    return sha256_parts(sorted(tables))
 
 
 def list_tables(file: h5py.File) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
@@ -225,27 +132,6 @@ def list_tables(file: h5py.File) -> dict[str, tuple[np.dtype[Any], tuple[int, ..
 
     file.visititems(note)
     return tables
-
-
-def metadata_digest(file: h5py.File) -> str:
-    """Return the checksum over everything that is not a row: attributes, classes, provenance.
-
-    It also covers the name, type and shape of every table.
-    """
-    signatures = [table_signature(name, *form) for name, form in list_tables(file).items()]
-    return sha256_parts(
-        [
-            *((key, attribute(file, key).encode()) for key in ("format", "format_version", "kind")),
-            ("tables", "\n".join(sorted(signatures)).encode()),
-            ("classes", file["classes"][()].tobytes()),
-            ("parents", file["parents"][()].astype("<i4").tobytes()),
-            ("provenance", bytes(file["provenance"][()])),
-            *(
-                (f"digest {key}", attribute(file["digests"], key).encode())
-                for key in digest_keys(file)
-            ),
-        ]
-    )
 
 
 def set_attribute(item: h5py.Group | h5py.Dataset, key: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Known files: names for files that are published, from TOML files.
+"""Known files: names of published files, `known:NAME`, from TOML files.
 
 The package ships one, `assets/known.toml`; `EMBEDBENCH_KNOWN` names more, with `:` between them.
 docs/files.md describes an entry.

@@ -1,4 +1,4 @@
-"""MNIST's IDX files, by hand, since torchvision reads what a header declares unseen."""
+"""MNIST's IDX files, read by hand, since torchvision reads what a header declares unseen."""
 
 import gzip
 import math
@@ -7,11 +7,10 @@ import struct
 import zlib
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes, Float32s
+from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, Samples
 from embedbench.storage.regular_files import open_regular, unreadable
@@ -64,41 +63,6 @@ def read_idx(directory: Path) -> tuple[Samples, Bytes]:
         parents=np.full(n_classes, -1),
     )
     return samples, np.concatenate(images)
-
-
-def pixels(images: Bytes) -> Float32s:
-    """Return images as rows of values between 0 and 1: stored value / 255, row by row.
-
-    Parameters
-    ----------
-    images : array of int
-        (N, H, W) or (N, H, W, C).
-
-    Returns
-    -------
-    array
-        (N, H·W·C) float32.
-    """
-    out = np.empty((len(images), math.prod(images.shape[1:])), dtype=np.float32)
-    np.divide(images.reshape(out.shape), np.float32(255), out=out)
-    return out
-
-
-def pixels_recipe() -> dict[str, Any]:
-    """Return the recipe of raw pixels for the provenance, as `--backbone pixels` has it."""
-    return {
-        "backbone": {
-            "name": "pixels",
-            "library": "embedbench",
-            "library_version": "",
-            "weights_id": "",
-            "weights_sha256": "",
-            "layer": "input",
-            "pooling": "none",
-        },
-        "preprocessing": {"scale": "value / 255", "layout": "row by row"},
-        "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
-    }
 
 
 def _find(directory: Path, stem: str) -> Path | None:

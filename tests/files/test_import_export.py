@@ -11,8 +11,10 @@ from file_helpers import PROVENANCE, flip, make_features, make_samples, span
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats.idx import pixels, read_idx
-from embedbench.files.import_export import export_file, import_file
+from embedbench.files.export_features import export_file
+from embedbench.files.formats.mnist_idx import read_idx
+from embedbench.files.import_features import import_file
+from embedbench.files.raw_pixels import pixels
 from embedbench.files.sample_metadata import TEST
 from embedbench.files.write_file import write_file
 from embedbench.protocols.incremental_class import IncrementalClass

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from embedbench.errors import UserError
-from embedbench.files import import_export
+from embedbench.files import export_features
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import export_file, import_file
+from embedbench.files.export_features import export_file
+from embedbench.files.import_features import import_file
 from embedbench.files.write_file import write_file
 
 
@@ -70,7 +71,7 @@ def test_safetensors_of_images(tmp_path: Path) -> None:
 def test_too_many_names_for_safetensors(
     file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_export, "_MOST_HEADER", 1000)
+    monkeypatch.setattr(export_features, "_MOST_HEADER", 1000)
     with pytest.raises(UserError, match=r"holds at most 100 MB of text; write \.parquet"):
         export_file(file.path, tmp_path / "a.safetensors")
     assert not (tmp_path / "a.safetensors").exists()
