@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from embedbench.papers.published import load_published
+from embedbench.papers.paper_folders import facts
 
 HERE = Path(__file__).parent
 OMEGAS = ("omega_base", "omega_new", "omega_all")
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("fel-runs"))
     parser.add_argument("--reading", nargs="*", choices=[*READINGS], default=[*READINGS])
     asked = parser.parse_args()
-    rows = load_published("kemker2018")["tables"]["2"]
+    rows = facts("kemker2018")["printed"]["tables"]["2"]
     printed = {
         protocol: [r[name] for name in OMEGAS]
         for protocol in (PERMUTATION, INCREMENTAL)

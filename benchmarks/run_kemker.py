@@ -25,7 +25,7 @@ from synthetic import clusters
 from embedbench.api import build_stream
 from embedbench.config.declared_settings import make
 from embedbench.config.seeds import Seeds
-from embedbench.papers.published import load_published
+from embedbench.papers.paper_folders import facts
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.name_registry import learner_class
 from embedbench.runs.stream_runner import run_stream
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--protocol", nargs="*", default=("permutation", "incremental-class"))
     parser.add_argument("--data", nargs="*", default=tuple(DATA))
     args = parser.parse_args()
-    rows = load_published("kemker2018")["tables"]["4"]
+    rows = facts("kemker2018")["printed"]["tables"]["4"]
     minutes = {(r["learner"], r["protocol"]): r["minutes"] for r in rows}
     speed = rate()
     threads = torch.get_num_threads()
