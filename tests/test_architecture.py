@@ -1,7 +1,5 @@
 """Which room may import which, read from the syntax trees; see CONTRIBUTING.md."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import dataclasses
@@ -91,7 +89,7 @@ MAY_BE_SLOW = {
         "reports/inline_svg",
     },
     *{
-        "runs/evaluator",
+        "runs/answers_from_scores",
         "runs/run_one",
         "runs/stream_runner",
         "streams/simulated_annealing",

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.scores.mean_intervals import Stat, format_signed
-from embedbench.text.terminal import line, new_table, render_text
+from embedbench.text.terminal_text import line, new_table, render_text
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`

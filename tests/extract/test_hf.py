@@ -1,7 +1,5 @@
 """Models of transformers, tiny and of random weights, saved by the test; and sources of texts."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

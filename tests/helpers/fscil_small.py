@@ -1,7 +1,5 @@
 """The few-shot paper on a small file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Augmentation: a naive oracle from the same numbers, frequencies, and what is left alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

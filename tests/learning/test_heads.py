@@ -1,7 +1,5 @@
 """pretrain with a cosine head and deep supervision: the loss, what is kept, what stays the same."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The exemplar memory: what is chosen, what is dropped, what is counted."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -17,8 +15,8 @@ from embedbench.checks.learner_contract import (
     footprint_counts_the_state,
     no_sample_is_kept_in_secret,
 )
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes, herding
 from embedbench.learning.learner import Learner, Tags

@@ -1,7 +1,5 @@
 """Label sets in the training loop: the loss over the classes seen, pw-JS, decay on a plateau."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace
@@ -13,7 +11,7 @@ import torch
 from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import pw_js, set_loss

@@ -1,7 +1,5 @@
 """Nadam: the updates of PyTorch's own, and closer to exact arithmetic."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """pretrain: weights from a base session, read by extract and by trunks; the same bytes again."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -18,7 +16,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile

@@ -1,7 +1,5 @@
 """States as bytes: what they hold comes back exactly, and nothing else goes in or comes out."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

@@ -1,7 +1,5 @@
 """EEIL: the loss a sample at a time, the balanced set, and fine-tuning by the plain algorithm."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

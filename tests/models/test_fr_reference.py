@@ -1,7 +1,5 @@
 """FR against reference functions of the authors' module, losses and gAcc."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import torch
 from fr_reference import Batch, Block, Module, five, gacc
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.models.fr import FR, TERMS, Rectifier
 from embedbench.papers.paper_folders import facts
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary

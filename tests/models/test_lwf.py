@@ -1,7 +1,5 @@
 """LwF: distillation by hand, and the whole algorithm by autograd, with and without exemplars."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace
@@ -11,7 +9,7 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

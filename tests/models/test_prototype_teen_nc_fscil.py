@@ -1,7 +1,5 @@
 """Few-shot learners on the final embedding: prototypes by hand, calibration, the simplex."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 from toy import blobs, context, session
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.learning.prototypes import UNSEEN, Classifier

@@ -1,7 +1,5 @@
 """Weights from the hub, against a small server of our own that wants a token."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Claims: the evaluator on results made by hand, `claims.toml`, and the page that it gives."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The reproduction of Masana et al. (2020): its values, orders, statements, and a run of it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The layer study: which runs, their numbers, statements and pictures; and FR's costly tables."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

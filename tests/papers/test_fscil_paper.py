@@ -1,7 +1,5 @@
 """The reproduction of FSCIL: printed cells, what follows from them, and tables of made runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reproduction of IIRC: published values, data, tables, statements and figures of made runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The reproduction of Michel et al. (2023): exact tables, coefficients, and a run of it."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import asdict
@@ -14,7 +12,7 @@ import torch
 from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.models.er import ER
 from embedbench.papers.new_metrics.paper import (
     LEARNERS,

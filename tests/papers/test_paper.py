@@ -1,7 +1,5 @@
 """What the reproductions share: papers, tables, files, runs."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The pages of results: the build of the site makes them from the committed data."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of results: written, read back, refused; and the appendix of a paper's rows beside them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Few-shot scores: the corner cases' printed tables, hand-worked values, identities, quadrature."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

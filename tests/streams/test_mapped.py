@@ -1,7 +1,5 @@
 """Mapped tables: the same bits as tables in memory, whatever is asked of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import torch
 from file_helpers import PROVENANCE, make_features
 from numpy.typing import NDArray
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file

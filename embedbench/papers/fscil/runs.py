@@ -15,7 +15,7 @@ from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers.paper_runs import PaperRuns, Variant, over, read_settings, read_variants
 from embedbench.papers.paper_table import Value
 from embedbench.papers.reproduction_data import named_files, shipped_layers
-from embedbench.runs.name_registry import learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord

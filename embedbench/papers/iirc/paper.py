@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file
 from embedbench.papers.paper_folders import read_paper
 from embedbench.papers.paper_runs import (

@@ -146,8 +146,8 @@ def _check(data: Data) -> Data:
 
 
 def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
-    from embedbench.files.formats.idx import is_idx
-    from embedbench.files.import_export import import_file
+    from embedbench.files.formats.mnist_idx import is_idx
+    from embedbench.files.import_features import import_file
 
     made = out / "mnist.h5"
     source = next((p for p in (Path(), Path("mnist")) if p.is_dir() and is_idx(p)), None)
