@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from embedbench.array_types import Ints
-from embedbench.config.declared_settings import at_least, later
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
@@ -43,7 +44,9 @@ class IncrementalClass(Protocol):
     loss : str
         The classes that the loss of a learner may use. "all": all classes of the stream, as
         Kemker's heads imply; "seen": those of the sessions so far, as FACIL and most libraries do.
-        Online learners, which know no sessions, then use the classes whose labels have come.
+        Online learners, which know no sessions, then use the classes whose labels have come. It
+        concerns what trains a head on `session.loss_classes`, such as `mlp`, `ewc` or `er`;
+        `icarl`, `bic`, `lucir`, `lwf`, `eeil`, `wa` and `er-ace` use the classes seen in any case.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
     layers : str

@@ -20,7 +20,7 @@ from embedbench.reports.result_rows import Row, split_tables
 from embedbench.scores.mean_intervals import Stat, format_signed, t_quantile
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
-from embedbench.text.terminal import line
+from embedbench.text.terminal_text import line
 
 from .zoo_check import compare_backbone, compare_data, find_split
 from .zoo_entries import UNKNOWN, PublishedRow, ZooData, get_backbone, read_zoo

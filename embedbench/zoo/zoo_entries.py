@@ -12,7 +12,7 @@ from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.provenance import UserMetadata
-from embedbench.files.remote.catalog import known_files
+from embedbench.files.remote.known_files import known_files
 from embedbench.files.remote.uri import KNOWN
 from embedbench.storage import user_cache
 
