@@ -241,6 +241,7 @@ def report(
         _selected(runs[0], html, title, overwrite, as_json)
         return
     _check_options(runs, (html, drawing), compare or pairs, by, bridge, overwrite)
+    _check_beside(beside, bool(compare or pairs or by or bridge))
     if over not in (None, "seeds"):
         raise UserError(f"--over takes seeds, got {over}; without it verdicts are over both")
     basis: Over = "seeds" if over else "seeds and samples"
@@ -248,9 +249,7 @@ def report(
     parts: Sequence[Text | Table] = ()
     output: Callable[[], None]
     if beside is not None:
-        if beside != "zoo" or any((compare, pairs, by, bridge)):
-            raise UserError("--beside takes zoo, and goes with no other table; write --beside zoo")
-        output = partial(_show_beside, rows, as_json)
+        output = partial(table_output.show_beside, rows, as_json)
     elif bridge:
         parts, output = _bridge(rows, as_json)
     elif by == "preset":
@@ -261,10 +260,7 @@ def report(
     else:
         output = partial(table_output.show_rows, rows, as_json)
     if html is not None:
-        from embedbench.reports.html_report import page_heading, write_html
-
-        write_html(rows, html, title or page_heading(runs), parts=parts)
-        note(f"wrote {html}")
+        _write_page(rows, html, title, runs, parts)
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
 
@@ -273,21 +269,22 @@ def report(
     output()  # last: who reads it may stop reading
 
 
-def _show_beside(rows: list[Row], as_json: bool) -> None:
-    """Print the tables, and the published rows beside each."""
-    from embedbench.reports import terminal_tables
-    from embedbench.reports.tables_from_runs import to_json
-    from embedbench.zoo.beside_zoo import beside_parts, rows_beside
+def _write_page(
+    rows: list[Row], html: Path, title: str | None, runs: list[Path], parts: Sequence[Text | Table]
+) -> None:
+    """Write the HTML page."""
+    from embedbench.reports.html_report import page_heading, write_html
 
-    found = rows_beside(rows, note)
-    published = [row.to_json() for row in found]
-    table_output.show_tables(
-        {**to_json(rows), "published": published},
-        None,
-        as_json,
-        lambda: [*terminal_tables.csv_rows(rows), *published],
-        lambda: [*terminal_tables.table_parts(rows), *beside_parts(found)],
-    )
+    write_html(rows, html, title or page_heading(runs), parts=parts)
+    note(f"wrote {html}")
+
+
+def _check_beside(beside: str | None, other: bool) -> None:
+    """Refuse what `--beside` does not take, and another table with it."""
+    if beside not in (None, "zoo"):
+        raise UserError(f"--beside takes zoo, got {beside}")
+    if beside and other:
+        raise UserError("--beside makes a table of its own; leave --compare, --by, … out")
 
 
 def _selected(
