@@ -24,7 +24,7 @@ from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.stream_parts import load_table, split_rows
 from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 from .runs import (
     CHOICES,
