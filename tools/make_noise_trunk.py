@@ -1,7 +1,7 @@
 """Features of faces100 from a trunk whose layers are aligned and that was trained with input noise.
 
     python tools/make_noise_trunk.py faces100.npz noise-0.npz --seed 0
-    embedbench import noise-0.npz --backbone-name "residual MLP, input noise, seed 0" --out noise-0.h5
+    embedbench import noise-0.npz --backbone-name "residual MLP, noise, seed 0" --out noise-0.h5
 
 The question of Tang et al. (2024), Section 4.2 and Tables 4, 5 and A8: what FR gains depends on the
 trunk. Fixed before FR was scored on it: grey values are standardised by the mean and deviation of
