@@ -25,7 +25,7 @@ def measure(kept: bool) -> list[dict[str, float]]:
     import torch
 
     from embedbench.learning.trunk import ImageTraining, image_trunk
-    from embedbench.system.cpu import keep_freed_memory
+    from embedbench.system.keep_freed_memory import keep_freed_memory
 
     torch.set_num_threads(1)
     if kept:

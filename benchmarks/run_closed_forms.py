@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import Session, StreamSpec

@@ -23,11 +23,11 @@ import torch
 from synthetic import clusters
 
 from embedbench.api import build_stream
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.papers.published import load_published
 from embedbench.runs.cost_meter import SessionLog
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.studies.resolve import sort_settings

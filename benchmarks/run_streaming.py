@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 

@@ -28,7 +28,7 @@ from timing import gemm_rate, in_turn, mlp_flops, note
 from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.net_and_optimiser import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.stream_runner import run_stream

@@ -32,11 +32,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.net_and_optimiser import NAdam, generator, mlp_net
 from embedbench.learning.stopping import Stop
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import execute
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
@@ -168,7 +169,7 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
         )
         (spec,) = resolve(study)
         spec = spec.with_settings(stop=asdict(plan.stop))
-        task = StreamCache().task(spec, link.with_suffix(".runs"))
+        task = make_task(spec, link.with_suffix(".runs"), StreamCache())
         execute(task, torch.get_num_threads())
 
     def theirs() -> None:

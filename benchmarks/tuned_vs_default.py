@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.make_score_matrices import main_matrix
 from embedbench.studies.resolve import resolve

@@ -20,7 +20,7 @@ from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.idx import is_idx
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
-from embedbench.storage.atomic_write import check_regular, read_text, unreadable
+from embedbench.storage.regular_files import check_regular, read_text, unreadable
 
 from .extract_plugins import absolute_outside, is_outside, outside_source
 from .folders_and_zips import (

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.config.declared_settings import later
+from embedbench.config.fields_added_later import later
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.image_augmentation import Views

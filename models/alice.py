@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
 from embedbench.learning.net_and_optimiser import (

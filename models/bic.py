@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.array_types import Bools
-from embedbench.config.declared_settings import above, later, within
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import above, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes

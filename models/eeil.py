@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes

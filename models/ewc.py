@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, within
+from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint, tensor_bytes

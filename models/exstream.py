@@ -10,7 +10,7 @@ import torch
 from numba import njit
 
 from embedbench.array_types import Array
-from embedbench.config.declared_settings import above, at_least, check_size
+from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embedbench.config.declared_settings import above, at_least, check_size
+from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import Objective

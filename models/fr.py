@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from embedbench.config.declared_settings import above, at_least, check_size, within
+from embedbench.config.setting_ranges import above, at_least, check_size, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.net_and_optimiser import generator, make_optimiser

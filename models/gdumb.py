@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.declared_settings import above, require, within
+from embedbench.config.setting_ranges import above, require, within
 from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.net_and_optimiser import augmented_views, fresh_optimiser, generator

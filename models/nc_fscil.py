@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
 from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Float32s
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_augmentation import Views

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
 from embedbench.learning.net_and_optimiser import trainable_parameters
 

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from embedbench.array_types import Ints
-from embedbench.config.declared_settings import at_least, later
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from embedbench.array_types import Ints
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST

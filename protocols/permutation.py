@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams import stream_parts as tools
 from embedbench.streams.protocol import Protocol

@@ -91,7 +91,7 @@ MAY_BE_SLOW = {
         "reports/inline_svg",
     },
     *{
-        "runs/evaluator",
+        "runs/answers_from_scores",
         "runs/run_one",
         "runs/stream_runner",
         "streams/simulated_annealing",

@@ -20,7 +20,7 @@ READERS = {"load", "load_checkpoint", "load_state_dict", "load_state_dict_from_u
 WRITERS = {"torch.save"}
 ALLOWED = {
     # `import` of tensors, `--weights FILE` and the weights of the hub, first in a bounded process
-    ("embedbench/storage/file_safety.py", "torch.load(weights_only=True)"),
+    ("embedbench/storage/untrusted_files.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
         ("embedbench/engines/task.py", name)

@@ -20,9 +20,9 @@ import typer
 
 from embedbench import make_learner, plugins
 from embedbench.cli import app
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.files.import_export import import_file
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.metrics import all_metrics
 from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
@@ -91,16 +91,16 @@ def test_commands_parse(line: str) -> None:
 def test_settings_are_accepted(item: str) -> None:
     """By the learner that they name, or by one of the protocols."""
     name = item.partition(".")[0]
-    if name in name_registry.learner_names():
+    if name in learner_and_protocol_names.learner_names():
         trunk = [f"{name}.trunk=resnet8"] if ".images." in item else []
         values = sort_settings(parse_settings([item, *trunk]), [name]).learners[name]
-        make(name_registry.learner_class(name), values, name=name)
+        make(learner_and_protocol_names.learner_class(name), values, name=name)
     elif name == "protocol":
         values = sort_settings(parse_settings([item]), []).protocol
         fields = {
             field.name
-            for protocol in name_registry.protocol_names()
-            for field in dataclasses.fields(name_registry.protocol_class(protocol))
+            for protocol in learner_and_protocol_names.protocol_names()
+            for field in dataclasses.fields(learner_and_protocol_names.protocol_class(protocol))
         }
         assert {*values} <= fields
 
@@ -165,12 +165,16 @@ def test_the_catalogue_names_all_there_is() -> None:
         for row in re.findall(r"^\| (`.*?`) \|", catalogue, re.MULTILINE)
         for name in re.findall(r"`([\w-]+)`", row)
     }
-    there = {*name_registry.protocol_names(), *name_registry.learner_names(), *all_metrics()}
+    there = {
+        *learner_and_protocol_names.protocol_names(),
+        *learner_and_protocol_names.learner_names(),
+        *all_metrics(),
+    }
     assert not there - named, f"add a row for {sorted(there - named)} to docs/catalogue.md"
     assert not named - there, f"remove {sorted(named - there)} from docs/catalogue.md"
     online = re.search(r"^Online, (.*?)\. ", catalogue, re.MULTILINE)
     assert online is not None
-    names = {*name_registry.our_learners()} - {*name_registry.ALIASES}
+    names = {*learner_and_protocol_names.our_learners()} - {*learner_and_protocol_names.ALIASES}
     tagged = sorted(name for name in names if make_learner(name).tags.online)
     assert re.findall(r"`([\w-]+)`", online[1]) == tagged, (
         'the line "Online, …" of docs/catalogue.md names the learners with the tag `online`, sorted'

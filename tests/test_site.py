@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from embedbench.cli import app
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.metrics import all_metrics
 from embedbench.studies import presets
 
@@ -44,10 +44,15 @@ def pages(site: SimpleNamespace) -> dict[str, str]:
 
 
 def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
-    own = {*name_registry.our_learners()} - {*name_registry.ALIASES}
+    own = {*learner_and_protocol_names.our_learners()} - {*learner_and_protocol_names.ALIASES}
     assert {f"learners/{name}.md" for name in own} <= pages.keys()
-    assert {f"protocols/{name}.md" for name in name_registry.our_protocols()} <= pages.keys()
-    assert all(f"[`{name}`](learners/" in pages["learners.md"] for name in name_registry.ALIASES)
+    assert {
+        f"protocols/{name}.md" for name in learner_and_protocol_names.our_protocols()
+    } <= pages.keys()
+    assert all(
+        f"[`{name}`](learners/" in pages["learners.md"]
+        for name in learner_and_protocol_names.ALIASES
+    )
     assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
     assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
@@ -64,10 +69,12 @@ def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> 
 def test_every_setting_has_a_row_that_says_what_it_means(pages: dict[str, str]) -> None:
     rows = re.compile(r"^\| `(\w+)` \| .*? \| (?:\*.*?\.\*|\[\S+\)\.) (.*) \|$", re.MULTILINE)
     classes = {
-        f"learners/{n}.md": name_registry.learner_class(n) for n in name_registry.our_learners()
+        f"learners/{n}.md": learner_and_protocol_names.learner_class(n)
+        for n in learner_and_protocol_names.our_learners()
     }
     classes |= {
-        f"protocols/{n}.md": name_registry.protocol_class(n) for n in name_registry.our_protocols()
+        f"protocols/{n}.md": learner_and_protocol_names.protocol_class(n)
+        for n in learner_and_protocol_names.our_protocols()
     }
     for name, cls in classes.items():
         if name in pages:  # no alias

@@ -26,7 +26,7 @@ from embedbench.extract.source import Source
 from embedbench.networks.hub_weights import shipped_weights
 from embedbench.networks.paper_networks import timm
 from embedbench.runs.cost_meter import Meter
-from embedbench.system.cpu import cores
+from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.bits import bits
 from gpu_parts.step import Bench, Figure, Step, joules_text

@@ -17,7 +17,7 @@ from run_fr import EPOCHS, cifar_like, taught
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.image_augmentation import augment

@@ -17,7 +17,7 @@ from settings_tables import settings, settings_page
 import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores import against_chance, few_shot_scores, metrics, prediction_metrics
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
@@ -76,8 +76,10 @@ def write(folder: Path = FOLDER) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", name_registry.learner_class, groups, learner_notes)
-    yield from kind("protocols", name_registry.protocol_class, groups, lambda name, cls: "")
+    yield from kind("learners", learner_and_protocol_names.learner_class, groups, learner_notes)
+    yield from kind(
+        "protocols", learner_and_protocol_names.protocol_class, groups, lambda name, cls: ""
+    )
     yield "settings.md", settings_page(groups)
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
@@ -102,7 +104,7 @@ def kind(
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        same = name_registry.ALIASES.get(name) if room == "learners" else None
+        same = learner_and_protocol_names.ALIASES.get(name) if room == "learners" else None
         listed.append((f"[`{name}`]({room}/{same or name}.md)", cell(markdown(row["summary"]))))
         if same is None:
             cls = class_of(name)
@@ -150,9 +152,9 @@ def learner_notes(name: str, cls: type) -> str:
     facts += [] if tags.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
-    for alias, same in name_registry.ALIASES.items():
+    for alias, same in learner_and_protocol_names.ALIASES.items():
         if same == name:
-            given = name_registry.alias_settings(alias).items()
+            given = learner_and_protocol_names.alias_settings(alias).items()
             with_ = " with " + ", ".join(f"`{k}={v}`" for k, v in given) if given else ""
             lines.append(f"`{alias}` is `{name}`{with_}.")
     return "\n\n".join(lines)

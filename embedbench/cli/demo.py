@@ -17,7 +17,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
 from embedbench.studies.set_options import parse_settings
 from embedbench.studies.study import Study
-from embedbench.text.terminal import fit_width, terminal_width
+from embedbench.text.terminal_text import fit_width, terminal_width
 
 from .progress import bar
 from .shared_options import note

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.papers import catalogue
 

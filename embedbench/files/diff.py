@@ -12,7 +12,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Floats, Ints
 from embedbench.config.json_records import JsonRecord
-from embedbench.text.terminal import align_pairs
+from embedbench.text.terminal_text import align_pairs
 
 from . import file_format, integrity_checks
 from .embedding_file import EmbeddingFile

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedbench.errors import UserError
-from embedbench.storage import atomic_write
+from embedbench.storage import atomic_write, regular_files
 
 from . import file_format
 from .embedding_file import EmbeddingFile
@@ -93,7 +93,7 @@ def text_digest(text: str) -> str:
 def read_text(path: Path) -> str:
     """The text of a small file; empty if it cannot be read."""
     try:
-        return atomic_write.read_text(path)
+        return regular_files.read_text(path)
     except UserError:
         return ""
 

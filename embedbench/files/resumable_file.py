@@ -19,13 +19,8 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
-from embedbench.storage.atomic_write import (
-    open_regular,
-    sync_path,
-    temporary_name,
-    write_safely,
-    writing,
-)
+from embedbench.storage.atomic_write import sync_path, temporary_name, write_safely, writing
+from embedbench.storage.regular_files import open_regular
 from embedbench.system.callback_types import Notify
 
 from . import file_format

@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.array_types import Bytes, Ints, Strings
 from embedbench.errors import UserError, short
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from . import file_format
 

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from embedbench.config.seeds import Seeds as Seeds
+    from embedbench.config.run_seeds import Seeds as Seeds
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import StreamSpec as StreamSpec
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {  # a test holds both lists together
     name: home
     for home, names in {
-        "embedbench.config.seeds": "Seeds",
+        "embedbench.config.run_seeds": "Seeds",
         "embedbench.streams.stream": "Session StreamSpec",
         ".exemplars": "Exemplars Memory",
         ".footprint": "Footprint tensor_bytes",

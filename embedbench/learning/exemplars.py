@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, check_settings
+from embedbench.config.setting_ranges import at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View

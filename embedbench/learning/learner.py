@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from embedbench.array_types import Float32s
-from embedbench.config.declared_settings import check_settings
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import check_settings
 from embedbench.errors import UserError
 
 from .footprint import Footprint

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from embedbench.config.declared_settings import check_size
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import check_size
 from embedbench.errors import UserError
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import StreamSpec

@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, later
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import later
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.streams.stream import Session, StreamSpec
 
 from . import net_and_optimiser

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, later
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import later
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import at_least
 from embedbench.streams.stream import Session
 
 from .exemplars import BY_SAMPLE, Exemplars

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from embedbench.config.declared_settings import above, at_least, check_settings
+from embedbench.config.setting_ranges import above, at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from embedbench.config.declared_settings import at_least, check_settings, later, within
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import check_settings
+from embedbench.config.setting_ranges import check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.networks.hub_weights import hub_weights, shipped_weights
 from embedbench.networks.weights import load_weights

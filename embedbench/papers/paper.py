@@ -12,7 +12,7 @@ from embedbench.reports.html_page import page
 from embedbench.runs.run_spec import RunSpec
 from embedbench.storage.atomic_write import write_safely
 from embedbench.system.callback_types import StageProgress
-from embedbench.text.terminal import line, new_table, render_text
+from embedbench.text.terminal_text import line, new_table, render_text
 
 from .published import PARTS, PaperTable
 from .runs import PaperRuns, RunRequest, select_names

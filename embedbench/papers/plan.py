@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.text.terminal import line, new_table, render_text
+from embedbench.text.terminal_text import line, new_table, render_text
 
 from .catalogue import facts
 

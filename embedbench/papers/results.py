@@ -17,7 +17,8 @@ from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.scores.mean_intervals import Stat
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import read_text
 from embedbench.version import __version__
 
 from .published import DRAWN, EXACT, FIXED, PaperTable, Value

@@ -6,16 +6,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.file_format import PIXELS
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
-from embedbench.runs.name_registry import protocol_class
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.learner_and_protocol_names import protocol_class
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord

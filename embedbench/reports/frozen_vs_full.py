@@ -18,7 +18,7 @@ from embedbench.files.file_format import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_record import FINAL, Digests, RunRecord
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 from .comparison_text import section
 from .headings_and_units import heading, is_cost, stat_text, value_text

@@ -11,7 +11,7 @@ from typing import Any
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from embedbench.config.json_records import ABSENT, JsonRecord
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 

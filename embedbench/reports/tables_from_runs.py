@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, printable
 from embedbench.scores.extra_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.metric_jackknife import CURVES

@@ -24,7 +24,8 @@ from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import read_text
 
 from .loaded_run import Run
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
     NO_CHECKPOINT,
@@ -36,8 +36,9 @@ from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 from embedbench.system.gpu_determinism import repeatable
 
+from .answers_from_scores import make_evaluator
 from .cost_meter import Clock, SessionLog
-from .evaluator import Moment, lesson_ends, make_evaluator
+from .evaluation_moments import Moment, lesson_ends
 from .pretrained_head import pretrained_head
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import open_regular, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves

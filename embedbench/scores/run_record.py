@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 
 from . import record_bounds

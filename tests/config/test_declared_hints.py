@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from embedbench.api import require
-from embedbench.config.declared_settings import (
+from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import make
+from embedbench.config.setting_ranges import (
     FieldHint,
     above,
     at_least,
     check_settings,
     field_hints,
-    later,
-    make,
     within,
 )
 from embedbench.errors import UserError
@@ -129,7 +129,7 @@ def test_a_class_within_a_function() -> None:
 
 
 def test_a_declaration_that_cannot_be_read_is_not_passed_over() -> None:
-    from embedbench.config.declared_settings import at_least as least
+    from embedbench.config.setting_ranges import at_least as least
 
     @dataclass
     class Local(Chance):
@@ -189,7 +189,7 @@ def test_a_plugin_that_requires_in_its_own_post_init(cell: dict[str, Any]) -> No
     assert make(cell["Own"], {"k": "3"}, name="own").k == 3
     with pytest.raises(UserError, match=r"^own\.k must be at least 1, got 0$"):
         cell["Own"](k=0)
-    assert require.__module__ == "embedbench.config.declared_settings"
+    assert require.__module__ == "embedbench.config.setting_ranges"
 
 
 def test_hints_are_read_once_a_class() -> None:

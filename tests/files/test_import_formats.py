@@ -20,7 +20,7 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import lazy_tables
 from embedbench.files.import_export import import_file
 from embedbench.networks.weights import load_weights
-from embedbench.storage import file_safety, load_torch_file
+from embedbench.storage import load_torch_file, untrusted_files
 
 N, D = 2500, 3  # more than two batches of rows
 
@@ -182,9 +182,9 @@ def test_a_torch_file_is_opened_here_only_if_its_content_has_passed(
 ) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     opened: list[str] = []
-    load = file_safety.load_tensors
+    load = untrusted_files.load_tensors
     monkeypatch.setattr(
-        file_safety, "load_tensors", lambda path: (opened.append(path), load(path))[1]
+        untrusted_files, "load_tensors", lambda path: (opened.append(path), load(path))[1]
     )
     asked: list[Path] = []
     ask = load_torch_file._examiner.ask

@@ -9,7 +9,7 @@ from faults import caught_by
 from honest_learners import Looks
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.streams.stream import Session, StreamSpec
 

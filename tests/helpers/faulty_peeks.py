@@ -15,7 +15,7 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 

@@ -9,7 +9,7 @@ import numpy as np
 from toy import context
 
 from embedbench.array_types import Bools
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec

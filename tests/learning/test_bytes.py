@@ -8,10 +8,10 @@ import pytest
 from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.stopping import Stop
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 
 BRIEF: dict[str, Any] = {"units": 8, "stop": Stop(rule="epochs", epochs=1)}

@@ -13,7 +13,7 @@ from image_files import pixel_file
 from plan_runs import plan
 
 from embedbench.checks.blob_streams import as_images, blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
 from embedbench.learning.sample_storage import JoinedView, Packing, Rows

@@ -15,8 +15,8 @@ import pytest
 import torch
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import NoCheckpoint, learn_session
@@ -24,7 +24,7 @@ from embedbench.learning.net_and_optimiser import NAdam, generator, make_optimis
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Session, StreamSpec
 

@@ -22,8 +22,8 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk
@@ -36,8 +36,8 @@ from embedbench.learning.net_and_optimiser import (
 from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class, learner_names
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec

@@ -17,8 +17,8 @@ from embedbench.checks.learner_contract import (
     footprint_counts_the_state,
     no_sample_is_kept_in_secret,
 )
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes, herding
 from embedbench.learning.learner import Learner, Tags

@@ -13,7 +13,7 @@ import torch
 from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import pw_js, set_loss

@@ -18,7 +18,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile

@@ -16,7 +16,7 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
 from embedbench.learning.net_and_optimiser import (
@@ -36,7 +36,7 @@ from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.models.acil import ACIL
 from embedbench.streams.stream import StreamSpec

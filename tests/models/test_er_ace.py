@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.net_and_optimiser import mlp_net

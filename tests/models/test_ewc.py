@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import learn_session

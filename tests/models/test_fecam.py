@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.fecam import FeCAM

@@ -14,8 +14,8 @@ from few_shot import few_shot_stream
 from torch import Tensor
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, learn_session
 from embedbench.learning.prototypes import Classifier

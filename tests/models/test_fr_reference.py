@@ -10,7 +10,7 @@ import torch
 from fr_reference import Batch, Block, Module, five, gacc
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.models.fr import FR, TERMS, Rectifier
 from embedbench.papers.published import load_published
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary

@@ -12,7 +12,7 @@ import torch
 from plain_som import PlainSom
 from toy import Array, class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.sample_storage import Store

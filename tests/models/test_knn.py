@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.models import knn

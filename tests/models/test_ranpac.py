@@ -11,7 +11,7 @@ import torch
 from sklearn.linear_model import Ridge
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.net_and_optimiser import generator

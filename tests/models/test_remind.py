@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.checks.suite import check_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.net_and_optimiser import mlp_net

@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from embedbench.config.declared_settings import identity, make
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
@@ -19,7 +20,12 @@ from embedbench.learning.online import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI
-from embedbench.runs.name_registry import ALIASES, alias_settings, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import (
+    ALIASES,
+    alias_settings,
+    learner_class,
+    learner_names,
+)
 
 # SHA-256 of the JSON of the settings that a run has without --set, as a record's place is made
 # from it: another value here makes finished runs run again. Learners that join later may be left

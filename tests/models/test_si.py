@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.net_and_optimiser import generator, make_optimiser, mlp_net

@@ -15,8 +15,8 @@ from plan_runs import plan
 from protocol_files import make_file
 from torch import Tensor
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
@@ -28,7 +28,7 @@ from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec

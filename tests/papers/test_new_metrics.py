@@ -14,7 +14,7 @@ import torch
 from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.models.er import ER
 from embedbench.papers.new_metrics.paper import (
     LEARNERS,

@@ -43,7 +43,7 @@ from embedbench.scores.rank_statistics import holm
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import remember
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 # --- numbers ---
 

@@ -36,7 +36,7 @@ from embedbench.reports.learner_colours import (
     styles_in,
 )
 from embedbench.reports.tables_from_runs import collect
-from embedbench.runs.name_registry import ALIASES, our_learners
+from embedbench.runs.learner_and_protocol_names import ALIASES, our_learners
 
 
 def alone(name: str) -> int:

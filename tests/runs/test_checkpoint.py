@@ -41,8 +41,9 @@ from embedbench.models.prototype import Prototype
 from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
@@ -392,14 +393,14 @@ def vector_cell(folder: Path) -> RunSpec:
 
 def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
     """Make one run, without its references."""
-    task = StreamCache().task(cell, root)
+    task = make_task(cell, root, StreamCache())
     run_one.execute(task, threads, notify)
     return task.run_dir
 
 
 def cut_off(cell: RunSpec, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    task = StreamCache().task(cell, root)
+    task = make_task(cell, root, StreamCache())
     decided = run_one.checkpoint_key(task)
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
     with pytest.raises(CutOffError):
@@ -443,7 +444,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = run_one.checkpoint_key(StreamCache().task(cell, tmp_path))
+    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()))
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
@@ -561,7 +562,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
     words += [w for item in IMAGES for w in ("--set", item)]
     words += ["--out", str(tmp_path / "a")]
-    task = StreamCache().task(image_cells(file)[0], tmp_path / "a")
+    task = make_task(image_cells(file)[0], tmp_path / "a", StreamCache())
     place, partial = task.run_dir, task.checkpoint
     told = tmp_path / "told"
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second

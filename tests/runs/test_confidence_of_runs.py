@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import Array, class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Learner
 from embedbench.models.chance import Chance
 from embedbench.runs.stream_runner import run_stream

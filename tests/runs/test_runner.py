@@ -10,7 +10,7 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.footprint import Footprint
 from embedbench.learning.learner import Context, Learner, Tags

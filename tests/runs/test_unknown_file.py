@@ -21,7 +21,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from sklearn.metrics import roc_auc_score
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -29,10 +29,11 @@ from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.evaluator import Moment, make_evaluator
+from embedbench.runs.answers_from_scores import make_evaluator
+from embedbench.runs.evaluation_moments import Moment
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.prediction_metrics import ANSWER_METRICS

@@ -19,7 +19,7 @@ from packs import Forgery, edited_record, forged, members, runs_of, write_member
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing import rebuild_stream
 from embedbench.sharing.board import board

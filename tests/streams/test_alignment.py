@@ -12,7 +12,7 @@ from reproduce_files import blob_file
 from trunk_runs import run
 
 from embedbench.array_types import Floats, Ints
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_alignment import alignment, alignment_words

@@ -12,7 +12,7 @@ import torch
 from honest_learners import Good
 
 from embedbench.checks.blob_streams import blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples

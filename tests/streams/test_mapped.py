@@ -11,7 +11,7 @@ import torch
 from file_helpers import PROVENANCE, make_features
 from numpy.typing import NDArray
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file

@@ -11,8 +11,8 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
 from embedbench.studies.exemplar_budget import exemplars_within, few, fit_budget

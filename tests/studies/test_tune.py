@@ -14,10 +14,10 @@ from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases

@@ -11,7 +11,7 @@ from honest_learners import Good
 
 from embedbench.checks import suite as check
 from embedbench.checks.blob_streams import blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
 from embedbench.runs import stream_runner

@@ -18,7 +18,7 @@ from embedbench.text.table_export import (
     records,
     tabular,
 )
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 
 def _parts(tables: int) -> list[object]:

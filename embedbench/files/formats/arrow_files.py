@@ -18,8 +18,8 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, unknown
 from embedbench.files.file_format import texts
-from embedbench.storage.atomic_write import open_regular, read_text
-from embedbench.storage.file_safety import too_large
+from embedbench.storage.regular_files import open_regular, read_text
+from embedbench.storage.untrusted_files import too_large
 
 from .lazy_tables import PARTS, NamedLabels, SampleTable, join_tables, streamed_table
 

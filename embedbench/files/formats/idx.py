@@ -14,8 +14,8 @@ import numpy as np
 from embedbench.array_types import Bytes, Float32s
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, Samples
-from embedbench.storage.atomic_write import open_regular, unreadable
-from embedbench.storage.file_safety import too_large
+from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.untrusted_files import too_large
 
 ROWS = 2**21  # most samples of a compressed file that is smaller than their number
 _PREFIXES = {TRAIN: "train", TEST: "t10k"}

@@ -16,7 +16,7 @@ import numpy as np
 from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.files.file_format import TEXT
-from embedbench.storage.file_safety import too_large
+from embedbench.storage.untrusted_files import too_large
 
 from .lazy_tables import SlicedTable, streamed_table
 

@@ -12,7 +12,7 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
 from embedbench.files.file_format import texts
 from embedbench.storage import load_torch_file
-from embedbench.storage.atomic_write import open_regular
+from embedbench.storage.regular_files import open_regular
 
 from .lazy_tables import SlicedTable
 

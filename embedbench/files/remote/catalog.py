@@ -12,7 +12,7 @@ from pathlib import Path
 
 from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .uri import KNOWN, LOCAL, Name
 

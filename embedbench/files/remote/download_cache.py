@@ -18,7 +18,7 @@ from typing import Any
 
 from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.storage import atomic_write, leases, user_cache
+from embedbench.storage import atomic_write, leases, regular_files, user_cache
 
 from .uri import Name
 
@@ -180,7 +180,7 @@ def _about(place: Path) -> FetchedFile | None:
         if not (files and _is_mine(place) and _is_mine(about)):
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
-        data = parse_json(atomic_write.read_text(about), str(about))
+        data = parse_json(regular_files.read_text(about), str(about))
         kept = FetchedFile.from_json(data, str(about))
         return replace(kept, path=str(files[0]), used=f"{used:%Y-%m-%d %H:%M}")
     except (OSError, UserError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from embedbench.errors import UserError
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import check_regular, unreadable
+from embedbench.storage.regular_files import check_regular, unreadable
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
 from . import catalog

@@ -16,7 +16,7 @@ from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
 from embedbench.papers.published import Value
 from embedbench.papers.runs import Variant, over, read_settings, read_variants
-from embedbench.runs.name_registry import learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats, Ints
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.drawing import draw_curves, learner_styles, legend
@@ -21,6 +21,7 @@ from embedbench.papers.paper import Paper, ReproduceRequest, per_file
 from embedbench.papers.paper_facts import read_paper
 from embedbench.papers.published import PaperTable, Value
 from embedbench.papers.runs import read_settings, read_variants
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.label_set_predictions import LabelSets
 from embedbench.scores.label_set_scores import confusion, introduction_order
@@ -159,7 +160,7 @@ class IIRCRuns(runs.PaperRuns):
         """Label sets and class names of the first finished run; None without runs."""
         for k in self.configurations(name):
             for spec in self.specs(name, variant, k):
-                task = self.streams.task(spec, self.out / "runs")
+                task = make_task(spec, self.out / "runs", self.streams)
                 if task.is_done():
                     return LabelSets.load(task.run_dir / "predictions.h5"), task.stream.classes
         return None

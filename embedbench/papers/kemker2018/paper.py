@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Floats, Ints
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, each
 from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
 from embedbench.papers.runs import metric, over
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord

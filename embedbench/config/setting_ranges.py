@@ -1,7 +1,6 @@
-"""Dataclasses made from settings: their values, their ranges, and what identifies a run."""
+"""Ranges and choices of settings, declared in the hints of fields and checked there."""
 
 import dataclasses
-import difflib
 import functools
 import math
 import operator
@@ -15,69 +14,6 @@ from embedbench.errors import UserError, short, unknown
 _UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
 LARGEST = 10**9  # numbers that the arrays of a learner over embeddings may hold
-OTHER_NAMES = {"lambda": "lam", "learning_rate": "lr"}  # what is often typed → our field
-_LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
-
-
-def later(default: Any, *, earlier: Any) -> Any:
-    """A dataclass field that was added after runs had been made without it.
-
-    With the value `earlier` the class behaves as it did before it had the field. The field is then
-    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
-
-    Parameters
-    ----------
-    default : object
-        The default of the field. It may differ from `earlier`.
-    earlier : object
-        The value that gives the earlier behaviour.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass
-    ... class Settings:
-    ...     lam: float = 1.0
-    ...     decay: float = later(0.0, earlier=0.0)
-    >>> identity(Settings()), identity(Settings(decay=0.5))
-    ({'lam': 1.0}, {'lam': 1.0, 'decay': 0.5})
-    """
-    return dataclasses.field(default=default, metadata={_LATER: earlier})
-
-
-def identity(settings: Any) -> dict[str, Any]:
-    """The settings that identify a run: all fields but later ones at their earlier value.
-
-    Recipes, checkpoints and the places of runs are computed from them. Records keep all settings.
-    They are nested as by `dataclasses.asdict`.
-    """
-    kept = dataclasses.asdict(settings)
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if _LATER in field.metadata and value == field.metadata[_LATER]:
-            del kept[field.name]
-        elif dataclasses.is_dataclass(value):
-            kept[field.name] = identity(value)
-    return kept
-
-
-def later_fields(cls: type) -> dict[str, Any]:
-    """The later fields of a dataclass: name → the value with the earlier behaviour."""
-    declared = dataclasses.fields(cls)
-    return {f.name: f.metadata[_LATER] for f in declared if _LATER in f.metadata}
-
-
-def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of `cls`, as by `dataclasses.asdict`, of any version, as this one has them.
-
-    A later field that is missing had `earlier`.
-    """
-    hints = field_hints(cls)
-    result = {**later_fields(cls), **settings}
-    for name, value in settings.items():
-        kind = hints[name].kind if name in hints else None
-        if isinstance(value, dict) and dataclasses.is_dataclass(kind):
-            result[name] = add_missing_fields(cast(type, kind), value)
-    return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,99 +245,6 @@ def check_size(name: str, numbers: int) -> None:
         )
 
 
-def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
-    """Build a dataclass from nested settings; text values are read as the field's type.
-
-    Names with dots and nested dicts set fields of nested dataclasses; the other fields keep the
-    values that they have in `start`, or by default. `name` is the prefix in error messages: `ewc`
-    in `ewc.lam`.
-    """
-    hints = {head: hint.kind for head, hint in field_hints(cls).items()}
-    if not dataclasses.is_dataclass(cls):
-        raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
-    names = _init_names(cls)
-    nested: dict[str, dict[str, Any]] = {}
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        head, _, rest = key.partition(".")
-        head = head.replace("-", "_")
-        if head not in names:
-            raise unknown(f"setting of {name}", head, names, nearest(cls, head))
-        if rest:
-            nested.setdefault(head, {})[rest] = value
-        elif isinstance(value, dict) and dataclasses.is_dataclass(hints[head]):
-            nested.setdefault(head, {}).update(value)
-        else:
-            values[head] = _read(value, hints[head], f"{name}.{head}")
-    for head, inner in nested.items():
-        if not dataclasses.is_dataclass(hints[head]):
-            raise UserError(
-                f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
-            )
-        default = _default(cls, head) if start is None else getattr(start, head)
-        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=default)
-    try:
-        return cls(**values) if start is None else dataclasses.replace(start, **values)
-    except TypeError as e:  # a field without a default that was not given
-        raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
-
-
-def nearest(cls: type, name: str) -> list[str]:
-    """The settings that a wrong name may mean, the likeliest first: of `cls` or nested in it.
-
-    >>> nearest(dataclasses.make_dataclass("Mine", [("lam", float), ("scale", float)]), "lambda")
-    ['lam']
-    """
-    hints, names = field_hints(cls), _init_names(cls)
-    meant = OTHER_NAMES.get(name, name)
-    same = [meant] if meant in names else []
-    nested = [f"{n}.{meant}" for n in names if meant in _init_names(hints[n].kind)]
-    return [*same, *nested] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-
-
-def _init_names(hint: Any) -> list[str]:
-    """The fields that a dataclass is made with; none for what is no dataclass."""
-    if not dataclasses.is_dataclass(hint):
-        return []
-    return [f.name for f in dataclasses.fields(hint) if f.init]
-
-
-def _default(cls: type, name: str) -> Any:
-    """The default of a dataclass's field; None if it has none."""
-    (field,) = (f for f in dataclasses.fields(cls) if f.name == name)
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
-
-
 def _options(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a type without ranges and choices."""
     return typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-
-
-def _read(value: Any, hint: Any, name: str) -> Any:
-    """Convert a text to the type `hint`; a value of another type must already fit it."""
-    options = _options(hint)
-    if isinstance(value, str):
-        if type(None) in options and value.lower() in ("none", "null"):
-            return None
-        for option in options:
-            try:
-                if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
-                    return value.lower() in ("true", "1", "yes")
-                if option in (int, float, str):
-                    return cast(type, option)(value)
-            except ValueError:
-                continue
-    elif value is None and type(None) in options:
-        return None
-    elif isinstance(value, bool) == (bool in options) and (
-        isinstance(value, tuple(o for o in options if isinstance(o, type)))
-        or (float in options and isinstance(value, int))
-    ):
-        try:
-            return float(cast(float, value)) if float in options and int not in options else value
-        except OverflowError:  # an integer above all floats
-            return math.inf
-    expected = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{name} must be {expected}, got {short(value)}")

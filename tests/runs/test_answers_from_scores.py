@@ -12,10 +12,10 @@ import torch
 from toy import class_stream
 
 from embedbench.array_types import Bools
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Learner
-from embedbench.runs.evaluator import make_evaluator
+from embedbench.runs.answers_from_scores import make_evaluator
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Session, Stream, StreamSpec
@@ -142,7 +142,7 @@ def test_the_tables_are_as_defined(kind: str, dtype: Any, seed: int, limits: Any
 @pytest.mark.parametrize("gap", [20.0, 40.0, 60.0, 90.0])
 def test_a_sure_answer_is_not_rounded_to_certainty(gap: float) -> None:
     """1 + e^-40 is 1 in float64; the order of such answers is the signal `softmax`."""
-    from embedbench.runs.evaluator import Candidates
+    from embedbench.runs.answers_from_scores import Candidates
 
     scores = torch.tensor([[7.0, 7.0 - gap, 7.0 - gap], [3.0 - gap, 3.0, 3.0 - gap - 1]]).double()
     answer, zero = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, dtype=torch.int64)
@@ -167,7 +167,7 @@ def test_a_plain_run_has_the_answers_of_a_full_one() -> None:
 
 def test_more_classes_than_a_rank_holds() -> None:
     """Beyond 65,534 the place saturates, and never says that the class was not seen."""
-    from embedbench.runs.evaluator import Candidates
+    from embedbench.runs.answers_from_scores import Candidates
 
     n = 66_000
     scores = torch.arange(n).flip(0).float()[None]
@@ -202,7 +202,7 @@ def test_log_probabilities_that_are_nan_are_refused() -> None:
 def test_a_run_goes_on_with_what_its_checkpoint_has(before: bool, after: bool) -> None:
     """A run that began plain ends plain; one that is to end plain drops the rest."""
     from embedbench.learning.checkpoint_state import pack_state, unpack_state
-    from embedbench.runs.evaluator import Moment
+    from embedbench.runs.evaluation_moments import Moment
 
     stream = numbered_stream([None] * 3)
     learner = Scripted(random_scores(stream, 2, np.float32, "logits"))

@@ -28,7 +28,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.runs_status import AbandonedRun, FailedRun, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
 from embedbench.storage import leases
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
     code = (
         "import os, pathlib, signal\n"
         "from embedbench.runs.run_job import Task\n"
-        "from embedbench.runs.runs_status import keep_plan\n"
+        "from embedbench.runs.grid_plan import keep_plan\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "spec = N(learner='ncm', seed=0)\n"

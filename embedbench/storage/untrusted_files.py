@@ -1,4 +1,4 @@
-"""The gate: what must hold of an HDF5 file, or one of torch.save, before anything in it is read.
+"""Checks before a file of others is opened: HDF5 files, and files of torch.save.
 
 Run as a script, it is the process in which `storage.safe_hdf5` and `storage.load_torch_file` have
 unknown files examined, so that what crashes, hangs or fills the memory does it there.

@@ -1,4 +1,4 @@
-"""The four seeds of a run."""
+"""Seeds of a run: the four that are drawn from one, and lists of them as text."""
 
 import dataclasses
 import itertools

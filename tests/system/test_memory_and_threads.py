@@ -13,7 +13,8 @@ import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
-from embedbench.system.cpu import LIMITS, keep_freed_memory, limit_threads
+from embedbench.system.cpu_threads import LIMITS, limit_threads
+from embedbench.system.keep_freed_memory import keep_freed_memory
 
 MB = 2**18  # float32
 

@@ -1,4 +1,4 @@
-"""Names to classes: learners and protocols, ours and those of other people.
+"""The names of learners and protocols, and their classes: ours and those of other people.
 
 Our names are the file names in `models` and `protocols`; `embedbench.plugins` has the others. A
 module is imported only when it is needed.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.learning.stopping import Stop
@@ -19,8 +19,8 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import name_registry
-from embedbench.runs.name_registry import (
+from embedbench.runs import learner_and_protocol_names
+from embedbench.runs.learner_and_protocol_names import (
     learner_class,
     learner_names,
     protocol_class,
@@ -53,7 +53,7 @@ def test_every_listed_name_resolves() -> None:
 def test_listing_imports_no_room_and_no_torch() -> None:
     code = """
 import sys
-from embedbench.runs.name_registry import learner_names, protocol_names
+from embedbench.runs.learner_and_protocol_names import learner_names, protocol_names
 assert learner_names() and protocol_names()
 print([m for m in sys.modules if m.startswith(("embedbench.models", "embedbench.proto", "torch"))])
 """
@@ -285,6 +285,8 @@ def test_a_copy_without_its_links_is_told_what_to_do(
     """As a zip or git on Windows leaves it: the link is a file that holds its target."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "models").write_text("../models")
-    monkeypatch.setattr(name_registry, "__file__", str(tmp_path / "runs" / "class_registry.py"))
+    monkeypatch.setattr(
+        learner_and_protocol_names, "__file__", str(tmp_path / "runs" / "class_registry.py")
+    )
     with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
-        name_registry.learner_class("ncm")
+        learner_and_protocol_names.learner_class("ncm")
