@@ -44,7 +44,9 @@ class IncrementalClass(Protocol):
     loss : str
         The classes that the loss of a learner may use. "all": all classes of the stream, as
         Kemker's heads imply; "seen": those of the sessions so far, as FACIL and most libraries do.
-        Online learners, which know no sessions, then use the classes whose labels have come.
+        Online learners, which know no sessions, then use the classes whose labels have come. It
+        concerns what trains a head on `session.loss_classes`, such as `mlp`, `ewc` or `er`;
+        `icarl`, `bic`, `lucir`, `lwf`, `eeil`, `wa` and `er-ace` use the classes seen in any case.
     embedding : str
         "final", or an intermediate layer of the file that learners get instead.
     layers : str

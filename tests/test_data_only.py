@@ -1,7 +1,5 @@
 """Reading never executes: nothing unpickles, evaluates or executes, read from the syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks")
+FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks", "tools")
 MODULES = {
     *{"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "shelve", "marshal"},
     *{"copyreg", "torch.hub", "torch.jit", "torch.package"},

@@ -36,13 +36,7 @@ def hold(name: str, bench: Bench) -> list[Figure]:
     else:
         results = check_learner(cls, bench.device)
     failed = [r for r in results if not r.passed]
-    return [
-        Figure(
-            f"{name}: checks of the conformance suite",
-            f"{len(results) - len(failed)} of {len(results)} passed",
-            "all",
-            not failed,
-            "; ".join(f"{r.name}: {r.message}" for r in failed),
-            {"failed": [r.name for r in failed]},
-        )
-    ]
+    figure = f"{len(results) - len(failed)} of {len(results)} passed"
+    note = "; ".join(f"{r.name}: {r.message}" for r in failed)
+    what, values = f"{name}: checks of the conformance suite", {"failed": [r.name for r in failed]}
+    return [Figure(what, figure, "all", not failed, note, values)]

@@ -9,7 +9,7 @@ import numpy as np
 from embedbench.array_types import Bools, Float32s, Ints, digest
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.storage import user_cache

@@ -6,7 +6,7 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.file_format import recipe_backbone
+from embedbench.files.file_digests import recipe_backbone
 from embedbench.files.sample_metadata import TEST
 
 from .stream import Stream

@@ -1,7 +1,5 @@
 """The conformance suite over all that ships; and each of its checks seen to catch its fault."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The checks of protocols and metrics: each seen to catch its fault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Learners in one file outside the project: the two of docs/add_a_learner.md."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

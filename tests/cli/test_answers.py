@@ -1,7 +1,5 @@
 """`show`, its export, `runs import`, and what reports and packs make of an imported run."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

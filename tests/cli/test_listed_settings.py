@@ -1,7 +1,5 @@
 """`embedbench list NAME`: what a learner, a protocol or a preset is, and its settings."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

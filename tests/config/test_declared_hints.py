@@ -1,7 +1,5 @@
 """Fields say what they may be: `Annotated` ranges and `Literal` choices, read when one is made."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -28,9 +26,9 @@ from embedbench.protocols.permutation import Permutation
 
 
 @dataclass
-class Declared(Chance):
-    lam: Annotated[float, at_least(0)] | None = None
-    fisher: Literal["exact", "sampled"] = "exact"
+class Declared(Chance):  # two hints in quotes, as a plug-in may have all of them
+    lam: "Annotated[float, at_least(0)] | None" = None
+    fisher: "Literal['exact', 'sampled']" = "exact"
     mode: Literal[1, 2, 3] = 3
     gamma: Annotated[float, within("[0, 1]")] = later(0.5, earlier=1.0)
 
@@ -118,8 +116,8 @@ def test_a_class_within_a_function() -> None:
 
     @dataclass
     class Local(Permutation):
-        inner: Inner = dataclasses.field(default_factory=Inner)  # a name that no module has
-        share: Annotated[float, above(0)] = 0.5
+        inner: "Inner" = dataclasses.field(default_factory=Inner)  # a name that no module has
+        share: "Annotated[float, above(0)]" = 0.5
 
     assert Local().share == 0.5
     with pytest.raises(UserError, match=r"^share must be above 0, got -1"):
@@ -133,7 +131,7 @@ def test_a_declaration_that_cannot_be_read_is_not_passed_over() -> None:
 
     @dataclass
     class Local(Chance):
-        depth: Annotated[int, least(1)] = 1
+        depth: "Annotated[int, least(1)]" = 1
 
     with pytest.raises(UserError, match="define the name outside functions"):
         Local()

@@ -1,7 +1,5 @@
 """Hostile sources end with one sentence, or are left out with `--skip-bad`; soon, and in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

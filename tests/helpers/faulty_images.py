@@ -1,7 +1,5 @@
 """Learners that err on images only, and the checks that must catch it."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Learners with one fault each, and the checks that must catch it: those, and no others."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Learners that look where they must not, and the checks that must catch them."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """Learners that say of themselves what is not so, and the checks that must catch it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Honest learners for the tests of the conformance suite: they do what no shipped one does yet."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ Spoken: create, repository info, paths-info, preupload, LFS batch, PUT, verify, 
 with ranges. Files above `REGULAR` bytes go through LFS, as do `.h5` files.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

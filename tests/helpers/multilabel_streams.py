@@ -1,7 +1,5 @@
 """Small multi-label streams for tests: one label at a time, of samples that have one or two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What reads text or bytes from others gives a value or one sentence, whatever comes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers of another tool: they come in as the run that ours would be, or not at all."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

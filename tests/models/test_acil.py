@@ -1,7 +1,5 @@
 """ACIL: the authors' recursion, ridge regression on all data at once, and the cuts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ALICE: the angular penalty by a plain loop, mixtures and their classes, balanced means."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

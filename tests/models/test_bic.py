@@ -1,7 +1,5 @@
 """BiC: one bias pair a session, its optimum, the hold-out, and the corrected targets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """C-FSCIL: the losses by plain loops, prototypes that part, a projection that follows them."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """FearNet: HC's probabilities, pseudo-samples, BLA's rule and sleep, by hand and by plain loops."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

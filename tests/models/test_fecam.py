@@ -1,7 +1,5 @@
 """FeCAM: distances against dense inverses, classes that come again, when features get a power."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

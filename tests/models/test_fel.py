@@ -1,7 +1,5 @@
 """FEL: the fixed layer, its winners, gradients through them alone, sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """IL2M: the statistics it keeps, and what they do to the scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """kNN: votes and ties worked out by hand, scikit-learn's answers, memories, blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

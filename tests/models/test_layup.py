@@ -1,7 +1,5 @@
 """LayUP: a ridge on concatenated layers, its choice of λ, sessions that add up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

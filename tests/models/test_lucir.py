@@ -1,7 +1,5 @@
 """LUCIR: imprinted vectors, margins by hand, the loss a sample at a time, what stands still."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

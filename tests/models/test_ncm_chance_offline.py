@@ -1,7 +1,5 @@
 """NCM, chance and offline: what the conformance suite cannot know about them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

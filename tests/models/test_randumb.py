@@ -1,7 +1,5 @@
 """RanDumb and KLDA: the kernel, LDA by scikit-learn on the features, the ensemble, the cuts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

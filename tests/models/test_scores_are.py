@@ -1,7 +1,5 @@
 """Every learner says what its scores are, and its scores are that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

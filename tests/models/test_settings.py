@@ -1,7 +1,5 @@
 """The settings of all learners: their defaults, their documentation, and where they come from."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import inspect
@@ -16,7 +14,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.online import OnlineLearner
+from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI

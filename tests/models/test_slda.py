@@ -1,7 +1,5 @@
 """SLDA: against LDA in closed form, the published updates one by one, OAS, and frozen Σ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """naive-bayes, perceptron, one-vs-rest, and ncm as SimpleCIL: by hand, by plain loops, by others'
 equations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

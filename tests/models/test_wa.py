@@ -1,7 +1,5 @@
 """WA: γ and the loss by hand, lengths after alignment, and what alignment leaves as it was."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

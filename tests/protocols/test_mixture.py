@@ -1,7 +1,5 @@
 """The mixtures: each rule held against the paper's, and streams counted by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

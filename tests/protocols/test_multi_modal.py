@@ -1,7 +1,5 @@
 """The multi-modal protocol: its streams, its references, and the paper's Table 2 from Table S8."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

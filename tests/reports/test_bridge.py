@@ -1,7 +1,5 @@
 """report --bridge: pairs, gaps, what has no partner, and the three ways it is shown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Seeds varied one at a time: the cells, the tables that leave them out, the split of variance."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

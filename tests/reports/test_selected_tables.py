@@ -1,7 +1,5 @@
 """The long table, and the tables that a `[report]` of a TOML file selects from it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Comparisons of learners: differences and ranks by hand, all pairs, class orders."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """How sure a learner was: the tables of version 1.1, against their definition in loops."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

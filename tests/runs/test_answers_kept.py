@@ -1,7 +1,5 @@
 """`run --answers`: what is kept of the answers changes no run, and finished runs are kept."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

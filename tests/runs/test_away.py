@@ -1,7 +1,5 @@
 """Cells on workers that see the runs directory, and on workers that do not."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path

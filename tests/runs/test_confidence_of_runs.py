@@ -1,7 +1,5 @@
 """Metrics of confidence of real runs, against scikit-learn on the scores themselves."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

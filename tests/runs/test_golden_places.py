@@ -9,8 +9,6 @@ with the setting `FORMER` it is the first one. Protocols have had `scale_least` 
 since: cells name their earlier values.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

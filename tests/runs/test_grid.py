@@ -1,7 +1,5 @@
 """Grids of cells: what is finished is kept, what fails is told, references are shared."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Names to classes, and settings to dataclasses."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import subprocess
 import sys

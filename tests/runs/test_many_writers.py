@@ -1,7 +1,5 @@
 """Many processes in one directory of runs: nothing is lost, made twice, or fails for it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

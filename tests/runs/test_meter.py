@@ -1,7 +1,5 @@
 """Joules: read from a card that is made up, absent where nothing tells, and set side by side."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

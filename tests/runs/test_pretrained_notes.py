@@ -1,7 +1,5 @@
 """A run notes which of its classes the backbone of its file was pretrained on, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

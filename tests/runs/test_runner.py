@@ -1,7 +1,5 @@
 """The runner's online side: batches, evaluation moments, and what a record has of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """What is said of a directory of runs: from finished runs, leases, checkpoints and plans."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

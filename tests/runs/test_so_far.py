@@ -1,7 +1,5 @@
 """Ω of streaming learning: an offline learner after every session, and what a record has of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

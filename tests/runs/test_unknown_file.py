@@ -1,7 +1,5 @@
 """`run --unknown OTHER.h5`: a second file's samples are scored at every moment, never taught."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Tasks and their streams: what is made once, what is shared, and what a later field changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle

@@ -4,8 +4,6 @@ In all of them the numbers of the record follow from the answers, and SHA-256 is
 predictions: who forges uses our tools.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Pushing to a server that speaks the hub's protocol: once, again, refused, cut off."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The gate before HDF5 is read: every rule refuses its hostile file, in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Leases: one holder at a time, given up by whoever ends, taken over by one alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

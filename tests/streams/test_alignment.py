@@ -1,7 +1,5 @@
 """Alignment of layers: plain loops, a case by hand, and that no test sample is read."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

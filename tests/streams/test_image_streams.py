@@ -1,7 +1,5 @@
 """Streams of images: what is shown, what scales it, and one stream on two files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

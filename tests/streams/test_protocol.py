@@ -1,7 +1,5 @@
 """What protocols share: validation, scaling, errors."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Views: chosen, joined, stored; and what a learner can reach from what it is given."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Names that carry settings: over a preset's, under `--set`; the record holds them in full."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A byte budget: what a learner may keep, against what it really holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings that nobody means are refused with one sentence, before anything is computed."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Presets of settings on images: each is what its paper says, and trains a few steps."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import asdict

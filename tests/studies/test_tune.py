@@ -1,7 +1,5 @@
 """Tuning: what a trial sees, what is chosen, and that test data cannot choose."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

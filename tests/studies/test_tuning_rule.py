@@ -1,7 +1,5 @@
 """Which setting a search uses, worked by hand; what it tries; what a resumed one repeats."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

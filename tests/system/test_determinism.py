@@ -1,7 +1,5 @@
 """Arithmetic on a card: settings that repeat bits, set and put back; nothing on a CPU."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Freed memory is kept: taken again, it costs no page faults. Arithmetic has its threads."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

@@ -1,7 +1,5 @@
 """Tables to paste: Markdown, LaTeX, CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
