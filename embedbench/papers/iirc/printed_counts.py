@@ -14,7 +14,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.papers.published import EXACT, PaperTable, Value
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.scores.mean_intervals import Stat
