@@ -147,7 +147,7 @@ def inspect(
             check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
-        from embedbench.streams.base_alignment import file_alignment
+        from embedbench.streams.measure_layer_alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
