@@ -57,6 +57,21 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
     assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
 
 
+def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
+    record = pages["json.md"].split("\n## ")[1]
+    rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
+    keys = [key for names, _, _ in rows for key in re.findall(r"`(.*?)`", names)]
+    assert len(keys) == len({*keys}) > 70
+    assert all(kind and meaning for _, kind, meaning in rows)
+    assert {"files[i].digests", "sessions[i].log", "by_score.NAME.R", "reference.ideal"} <= {*keys}
+    said = {names: (kind, meaning) for names, kind, meaning in rows}
+    assert said["`order`"] == (
+        "object or null",
+        "The class order; null where the protocol orders no classes.",
+    )
+    assert said["`unknown`"][1].endswith("Keys as of `files[i]`.")
+
+
 def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> None:
     """A main entry of the index comes before titles and texts; it is on that page alone."""
     assert [name for name, text in pages.items() if "{index} ! few-shot" in text] == [
@@ -154,6 +169,7 @@ def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace)
         ("../README.md", "start.md"),
         ("../README.md#install", "start.md#install"),
         ("../models/ewc.py", "SOURCE/models/ewc.py"),
+        ("../models", "reference/learners.md"),
         ("studies/league.toml", "SOURCE/docs/studies/league.toml"),
         ("pictures/flow.svg", "pictures/flow.svg"),
         ("https://example.org/x", "https://example.org/x"),

@@ -86,7 +86,7 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     """The file, which must hold images, and its stream as `run` builds it."""
     from embedbench.config.make_from_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.file_format import PIXELS
+    from embedbench.files.hdf5_layout import PIXELS
     from embedbench.runs.learner_and_protocol_names import protocol_class
 
     opened = EmbeddingFile.open(file)

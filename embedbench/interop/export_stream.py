@@ -58,7 +58,7 @@ class EvalEntry(JsonRecord):
 class ExportedStream(JsonRecord):
     """The contents of `stream.json`.
 
-    The names that docs/record.md has too mean the same there. In addition:
+    Names of `RunRecord` mean the same here. In addition:
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Run records: one directory per cell with `record.json` and `predictions.h5`.
 
-docs/record.md describes the schema. NaN is written as null, so that the file is plain JSON. The
+`RunRecord` describes the schema. NaN is written as null, so that the file is plain JSON. The
 record names the SHA-256 of the predictions, which is compared whenever they are read.
 """
 
@@ -49,7 +49,7 @@ def load(directory: Path) -> RunRecord:
     Raises
     ------
     UserError
-        There is no record, or it does not have the form of docs/record.md.
+        There is no record, or it does not have the form of a `RunRecord`.
     """
     return parse_record(read(directory), directory)
 

@@ -120,7 +120,7 @@ def _parcel(
     files: dict[str, uploads.Content] = {file.path.name: file.path}
     tables = {}
     if _sends_parquet(file, place, how, notify):
-        from embedbench.files.import_export import write_parquet
+        from embedbench.files.export_features import write_parquet
 
         for number, split in enumerate(SPLITS):
             if (file.split == number).any():
