@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files import file_format
+from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
@@ -78,7 +78,7 @@ def push(
         uploads.check_login(place.repository)
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
-    if file.kind == file_format.EMBEDDING and not is_stated(
+    if file.kind == hdf5_layout.EMBEDDING and not is_stated(
         read_weights_entry(file.provenance).licence
     ):
         notify("the licence of the weights is not stated; --weights-licence of extract states it")
@@ -145,7 +145,7 @@ def _sends_parquet(
 ) -> bool:
     if how.parquet is not None:
         return how.parquet
-    if not place.repository or file.kind != file_format.EMBEDDING:
+    if not place.repository or file.kind != hdf5_layout.EMBEDDING:
         return False
     if find_spec("pyarrow") is None:
         notify(
