@@ -286,8 +286,13 @@ def push(
         Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
     ] = None,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also send Parquet, which the hub shows.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--parquet/--no-parquet",
+            help="Send the rows as Parquet too, which the hub shows; there it is the default.",
+            show_default=False,
+        ),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,
