@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from embedbench.api import make_learner as make_learner
     from embedbench.api import run as run
     from embedbench.api import score as score
-    from embedbench.config.seeds import Seeds as Seeds
+    from embedbench.config.run_seeds import Seeds as Seeds
     from embedbench.errors import UserError as UserError
     from embedbench.files.embedding_file import EmbeddingFile as EmbeddingFile
     from embedbench.learning.learner import Learner as Learner
@@ -34,7 +34,7 @@ _HOMES = {
     "EmbeddingFile": "files.embedding_file",
     "Learner": "learning.learner",
     "Tags": "learning.learner",
-    "Seeds": "config.seeds",
+    "Seeds": "config.run_seeds",
     "Protocol": "streams.protocol",
     "Session": "streams.stream",
     "Stream": "streams.stream",

@@ -10,28 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.config.declared_settings import above, at_least, later, make, require, within
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.learning.learner import Learner
-from embedbench.runs.name_registry import alias_settings, learner_class, protocol_class
+from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
 from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.library_metrics import audit
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import flat_spec, one_file, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import (
-    flat_spec,
-    load_table,
-    one_file,
-    split_rows,
-    view_session,
-)
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 if TYPE_CHECKING:
     from embedbench.extract.backbone import Backbone

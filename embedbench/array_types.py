@@ -1,4 +1,4 @@
-"""Array types, and the digest of values."""
+"""Types of arrays for annotations, and `digest`, the SHA-256 of arrays and texts."""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Code of other people, by `package.module:Name` or by an entry point of an installed package.
+"""Plugins: code of other packages, by `package.module:Name` or by an entry point of theirs.
 
 docs/plugins.md describes the kinds. Nothing is imported before it is loaded by its name.
 """

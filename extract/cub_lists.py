@@ -7,7 +7,7 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .source import Source, escape_name, id_problem, read_sample
 

@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
-from embedbench.storage.atomic_write import why
+from embedbench.storage.regular_files import explain_os_error
 
 from .backbone import Backbone
 from .source import PIXELS, Content, Source, open_image
@@ -89,7 +89,7 @@ def _reason(error: Exception) -> str:
         return f"too many pixels; at most {PIXELS:,} are possible"
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
-    text = why(error) if isinstance(error, OSError) else str(error)
+    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
     return " ".join(text.split())[:REASON] or type(error).__name__
 
 

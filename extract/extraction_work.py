@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.resumable_file import Partial
 from embedbench.storage import leases
 from embedbench.system.callback_types import Notify, Progress
-from embedbench.system.cpu import cores, limit_threads
+from embedbench.system.cpu_threads import cores, limit_threads
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, OURS, Backbone, arithmetic_of

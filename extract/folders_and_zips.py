@@ -9,7 +9,7 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from embedbench.storage.atomic_write import check_regular, unreadable, why
+from embedbench.storage.regular_files import check_regular, explain_os_error, unreadable
 from embedbench.storage.safe_zips import member_problem, open_archive
 
 from .source import escape_name, id_problem, size_problem
@@ -106,7 +106,7 @@ class Folder:
         except OSError as error:
             if not inside:
                 raise unreadable(self.root, error) from error
-            self.refused.append((escape_name(inside), why(error)))
+            self.refused.append((escape_name(inside), explain_os_error(error)))
         return directories
 
     def _take(self, path: str, entry: os.DirEntry[str]) -> None:
@@ -125,7 +125,7 @@ class Folder:
                 self.not_followed.append(path)
                 return
             broken = isinstance(error, FileNotFoundError)
-            self._add(path, "a link to nothing" if broken else why(error))
+            self._add(path, "a link to nothing" if broken else explain_os_error(error))
             return
         if stat.S_ISDIR(mode):
             heapq.heappush(self._links, path)
@@ -144,7 +144,7 @@ def _kind_problem(mode: int) -> str:
     try:
         check_regular(mode)
     except OSError as error:
-        return why(error)
+        return explain_os_error(error)
     return ""
 
 

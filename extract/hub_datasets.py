@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError, short, unknown
-from embedbench.files.file_format import COLUMNS
+from embedbench.files.hdf5_layout import COLUMNS
 
 from .official_splits import SPLIT_NAMES, Part, join_parts, sorted_classes
 from .source import Content, Source, read_sample

@@ -15,9 +15,9 @@ from PIL import Image
 from embedbench import plugins
 from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError
-from embedbench.files.formats.idx import is_idx, read_idx
+from embedbench.files.formats.mnist_idx import is_idx, read_idx
 from embedbench.files.sample_metadata import TRAIN
-from embedbench.storage.atomic_write import check_regular, unreadable
+from embedbench.storage.regular_files import check_regular, unreadable
 
 from .cub_lists import cub_source, is_cub
 from .extract_plugins import absolute_outside, is_outside, outside_source

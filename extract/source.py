@@ -15,7 +15,7 @@ from PIL import Image
 
 from embedbench.array_types import Bytes, Floats, Ints, Strings
 from embedbench.errors import UserError
-from embedbench.storage.atomic_write import open_regular
+from embedbench.storage.regular_files import open_regular
 
 Content = bytes | Image.Image
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from embedbench.errors import UserError, short, unknown
-from embedbench.files.file_format import COLUMNS
+from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.sample_metadata import SPLITS
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .official_splits import SPLIT_NAMES, official_split, sorted_classes
 from .source import Source, escape_name, id_problem

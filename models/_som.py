@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Float32s, Ints
-from embedbench.config import declared_settings
-from embedbench.config.declared_settings import at_least, check_settings, within
+from embedbench.config import setting_ranges
+from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.learning.footprint import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -63,28 +63,28 @@ class Som:
         Learning rate of the readout; a step that would overshoot is shortened.
     """
 
-    side: Annotated[int, declared_settings.at_least(1, 1000)] = 23
-    iterations: Annotated[int, declared_settings.at_least(1, 10_000_000)] = 80_000
-    som_iterations: Annotated[int, declared_settings.at_least(0)] = 20_000
-    hold: Annotated[int, declared_settings.at_least(0)] = 5_000
-    eps: Annotated[float, declared_settings.within("(0, 1)")] = 0.1
-    eps_end: Annotated[float, declared_settings.within("(0, 1)")] = 0.03
-    eps_later: Annotated[float, declared_settings.within("[0, 1)")] = 3e-4
-    sigma: Annotated[float, declared_settings.at_least(1e-3)] | None = None
-    sigma_end: Annotated[float, declared_settings.at_least(1e-3)] = 0.7
-    theta: Annotated[float, declared_settings.at_least(0)] = 0.5
-    kappa: Annotated[float, declared_settings.above(0)] = 2.0
-    ema: Annotated[float, declared_settings.within("[0, 1]")] = 1e-3
-    sharpness: Annotated[float, declared_settings.above(0)] = 20.0
-    lr: Annotated[float, declared_settings.at_least(0)] = 4e-3
+    side: Annotated[int, setting_ranges.at_least(1, 1000)] = 23
+    iterations: Annotated[int, setting_ranges.at_least(1, 10_000_000)] = 80_000
+    som_iterations: Annotated[int, setting_ranges.at_least(0)] = 20_000
+    hold: Annotated[int, setting_ranges.at_least(0)] = 5_000
+    eps: Annotated[float, setting_ranges.within("(0, 1)")] = 0.1
+    eps_end: Annotated[float, setting_ranges.within("(0, 1)")] = 0.03
+    eps_later: Annotated[float, setting_ranges.within("[0, 1)")] = 3e-4
+    sigma: Annotated[float, setting_ranges.at_least(1e-3)] | None = None
+    sigma_end: Annotated[float, setting_ranges.at_least(1e-3)] = 0.7
+    theta: Annotated[float, setting_ranges.at_least(0)] = 0.5
+    kappa: Annotated[float, setting_ranges.above(0)] = 2.0
+    ema: Annotated[float, setting_ranges.within("[0, 1]")] = 1e-3
+    sharpness: Annotated[float, setting_ranges.above(0)] = 20.0
+    lr: Annotated[float, setting_ranges.at_least(0)] = 4e-3
 
     def __post_init__(self) -> None:
-        declared_settings.check_settings(self, "som")
-        declared_settings.require(
-            self, "som", som_iterations=declared_settings.within(f"[0, {self.iterations}]")
+        setting_ranges.check_settings(self, "som")
+        setting_ranges.require(
+            self, "som", som_iterations=setting_ranges.within(f"[0, {self.iterations}]")
         )
-        declared_settings.require(
-            self, "som", hold=declared_settings.within(f"[0, {self.som_iterations}]")
+        setting_ranges.require(
+            self, "som", hold=setting_ranges.within(f"[0, {self.som_iterations}]")
         )
 
     def schedule(self) -> tuple[Floats, Floats]:
@@ -108,7 +108,7 @@ class MapNetwork:
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som
-        declared_settings.check_size("the map", som.side**2 * (n_inputs + n_classes))
+        setting_ranges.check_size("the map", som.side**2 * (n_inputs + n_classes))
         self.W = torch.zeros(som.side**2, n_inputs)
         self.V = torch.zeros(som.side**2, n_classes)
         self.b = torch.zeros(n_classes)

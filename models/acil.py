@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import torch
 
-from embedbench.config.declared_settings import above, at_least, check_size
+from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
 from ._linear_models import Blocks, add_moments, ridge

@@ -6,16 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.config.declared_settings import later
+from embedbench.config.fields_added_later import later
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.image_augmentation import Views
+from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_and_optimiser import (
-    OptimiserName,
-    augmented_views,
-    trainable_parameters,
-)
+from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.learning import OnlineLearner, OptimiserName, ReplayLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars, Memory
 from embedbench.learning.image_augmentation import Views

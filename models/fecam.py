@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, require, within
+from embedbench.config.setting_ranges import above, at_least, require, within
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 
 

@@ -6,10 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least, check_size, later
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, predict
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 
 @dataclass

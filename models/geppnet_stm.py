@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from embedbench.array_types import Ints
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 
 from ._som import MapNetwork, Rehearsal, Som

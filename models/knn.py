@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Exemplars, Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory, check_memory
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from embedbench.array_types import Ints
-from embedbench.config.declared_settings import at_least, check_size
+from embedbench.config.setting_ranges import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
 
 from ._layer_slices import layer_slices

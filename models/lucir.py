@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
-from embedbench.learning.net_and_optimiser import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.network import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, Memory, ReplayLearner, Session, predict
 from embedbench.learning.loss import Objective, distillation, only
 

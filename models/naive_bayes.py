@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import torch
 
-from embedbench.config.declared_settings import within
+from embedbench.config.setting_ranges import within
 from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, at_least
+from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.sample_storage import JoinedView, Rows
+from embedbench.learning.sample_containers import JoinedView, Rows
 from embedbench.streams.view import View
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import torch
 from torch.nn.functional import normalize
 
-from embedbench.config.declared_settings import later
+from embedbench.config.fields_added_later import later
 from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 

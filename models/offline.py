@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from embedbench.config.declared_settings import later
+from embedbench.config.fields_added_later import later
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.learner import learn_session

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, check_size
+from embedbench.config.setting_ranges import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags, generator
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import torch
 
-from embedbench.config.declared_settings import above, at_least, check_size, within
+from embedbench.config.setting_ranges import above, at_least, check_size, within
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
 
 from ._linear_models import Blocks, deviations, discriminants, oas

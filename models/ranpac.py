@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, check_size, later
+from embedbench.config.fields_added_later import later
+from embedbench.config.setting_ranges import at_least, check_size
 from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
 
 from ._linear_models import add_moments, ridge

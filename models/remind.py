@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Float32s
-from embedbench.config.declared_settings import at_least
+from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName, predict
-from embedbench.learning.sample_storage import Packing
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.sample_containers import Packing
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 import torch
 
-from embedbench.config.declared_settings import at_least, within
+from embedbench.config.setting_ranges import at_least, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import above, within
+from embedbench.config.setting_ranges import above, within
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.prototypes import Prototypes, cosines
 

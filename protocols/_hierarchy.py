@@ -17,7 +17,7 @@ from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import levels
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 # published hierarchies that ship with the project, and the validation fraction of their authors
 PUBLISHED = {

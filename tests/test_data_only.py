@@ -1,7 +1,5 @@
 """Reading never executes: nothing unpickles, evaluates or executes, read from the syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks")
+FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks", "tools")
 MODULES = {
     *{"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "shelve", "marshal"},
     *{"copyreg", "torch.hub", "torch.jit", "torch.package"},
@@ -20,7 +18,7 @@ READERS = {"load", "load_checkpoint", "load_state_dict", "load_state_dict_from_u
 WRITERS = {"torch.save"}
 ALLOWED = {
     # `import` of tensors, `--weights FILE` and the weights of the hub, first in a bounded process
-    ("embedbench/storage/file_safety.py", "torch.load(weights_only=True)"),
+    ("embedbench/storage/untrusted_files.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
         ("embedbench/engines/task.py", name)

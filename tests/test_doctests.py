@@ -1,7 +1,5 @@
 """The examples in docstrings run, and there are some."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """`--known-skips` fails for a skip that nobody expects, and for no other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

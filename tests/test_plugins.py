@@ -1,7 +1,5 @@
 """Code from outside: by path, by entry point, and the package that it came from."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `make readme-check` also runs the commands of the pages that it names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pkgutil
 import re
@@ -18,12 +16,11 @@ import numpy as np
 import pytest
 import typer
 
-from embedbench import make_learner, plugins
+from embedbench import plugins
 from embedbench.cli import app
-from embedbench.config.declared_settings import make
-from embedbench.files.import_export import import_file
-from embedbench.runs import name_registry
-from embedbench.scores.metrics import all_metrics
+from embedbench.config.make_from_settings import make
+from embedbench.files.import_features import import_file
+from embedbench.runs import learner_and_protocol_names
 from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_options import parse_settings
 
@@ -38,7 +35,7 @@ PAGES = [
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Files of the project, and what is imported from it. With NAME in it the reader names the file.
-ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
+ROOMS = r"embedbench|extract|models|protocols|tests|tools|docs|benchmarks|\.ci"
 PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
 IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
 GROUP: Any = typer.main.get_command(app.app)
@@ -91,16 +88,16 @@ def test_commands_parse(line: str) -> None:
 def test_settings_are_accepted(item: str) -> None:
     """By the learner that they name, or by one of the protocols."""
     name = item.partition(".")[0]
-    if name in name_registry.learner_names():
+    if name in learner_and_protocol_names.learner_names():
         trunk = [f"{name}.trunk=resnet8"] if ".images." in item else []
         values = sort_settings(parse_settings([item, *trunk]), [name]).learners[name]
-        make(name_registry.learner_class(name), values, name=name)
+        make(learner_and_protocol_names.learner_class(name), values, name=name)
     elif name == "protocol":
         values = sort_settings(parse_settings([item]), []).protocol
         fields = {
             field.name
-            for protocol in name_registry.protocol_names()
-            for field in dataclasses.fields(name_registry.protocol_class(protocol))
+            for protocol in learner_and_protocol_names.protocol_names()
+            for field in dataclasses.fields(learner_and_protocol_names.protocol_class(protocol))
         }
         assert {*values} <= fields
 
@@ -156,25 +153,6 @@ def test_the_python_example_is_short_and_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert 0.9 < float(capsys.readouterr().out) <= 1  # blobs far apart
-
-
-def test_the_catalogue_names_all_there_is() -> None:
-    catalogue = (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
-    named = {
-        name
-        for row in re.findall(r"^\| (`.*?`) \|", catalogue, re.MULTILINE)
-        for name in re.findall(r"`([\w-]+)`", row)
-    }
-    there = {*name_registry.protocol_names(), *name_registry.learner_names(), *all_metrics()}
-    assert not there - named, f"add a row for {sorted(there - named)} to docs/catalogue.md"
-    assert not named - there, f"remove {sorted(named - there)} from docs/catalogue.md"
-    online = re.search(r"^Online, (.*?)\. ", catalogue, re.MULTILINE)
-    assert online is not None
-    names = {*name_registry.our_learners()} - {*name_registry.ALIASES}
-    tagged = sorted(name for name in names if make_learner(name).tags.online)
-    assert re.findall(r"`([\w-]+)`", online[1]) == tagged, (
-        'the line "Online, …" of docs/catalogue.md names the learners with the tag `online`, sorted'
-    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -1,7 +1,5 @@
 """What a release says of itself agrees in all places."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The extension of the site: pages of all there is, docstrings as Markdown, links, the house."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import runpy
@@ -14,7 +12,7 @@ import pytest
 import typer
 
 from embedbench.cli import app
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.metrics import all_metrics
 from embedbench.studies import presets
 
@@ -44,14 +42,34 @@ def pages(site: SimpleNamespace) -> dict[str, str]:
 
 
 def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
-    own = {*name_registry.our_learners()} - {*name_registry.ALIASES}
+    own = {*learner_and_protocol_names.our_learners()} - {*learner_and_protocol_names.ALIASES}
     assert {f"learners/{name}.md" for name in own} <= pages.keys()
-    assert {f"protocols/{name}.md" for name in name_registry.our_protocols()} <= pages.keys()
-    assert all(f"[`{name}`](learners/" in pages["learners.md"] for name in name_registry.ALIASES)
+    assert {
+        f"protocols/{name}.md" for name in learner_and_protocol_names.our_protocols()
+    } <= pages.keys()
+    assert all(
+        f"[`{name}`](learners/" in pages["learners.md"]
+        for name in learner_and_protocol_names.ALIASES
+    )
     assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
     assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
     assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
+
+
+def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
+    record = pages["json.md"].split("\n## ")[1]
+    rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
+    keys = [key for names, _, _ in rows for key in re.findall(r"`(.*?)`", names)]
+    assert len(keys) == len({*keys}) > 70
+    assert all(kind and meaning for _, kind, meaning in rows)
+    assert {"files[i].digests", "sessions[i].log", "by_score.NAME.R", "reference.ideal"} <= {*keys}
+    said = {names: (kind, meaning) for names, kind, meaning in rows}
+    assert said["`order`"] == (
+        "object or null",
+        "The class order; null where the protocol orders no classes.",
+    )
+    assert said["`unknown`"][1].endswith("Keys as of `files[i]`.")
 
 
 def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> None:
@@ -64,10 +82,12 @@ def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> 
 def test_every_setting_has_a_row_that_says_what_it_means(pages: dict[str, str]) -> None:
     rows = re.compile(r"^\| `(\w+)` \| .*? \| (?:\*.*?\.\*|\[\S+\)\.) (.*) \|$", re.MULTILINE)
     classes = {
-        f"learners/{n}.md": name_registry.learner_class(n) for n in name_registry.our_learners()
+        f"learners/{n}.md": learner_and_protocol_names.learner_class(n)
+        for n in learner_and_protocol_names.our_learners()
     }
     classes |= {
-        f"protocols/{n}.md": name_registry.protocol_class(n) for n in name_registry.our_protocols()
+        f"protocols/{n}.md": learner_and_protocol_names.protocol_class(n)
+        for n in learner_and_protocol_names.our_protocols()
     }
     for name, cls in classes.items():
         if name in pages:  # no alias
@@ -149,6 +169,7 @@ def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace)
         ("../README.md", "start.md"),
         ("../README.md#install", "start.md#install"),
         ("../models/ewc.py", "SOURCE/models/ewc.py"),
+        ("../models", "reference/learners.md"),
         ("studies/league.toml", "SOURCE/docs/studies/league.toml"),
         ("pictures/flow.svg", "pictures/flow.svg"),
         ("https://example.org/x", "https://example.org/x"),

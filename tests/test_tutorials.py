@@ -1,7 +1,5 @@
 """The tutorials, without running them: `make docs` does, and an assert that fails stops it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.checks.learner_check_tools import SEEDS, small
 from embedbench.learning.learner import Tags
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, table_of
@@ -33,11 +33,11 @@ OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purp
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
     result = []
-    for name in name_registry.learner_names():
-        if name in name_registry.ALIASES:
+    for name in learner_and_protocol_names.learner_names():
+        if name in learner_and_protocol_names.ALIASES:
             continue
         try:
-            tags = name_registry.learner_class(name).tags
+            tags = learner_and_protocol_names.learner_class(name).tags
         except ImportError as error:  # a module that only this learner needs
             lacks = (error.name or "numba",)
             result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
@@ -76,7 +76,7 @@ def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) 
     """Scores of all samples of the table after the last session, (n, C), on the CPU."""
     import torch
 
-    cls = name_registry.learner_class(name)
+    cls = learner_and_protocol_names.learner_class(name)
     stream = stream_of(kind, cls.tags, toy)
     table = table_of(stream.sessions[0].x)
     if kind != "images":

@@ -6,7 +6,7 @@ from functools import partial
 
 from embedbench.checks.learner_check_tools import on_device
 from embedbench.checks.suite import check_learner, learner_checks, run_checks
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from gpu_parts.step import Bench, Figure, Step
 
 TOY = 3  # checks per learner in a test
@@ -15,12 +15,12 @@ TOY = 3  # checks per learner in a test
 def steps() -> list[Step]:
     """One step per learner."""
     result = []
-    for name in name_registry.learner_names():
-        if name in name_registry.ALIASES:
+    for name in learner_and_protocol_names.learner_names():
+        if name in learner_and_protocol_names.ALIASES:
             continue
         needs: tuple[str, ...] = ()
         try:
-            images = name_registry.learner_class(name).tags.images
+            images = learner_and_protocol_names.learner_class(name).tags.images
         except ImportError as error:
             images, needs = False, (error.name or "numba",)
         result.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
@@ -29,20 +29,14 @@ def steps() -> list[Step]:
 
 def hold(name: str, bench: Bench) -> list[Figure]:
     """Run all checks on one learner."""
-    cls = name_registry.learner_class(name)
+    cls = learner_and_protocol_names.learner_class(name)
     if bench.toy:
         with on_device(bench.device):
             results = run_checks(learner_checks()[:TOY], cls)
     else:
         results = check_learner(cls, bench.device)
     failed = [r for r in results if not r.passed]
-    return [
-        Figure(
-            f"{name}: checks of the conformance suite",
-            f"{len(results) - len(failed)} of {len(results)} passed",
-            "all",
-            not failed,
-            "; ".join(f"{r.name}: {r.message}" for r in failed),
-            {"failed": [r.name for r in failed]},
-        )
-    ]
+    figure = f"{len(results) - len(failed)} of {len(results)} passed"
+    note = "; ".join(f"{r.name}: {r.message}" for r in failed)
+    what, values = f"{name}: checks of the conformance suite", {"failed": [r.name for r in failed]}
+    return [Figure(what, figure, "all", not failed, note, values)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from docstrings import cell, markdown, parts, table
 
-from embedbench.config.declared_settings import later_fields
 from embedbench.config.describe_settings import format_setting, get_default, list_settings
+from embedbench.config.fields_added_later import later_fields
 
 
 def settings(cls: type, groups: dict[str, type], above: str) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from embedbench.array_types import Array, Float32s, Floats
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import Learner
@@ -23,7 +23,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
 
 from .check_registry import CheckFailed, demand

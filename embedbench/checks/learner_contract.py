@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from embedbench.config.declared_settings import make
+from embedbench.config.make_from_settings import make
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Bools
-from embedbench.config.declared_settings import later_fields, make
+from embedbench.config.fields_added_later import later_fields
+from embedbench.config.make_from_settings import make
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream

@@ -19,11 +19,11 @@ from embedbench import plugins
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.extra_metrics import OutsideMetric, takes_scores
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.protocol import Protocol
-from embedbench.text.terminal import fit_width, terminal_width
+from embedbench.text.terminal_text import fit_width, terminal_width
 
 from . import (
     backbone_contract,
@@ -132,7 +132,7 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
     """Run every check for learners on a learner, given by name or class, on a device."""
-    cls = name_registry.learner_class(learner) if isinstance(learner, str) else learner
+    cls = learner_and_protocol_names.learner_class(learner) if isinstance(learner, str) else learner
     with on_device(device):
         return run_checks(learner_checks(), cls)
 
@@ -208,8 +208,8 @@ def kind_of(name: str, kind: str | None) -> str:
 def _names() -> dict[str, set[str]]:
     """All names that can be checked, by kind."""
     ours = {
-        "learners": name_registry.our_learners(),
-        "protocols": name_registry.our_protocols(),
+        "learners": learner_and_protocol_names.our_learners(),
+        "protocols": learner_and_protocol_names.our_protocols(),
         "metrics": all_metrics(),
         "backbones": BACKBONES,
         "sources": ("demo",),
@@ -241,7 +241,7 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
     """The checks of a kind, and what each of them takes; not of learners."""
     if kind == "protocols":
-        return protocol_contract.PROTOCOL_CHECKS, name_registry.protocol_class(name)
+        return protocol_contract.PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class(name)
     if kind == "metrics":
         ours = all_metrics()
         metric = ours[name] if name in ours else OutsideMetric.load(name).function

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from embedbench.errors import UserError, printable
-from embedbench.system.cpu import keep_freed_memory
+from embedbench.system.keep_freed_memory import keep_freed_memory
 from embedbench.version import __version__
 
 from . import (

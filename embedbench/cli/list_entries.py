@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
-from embedbench.config.declared_settings import make
 from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
-from embedbench.text.terminal import align_pairs, fit_width, line, terminal_width
+from embedbench.text.terminal_text import align_pairs, fit_width, line, terminal_width
 
 from .file_arguments import file_rows
 from .table_output import show_tables
@@ -78,9 +78,9 @@ def _ours(kind: str) -> list[dict[str, str]]:
     """The entries of a kind that this package has."""
     here = Path(__file__).parents[1]
     if kind == "learners":
-        return _room(here / "models", name_registry.our_learners())
+        return _room(here / "models", learner_and_protocol_names.our_learners())
     if kind == "protocols":
-        return _room(here / "protocols", name_registry.our_protocols())
+        return _room(here / "protocols", learner_and_protocol_names.our_protocols())
     if kind == "orders":
         return [
             {
@@ -127,8 +127,11 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
     for name in names:
         path = folder / f"{name.replace('-', '_')}.py"
         summary = ""
-        if name in name_registry.ALIASES:
-            same, given = name_registry.ALIASES[name], name_registry.alias_settings(name)
+        if name in learner_and_protocol_names.ALIASES:
+            same, given = (
+                learner_and_protocol_names.ALIASES[name],
+                learner_and_protocol_names.alias_settings(name),
+            )
             settings = ", ".join(f"{k}={v}" for k, v in given.items())
             summary = f"{same} with {settings}" if given else f"another name of {same}"
         if path.is_file():
@@ -162,8 +165,8 @@ def _backbones() -> dict[str, str]:
 
 
 NAMES: dict[str, Callable[[], Sequence[str]]] = {
-    "learners": name_registry.learner_names,
-    "protocols": name_registry.protocol_names,
+    "learners": learner_and_protocol_names.learner_names,
+    "protocols": learner_and_protocol_names.protocol_names,
     "presets": presets.preset_names,
 }
 
@@ -243,8 +246,12 @@ def _of_preset(name: str) -> dict[str, Any]:
 def _of_class(kind: str, name: str) -> dict[str, Any]:
     """Describe a learner, by any of its names, or a protocol."""
     learns = kind == "learners"
-    given = name_registry.alias_settings(name) if learns else {}
-    cls = (name_registry.learner_class if learns else name_registry.protocol_class)(name)
+    given = learner_and_protocol_names.alias_settings(name) if learns else {}
+    cls = (
+        learner_and_protocol_names.learner_class
+        if learns
+        else learner_and_protocol_names.protocol_class
+    )(name)
     key = name if learns else "protocol"
     # What the learner does not refuse, in the place of what any memory takes.
     selects = getattr(cls, "selects", ())
@@ -259,9 +266,9 @@ def _of_class(kind: str, name: str) -> dict[str, Any]:
         for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
     summary = parts(cls)[""].partition("\n")[0]
-    if name in name_registry.ALIASES:
+    if name in learner_and_protocol_names.ALIASES:
         settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
-        same = name_registry.ALIASES[name] + (f" with {settings}" if given else "")
+        same = learner_and_protocol_names.ALIASES[name] + (f" with {settings}" if given else "")
         summary = f"another name of {same}. {summary}"
     return {
         "summary": summary,
@@ -281,8 +288,8 @@ def _kinds_of(name: str) -> list[str]:
     kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
     if kinds:
         return kinds
-    if name in name_registry.FIELD_NAMES:
-        name_registry.protocol_class(name)  # refuses it, and names ours
+    if name in learner_and_protocol_names.FIELD_NAMES:
+        learner_and_protocol_names.protocol_class(name)  # refuses it, and names ours
     every = [*KINDS, *(known for names in NAMES.values() for known in names())]
     error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
     raise UserError(

@@ -72,7 +72,7 @@ def pretrain(
 
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
-    from embedbench.config.seeds import Seeds
+    from embedbench.config.run_seeds import Seeds
     from embedbench.studies.resolve import sort_settings
     from embedbench.studies.set_options import parse_settings
 
@@ -84,10 +84,10 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
 
 def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tuple[Any, Any]:
     """The file, which must hold images, and its stream as `run` builds it."""
-    from embedbench.config.declared_settings import make
+    from embedbench.config.make_from_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.file_format import PIXELS
-    from embedbench.runs.name_registry import protocol_class
+    from embedbench.files.hdf5_layout import PIXELS
+    from embedbench.runs.learner_and_protocol_names import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import printable
-from embedbench.text.terminal import leave_out, line, new_table
+from embedbench.text.terminal_text import leave_out, line, new_table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

@@ -340,7 +340,7 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Cal
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
     from embedbench.reports.frozen_vs_full import bridge, bridge_parts
     from embedbench.text.table_export import TITLE, records
-    from embedbench.text.terminal import line
+    from embedbench.text.terminal_text import line
 
     pairs = bridge(rows)
     data, parts = pairs.to_json(), bridge_parts(pairs)
@@ -363,7 +363,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
     from embedbench.reports.comparison_text import study_parts, study_rows
     from embedbench.reports.seed_effects import by_seeds
-    from embedbench.text.terminal import line
+    from embedbench.text.terminal_text import line
 
     every: Sequence[Study]
     if by == "seeds":

@@ -15,7 +15,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.studies.study import Study
-from embedbench.text.terminal import terminal_width
+from embedbench.text.terminal_text import terminal_width
 
 from . import shared_options as shared
 from .file_arguments import Expect, fixed_study
@@ -26,8 +26,8 @@ from .table_output import show_regimes, show_rows, with_tables
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs.grid_scheduler import Outcome
-    from embedbench.runs.run_job import StreamCache
     from embedbench.runs.run_spec import RunSpec
+    from embedbench.runs.stream_cache import StreamCache
     from embedbench.studies.resolve import Grid
 
 
@@ -81,7 +81,7 @@ def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
 
 def _make_runner(study: Study, out: Path, checkpoint: float, quiet: bool) -> _GridRunner:
     """Make the runner of a study from its options."""
-    from embedbench.runs.run_job import StreamCache
+    from embedbench.runs.stream_cache import StreamCache
 
     settings = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1

@@ -10,7 +10,7 @@ from embedbench.errors import UserError
 from embedbench.files.remote.uri import as_written
 from embedbench.studies.set_options import parse_lists, parse_settings
 from embedbench.studies.study import Study
-from embedbench.system.cpu import MOST_THREADS
+from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import name_completions
 from . import shared_options as shared
@@ -233,7 +233,7 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
 
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
-    from embedbench.runs.name_registry import learner_names
+    from embedbench.runs.learner_and_protocol_names import learner_names
 
     if not files:
         return ()
@@ -254,7 +254,7 @@ def _learners(learner: list[str] | None) -> tuple[str, ...]:
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
     """The seeds that one of two options gives; none if neither is given."""
-    from embedbench.config.seeds import parse_seeds
+    from embedbench.config.run_seeds import parse_seeds
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")

@@ -14,8 +14,8 @@ import typer
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.task import Resources
 from embedbench.errors import UserError, printable
-from embedbench.system.cpu import MOST_THREADS
-from embedbench.text.terminal import fit_width, terminal_width
+from embedbench.system.cpu_threads import MOST_THREADS
+from embedbench.text.terminal_text import fit_width, terminal_width
 
 Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -10,7 +10,7 @@ import typer
 from embedbench.errors import UserError
 from embedbench.studies.study import Study
 from embedbench.text.table_export import records
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 from .file_arguments import fixed_study
 from .run_options import stream_options
@@ -46,7 +46,8 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.interop.export_stream import export as export_stream
-    from embedbench.runs.run_job import StreamCache
+    from embedbench.runs.run_job import make_task
+    from embedbench.runs.stream_cache import StreamCache
     from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
@@ -60,7 +61,7 @@ def show(
         _check_free(directory, overwrite)
     streams, summaries = StreamCache(), []
     for i, spec in enumerate(specs):
-        task = streams.task(spec, Path())
+        task = make_task(spec, Path(), streams)
         files = ", ".join(file.path.name for file in task.files)
         title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
         summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))

@@ -14,7 +14,7 @@ import typer
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.text.table_export import FORMS, csv_text, export_tables, make_table
-from embedbench.text.terminal import has_styles, line, render_text, terminal_width
+from embedbench.text.terminal_text import has_styles, line, render_text, terminal_width
 
 from .shared_options import note, show
 

@@ -1,4 +1,4 @@
-"""The settings that a dataclass declares: type, default, range and meaning of each."""
+"""Describe the settings of a dataclass: type, default, range and meaning of each."""
 
 import dataclasses
 import inspect
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .declared_settings import field_hints
+from .setting_ranges import field_hints
 
 REQUIRED = "(required)"  # in the place of a default
 

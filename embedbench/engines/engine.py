@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
 from embedbench.system.callback_types import Notify
-from embedbench.system.cpu import cores
+from embedbench.system.cpu_threads import cores
 
 from .task import Resources, pairs
 

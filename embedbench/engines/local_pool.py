@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench.system.cpu import keep_freed_memory
+from embedbench.system.keep_freed_memory import keep_freed_memory
 
 from .task import LostTaskError
 

@@ -18,7 +18,7 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import temporary_name
 from embedbench.system.callback_types import Notify
-from embedbench.system.cpu import cores
+from embedbench.system.cpu_threads import cores
 
 from .task import LostTaskError, Packed, Resources, TimeUpError, ends_soon, pack, runner, unpack
 

@@ -16,13 +16,14 @@ import numpy as np
 
 from embedbench.array_types import Bools, Ints, digest
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.runs.run_job import Task
 from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
-from embedbench.storage.atomic_write import read_text, write_safely, writing
+from embedbench.storage.atomic_write import write_safely, writing
+from embedbench.storage.regular_files import read_text
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import CoveredSet, Stream, eval_digest, view_columns
 from embedbench.streams.view import View, table_of
@@ -57,7 +58,7 @@ class EvalEntry(JsonRecord):
 class ExportedStream(JsonRecord):
     """The contents of `stream.json`.
 
-    The names that docs/record.md has too mean the same there. In addition:
+    Names of `RunRecord` mean the same here. In addition:
 
     Parameters
     ----------

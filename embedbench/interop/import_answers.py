@@ -15,15 +15,15 @@ from embedbench.array_types import Bools, Ints, digest
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
-from embedbench.runs import evaluator
-from embedbench.runs.name_registry import learner_names
+from embedbench.runs import answers_from_scores as scoring
+from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Answers, Predictions, WrongError
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
-from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.version import __version__
 
 from .export_stream import EvalList, ExportedStream, load
@@ -305,13 +305,13 @@ class _AnswerFile:
         name, n = f"scores_after_{session}", len(self.tests.rows)
         scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
         blocked = [torch.from_numpy(~mask) for mask in (allowed, classes)]
-        candidates, kind = evaluator.Candidates(allowed, "cpu"), self._kind()
+        candidates, kind = scoring.Candidates(allowed, "cpu"), self._kind()
         parts: dict[str, list[torch.Tensor]] = defaultdict(list)
         order = slice(None) if self.order is None else self.order
         sets, y = np.empty_like(self.tests.sets), np.empty_like(self.tests.labels)
         sets[order], y[order] = self.tests.sets, self.tests.labels  # in the order of the file
-        for first in range(0, n, evaluator.EVAL_BATCH):
-            here = slice(first, first + evaluator.EVAL_BATCH)
+        for first in range(0, n, scoring.EVAL_BATCH):
+            here = slice(first, first + scoring.EVAL_BATCH)
             x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
             if x.isnan().any():
                 row = first + int(x.isnan().any(dim=1).int().argmax())
@@ -320,13 +320,13 @@ class _AnswerFile:
                     "where there is no answer"
                 )
             which = torch.from_numpy(sets[here])
-            best = evaluator.best_classes(x, *(mask[which] for mask in blocked))
-            values = dict(zip(evaluator.ANSWERS, best, strict=True))
+            best = scoring.best_classes(x, *(mask[which] for mask in blocked))
+            values = dict(zip(scoring.ANSWERS, best, strict=True))
             true = torch.from_numpy(y[here])
-            values |= candidates.confidence(x, evaluator.logits_of(x, kind), best[0], true, which)
+            values |= candidates.confidence(x, scoring.logits_of(x, kind), best[0], true, which)
             for key, tensor in values.items():
                 parts[key].append(tensor)
-        return {key: self._in_order(evaluator.join(tensors, key)) for key, tensors in parts.items()}
+        return {key: self._in_order(scoring.join(tensors, key)) for key, tensors in parts.items()}
 
 
 def _text(value: Any) -> str:
@@ -349,7 +349,7 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
     limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
     seen, answers = stream.seen(), list[dict[str, Any]]()
     for i, known in enumerate(seen):
-        allowed = evaluator.allowed_classes(known, limits)
+        allowed = scoring.allowed_classes(known, limits)
         if file.gave == "scores":
             answers.append(file.chosen(i, allowed, classes))
         else:

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.declared_settings import at_least, check_settings
+from embedbench.config.setting_ranges import at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .footprint import Footprint
-from .sample_storage import JoinedView, Packing, Rows
+from .sample_containers import JoinedView, Packing, Rows
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from embedbench.array_types import Float32s
-from embedbench.config.declared_settings import check_settings
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
+from embedbench.config.setting_ranges import check_settings
 from embedbench.errors import UserError
 
 from .footprint import Footprint
@@ -214,7 +214,7 @@ class Learner(ABC):
         An optimiser counts where it is kept: online from the first of `steps` on, and unless
         `optimiser_state` is "fresh".
         """
-        from .checkpoint_state import weigh
+        from .footprint import weigh
 
         kept = getattr(self, "steps", 0) > 0 or getattr(self, "optimiser_state", "kept") == "kept"
         held = Footprint()

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.array_types import digest
-from embedbench.config import declared_settings
-from embedbench.config.seeds import Seeds
+from embedbench.config import fields_added_later, setting_ranges
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import Samples
 from embedbench.networks.weights import HEAD
@@ -25,11 +25,12 @@ from embedbench.system.gpu_determinism import repeatable
 
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
 from .image_augmentation import AugmentName, Views
-from .loss import Objective, validation_value
-from .net_and_optimiser import VIEWS, CosineNet, Net, generator
-from .stopping import Stop
+from .image_training import VIEWS, ImageTraining
+from .loss import Objective
+from .network import CosineNet, Net
+from .stopping import Stop, validation_value
 from .training_loop import Hooks, Loop, fit
-from .trunk import FLAT, ImageTraining, Trunk, check_trunk, image_trunk
+from .trunk import FLAT, Trunk, check_trunk, image_trunk
 
 AnyNet = Net | CosineNet
 SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)
@@ -74,15 +75,15 @@ class Pretraining:
     """
 
     trunk: str
-    epochs: Annotated[int, declared_settings.at_least(1)] = 300
-    lr: Annotated[float, declared_settings.above(0)] = 5e-4
-    weight_decay: Annotated[float, declared_settings.within("[0, 1)")] = 0.05
-    batch_size: Annotated[int, declared_settings.at_least(1)] = 256
-    warmup: Annotated[int, declared_settings.at_least(0)] = 5
+    epochs: Annotated[int, setting_ranges.at_least(1)] = 300
+    lr: Annotated[float, setting_ranges.above(0)] = 5e-4
+    weight_decay: Annotated[float, setting_ranges.within("[0, 1)")] = 0.05
+    batch_size: Annotated[int, setting_ranges.at_least(1)] = 256
+    warmup: Annotated[int, setting_ranges.at_least(0)] = 5
     augment: AugmentName = "timm"
     seed: int = 0
-    head: Literal["linear", "cosine"] = declared_settings.later("linear", earlier="linear")
-    deep_supervision: str = declared_settings.later("", earlier="")
+    head: Literal["linear", "cosine"] = fields_added_later.later("linear", earlier="linear")
+    deep_supervision: str = fields_added_later.later("", earlier="")
 
     def __post_init__(self) -> None:
         if self.trunk in FLAT:
@@ -91,7 +92,7 @@ class Pretraining:
                 "network for images, as vit_fscil_patch3_36 or resnet32"
             )
         check_trunk("trunk", self.trunk)
-        declared_settings.check_settings(self, "pretrain")
+        setting_ranges.check_settings(self, "pretrain")
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -124,7 +125,7 @@ def pretrain(
     objective = deep_objective(net, settings.deep_supervision)
     optimiser = _optimiser(net, settings)
     work = {
-        "settings": declared_settings.identity(settings),
+        "settings": fields_added_later.identity(settings),
         "digests": stream.digests,
         "torch": str(torch.__version__),
         "device": torch.device(device).type,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.scores.run_record import RunRecord
 

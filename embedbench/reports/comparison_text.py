@@ -10,7 +10,7 @@ from rich.text import Text
 from embedbench.scores.mean_intervals import Stat, format_signed
 from embedbench.scores.multiple_comparisons import RowVerdict
 from embedbench.text.table_export import records
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 from .compare_learners import describe_verdicts
 from .comparison_results import AllPairs, OrderSpread, Ranking, Study

@@ -18,7 +18,7 @@ from embedbench.array_types import Array, Floats, Ints
 from embedbench.config.json_records import INTEGERS
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .row_labels import differences
 

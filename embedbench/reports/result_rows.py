@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.extra_metrics import Outside
 from embedbench.scores.mean_intervals import Stat, outliers

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from embedbench.config.seeds import format_seeds
+from embedbench.config.run_seeds import format_seeds
 from embedbench.scores.run_record import RunRecord
 
 SHARED = ("herding", "random")  # `memory.select` of memories that classes share equally

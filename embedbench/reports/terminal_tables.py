@@ -13,7 +13,7 @@ from embedbench.scores.flags import fewest_steps
 from embedbench.scores.mean_intervals import amount, megabytes
 from embedbench.scores.multiple_comparisons import ROUNDING, RowVerdict
 from embedbench.scores.run_record import FINAL
-from embedbench.text import terminal
+from embedbench.text import terminal_text
 
 from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
@@ -77,7 +77,7 @@ def _differ(group: Group) -> bool:
 
 def print_tables(rows: Sequence[Row]) -> None:
     """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
-    print(table_text(rows, width=terminal.terminal_width(), colour=terminal.has_styles()))
+    print(table_text(rows, width=terminal_text.terminal_width(), colour=terminal_text.has_styles()))
 
 
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
@@ -92,18 +92,18 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
     colour : bool
         Whether to use terminal colours.
     """
-    return terminal.render_text(
-        table_parts(rows, width or terminal.NATURAL), width=width, colour=colour
+    return terminal_text.render_text(
+        table_parts(rows, width or terminal_text.NATURAL), width=width, colour=colour
     )
 
 
-def table_parts(rows: Sequence[Row], width: int = terminal.NATURAL) -> list[Text | Table]:
+def table_parts(rows: Sequence[Row], width: int = terminal_text.NATURAL) -> list[Text | Table]:
     """The tables with their titles and remarks, before they are text."""
     parts: list[Text | Table] = []
     for i, mine in enumerate(split_tables(rows)):
         parts += [Text("")] if i else []
         parts += _group_parts(mine, width)
-    return [*parts, Text(""), *(terminal.line(text, "dim") for text in _footer(rows))]
+    return [*parts, Text(""), *(terminal_text.line(text, "dim") for text in _footer(rows))]
 
 
 def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -144,33 +144,33 @@ def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
     """Title, table and remarks of the rows of one table."""
     group, judged = rows[0].group, judge(rows)
     title, sentence = (
-        terminal.line(group.title, "bold"),
-        terminal.line(f"verdict: {verdict(rows, judged)}"),
+        terminal_text.line(group.title, "bold"),
+        terminal_text.line(f"verdict: {verdict(rows, judged)}"),
     )
     table = _table(rows, judged, stacked=False)
-    if Console(width=terminal.NATURAL).measure(table).maximum > width:
+    if Console(width=terminal_text.NATURAL).measure(table).maximum > width:
         table = _table(rows, judged, stacked=True)
-    facts = terminal.line(" · ".join(group.describe()), "dim")
+    facts = terminal_text.line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [title, facts, sentence, table]
     if has_labels(group.first):
-        labels = terminal.new_table(["after the last session", *map(heading, LABELS)])
+        labels = terminal_text.new_table(["after the last session", *map(heading, LABELS)])
         for row in rows:
             cells = [row.label, *(cell_text(row, name) for name in LABELS)]
             if row.used:
-                labels.add_row(*map(terminal.line, cells), style=None if row.learns else "dim")
+                labels.add_row(*map(terminal_text.line, cells), style=None if row.learns else "dim")
         parts += [Text(""), labels]
     equal = [EQUAL] if any(row.are_equal for row in rows) else []
     remarks = describe_verdicts(judged)
     remarks += [*describe_weak_reference(rows, judged), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
-    return [*parts, *([Text("")] if remarks else []), *map(terminal.line, remarks)]
+    return [*parts, *([Text("")] if remarks else []), *map(terminal_text.line, remarks)]
 
 
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     gap, between = (1, "\n") if stacked else (2, " ")
     columns, efforts = choose_columns(rows[0].group), effort(rows)
-    table = terminal.new_table(
+    table = terminal_text.new_table(
         ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"], gap=gap
     )
     flagged = any(row.flags for row in rows)
@@ -185,10 +185,10 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
         flags = [
-            terminal.line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))
+            terminal_text.line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))
         ] * flagged
         dim = None if row.learns else "dim"
-        table.add_row(terminal.line(row.label), *map(Text, cells), *flags, style=dim)
+        table.add_row(terminal_text.line(row.label), *map(Text, cells), *flags, style=dim)
     return table
 
 

@@ -24,8 +24,8 @@ from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.multiple_comparisons import SAMPLE, Over
 from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.scores.run_record import FINAL, RunRecord
-from embedbench.storage.atomic_write import read_text
-from embedbench.text.terminal import line, new_table
+from embedbench.storage.regular_files import read_text
+from embedbench.text.terminal_text import line, new_table
 
 from . import compare_learners
 from .comparison_results import Study, by_order, compare, compare_all

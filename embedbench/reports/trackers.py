@@ -24,7 +24,8 @@ from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import read_text
 
 from .loaded_run import Run
 
@@ -55,7 +56,7 @@ class Tracker(Protocol):
             The session.
         scores : dict
             Of the test data: the main score over all classes so far, under its name; the curves of
-            docs/record.md; and `R/j`, the score on eval set j. NaN is left out.
+            `RunRecord`; and `R/j`, the score on eval set j. NaN is left out.
         log : dict
             Seconds, bytes, and the learner's log of the session.
         """

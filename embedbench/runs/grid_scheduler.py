@@ -23,12 +23,13 @@ from embedbench.storage import leases
 from embedbench.storage.atomic_write import sync_path
 from embedbench.system.callback_types import Notify, StageProgress
 
+from .grid_plan import keep_plan
 from .remote_tasks import Reply, make_mark, send, take_reply
 from .run_dirs import fill_if_free, run_at, tidy_if_free
-from .run_job import StreamCache, Task
+from .run_job import Task, make_task
 from .run_one import run_one
 from .run_spec import RunSpec
-from .runs_status import keep_plan
+from .stream_cache import StreamCache
 
 
 @dataclass
@@ -114,7 +115,7 @@ def run_grid(
     specs = [part for spec in specs for part in streams.parts(spec)]
     tasks: dict[Path, Task] = {}
     for spec in with_references(specs, root, streams, overwrite=overwrite):
-        task = streams.task(spec, root)
+        task = make_task(spec, root, streams)
         tasks.setdefault(task.run_dir, task)
     requested = dict.fromkeys(streams.run_dir(spec, root) for spec in specs)
     if not root.exists():  # the files are there; fails here rather than after hours of training
@@ -320,7 +321,7 @@ def with_references(
         if spec.is_offline:
             continue
         depends = streams.depends_on_order(spec)  # a protocol that cannot be built is refused here
-        if not overwrite and _has_others(streams.task(spec, root)):
+        if not overwrite and _has_others(make_task(spec, root, streams)):
             continue
         needed[spec.chance_run()] = None
         stream = (spec.files, spec.protocol, spec.offline)

@@ -9,7 +9,8 @@ from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import open_regular, temporary_name, unreadable, writing
+from embedbench.storage.atomic_write import temporary_name, writing
+from embedbench.storage.regular_files import open_regular, unreadable
 
 from .run_dirs import fill_if_free, publish, tidy_if_free
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from embedbench.errors import UserError
 from embedbench.files.remote.uri import is_name
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import create, read_text, temporary_name, write_safely
+from embedbench.storage.atomic_write import create, temporary_name, write_safely
+from embedbench.storage.regular_files import read_text
 from embedbench.system.callback_types import Notify
 
 from .checkpoint import saves_at
 from .run_dirs import publish, replacing
-from .run_job import Task
+from .run_job import Task, make_task
 from .run_one import hold, run_one
 
 MARK = ".directory"  # its name in the runs directory
@@ -59,7 +60,7 @@ class RemoteCall:
             made = run_one(task, self.threads, said.append)
             return Reply(made, task.is_done(), tuple(said))
         with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
-            here = task.streams.task(task.spec, Path(folder))
+            here = make_task(task.spec, Path(folder), task.streams)
             run_one(here, self.threads, said.append)
             files = {path.name: path.read_bytes() for path in here.run_dir.iterdir()}
         return Reply(True, True, tuple(said), files)

@@ -1,26 +1,17 @@
-"""A task, which carries a run from plan to outcome, and the files and streams that tasks share."""
+"""A run as a job: its settings, its directory, its files and stream, and whether it is done."""
 
-import dataclasses
-import functools
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import numpy as np
-
-from embedbench.array_types import Ints, digest
+from embedbench.array_types import Ints
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
 from embedbench.scores.offline_references import References
 from embedbench.storage import leases
-from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
-from embedbench.streams.unknown_samples import with_far_samples
-from embedbench.system.cpu import limit_threads
 
-from .run_dirs import checkpoint_path, reference_dir_name, run_at, run_dir_name
-from .run_spec import RunSpec, Spec
+from .run_dirs import checkpoint_path, run_at
+from .run_spec import RunSpec
+from .stream_cache import StreamCache
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ class Task:
     spec: RunSpec
     run_dir: Path
     root: Path
-    streams: "StreamCache" = field(repr=False, compare=False)
+    streams: StreamCache = field(repr=False, compare=False)
     anew: bool = False
     replaces: str | None = None
 
@@ -103,154 +94,6 @@ class Task:
         return self.streams.reference(self.spec, self.root)
 
 
-class _Facts(NamedTuple):
-    """Facts of a stream for planning; they are kept when the stream itself is not."""
-
-    references: int
-    normalise_new: bool
-    so_far: bool
-    depends_on_order: bool
-
-
-_Key = tuple[tuple[str, ...], Spec[Protocol], int, str]  # identifies a stream
-
-
-class StreamCache:
-    """Opens a file once and builds a stream once for all runs on it.
-
-    It lasts as long as the command that runs them. Only the last stream is kept, because a stream
-    holds its features. A cache is never sent to another process: it arrives there as the cache of
-    that process, which all its tasks share.
-    """
-
-    def __init__(self) -> None:
-        self._files: dict[str, EmbeddingFile] = {}
-        self._last: tuple[_Key, Stream] | None = None
-        self._groups: dict[tuple[str, ...], Ints | None] = {}
-        self._facts: dict[_Key, _Facts] = {}
-        self._reference_keys: dict[tuple[_Key, int], str] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _worker_cache, ()
-
-    def file(self, path: str) -> EmbeddingFile:
-        """The file at a path, or of a name (`embedbench.files.remote`)."""
-        if path not in self._files:
-            self._files[path] = EmbeddingFile.open(local(path))
-        return self._files[path]
-
-    def groups(self, paths: tuple[str, ...]) -> Ints | None:
-        """(N,) number of the `group` of each row of files, one after another; None without groups.
-
-        No two files have a group in common.
-        """
-        if paths not in self._groups:
-            columns = [self.file(path).columns.get("group") for path in paths]
-            codes, first = list[Ints](), 0
-            for column in (c for c in columns if c is not None):
-                names, code = np.unique(column, return_inverse=True)
-                codes.append(code + first)
-                first += len(names)
-            every = len(codes) == len(paths)
-            self._groups[paths] = np.concatenate(codes) if every else None
-        return self._groups[paths]
-
-    def stream(self, spec: RunSpec) -> Stream:
-        """The stream of a run."""
-        key, last = _key(spec), self._last
-        if last is not None and last[0] == key:
-            return last[1]
-        del last
-        self._last = None  # frees the old stream before the new one is built
-        files = [self.file(f) for f in spec.files]
-        with limit_threads(1):  # a stream is the same for all runs
-            stream = spec.protocol.settings.build(files, seed=spec.seeds.order)
-            if spec.unknown:
-                stream = with_far_samples(stream, files[0], self.file(spec.unknown))
-        self._last = (key, stream)
-        so_far = stream.so_far
-        depends = so_far or bool(stream.fitted)
-        self._facts[key] = _Facts(len(stream.references), stream.normalise_new, so_far, depends)
-        return stream
-
-    def stream_to_learn(self, spec: RunSpec) -> Stream:
-        """The stream that the learner gets: a reference of the stream if the learner is offline."""
-        stream = self.stream(spec)
-        return stream.references[spec.part] if spec.is_offline else stream
-
-    def depends_on_order(self, spec: RunSpec) -> bool:
-        """Whether the offline reference depends on the order of the sessions."""
-        return self._facts_of(spec).depends_on_order
-
-    def parts(self, spec: RunSpec) -> list[RunSpec]:
-        """The run itself; for an offline learner, one run per reference of the stream."""
-        n = self._facts_of(spec).references if spec.is_offline else 1
-        return [dataclasses.replace(spec, part=k) for k in range(n)]
-
-    def offline_runs(self, spec: RunSpec) -> list[list[RunSpec]]:
-        """The runs behind α_ideal on a run's stream: one list per reference, one run per seed."""
-        return spec.offline_runs(self._facts_of(spec).references)
-
-    def run_dir(self, spec: RunSpec, root: Path) -> Path:
-        """The directory of a run; equal runs have the same one."""
-        if spec.is_offline:
-            return root / reference_dir_name(spec, self._reference_key(spec))
-        contents = [self._contents(f) for f in spec.files]
-        contents += ["unknown", self._contents(spec.unknown)] if spec.unknown else []
-        return root / run_dir_name(spec, contents)
-
-    def _contents(self, path: str) -> str:
-        digests = self.file(path).digests
-        return digests["content"] + digests["samples"]
-
-    def task(self, spec: RunSpec, root: Path) -> Task:
-        """The task of a run that is saved under `root`."""
-        return Task(spec, self.run_dir(spec, root), root, self)
-
-    def reference(self, spec: RunSpec, root: Path) -> References:
-        """Directories of the runs that a run's metrics refer to, and how Ω is computed."""
-
-        def directories(specs: Iterable[RunSpec]) -> tuple[str, ...]:
-            return tuple(str(self.run_dir(other, root).relative_to(root)) for other in specs)
-
-        offline: tuple[tuple[str, ...], ...] = ((),)
-        chance = None
-        if not spec.is_offline:
-            offline = tuple(map(directories, self.offline_runs(spec)))
-            (chance,) = directories([spec.chance_run()])
-        return References(
-            preset=spec.preset,
-            normalise_new=self._facts_of(spec).normalise_new,
-            offline_runs=offline if len(offline) > 1 else offline[0],
-            chance_run=chance,
-            so_far=(not spec.is_offline and self._facts_of(spec).so_far) or None,
-            learner=None if spec.is_offline else spec.omega_reference,
-        )
-
-    def _facts_of(self, spec: RunSpec) -> _Facts:
-        key = _key(spec)
-        if key not in self._facts:
-            self.stream(spec)
-        return self._facts[key]
-
-    def _reference_key(self, spec: RunSpec) -> str:
-        key = (_key(spec), spec.part)
-        if key not in self._reference_keys:
-            self._reference_keys[key] = reference_key(self.stream_to_learn(spec))
-        return self._reference_keys[key]
-
-
-@functools.cache
-def _worker_cache() -> StreamCache:
-    """The cache of this process, for the tasks that are sent to it."""
-    return StreamCache()
-
-
-def reference_key(stream: Stream) -> str:
-    """Digest of a reference stream: its content, regardless of the order of the sessions."""
-    d = stream.digests
-    return digest(d["train"], d["eval"], d["features"], stream.fitted)
-
-
-def _key(spec: RunSpec) -> _Key:
-    return spec.files, spec.protocol, spec.seeds.order, spec.unknown
+def make_task(spec: RunSpec, root: Path, streams: StreamCache) -> Task:
+    """The task of a run that is saved under `root`."""
+    return Task(spec, streams.run_dir(spec, root), root, streams)

@@ -23,7 +23,7 @@ from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove
 from embedbench.system.callback_types import Notify
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 from embedbench.version import __version__
 
 from .checkpoint import CheckpointDirectory, UnusableError

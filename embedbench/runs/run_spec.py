@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from embedbench.config.declared_settings import identity, make
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 

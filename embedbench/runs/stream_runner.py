@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from embedbench.array_types import Bools, Float32s, Ints, Labels
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
     NO_CHECKPOINT,
@@ -28,16 +28,17 @@ from embedbench.learning.learner import (
     learns_sessions,
     trim,
 )
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.sample_storage import blocks
+from embedbench.learning.online_learner import OnlineLearner
+from embedbench.learning.sample_containers import blocks
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 from embedbench.system.gpu_determinism import repeatable
 
+from .answers_from_scores import make_evaluator
 from .cost_meter import Clock, SessionLog
-from .evaluator import Moment, lesson_ends, make_evaluator
+from .evaluation_moments import Moment, lesson_ends
 from .pretrained_head import pretrained_head
 
 if TYPE_CHECKING:

@@ -81,10 +81,12 @@ class RowVerdict(JsonRecord):
 
 @dataclass(frozen=True)
 class PairVerdict(JsonRecord):
-    """Two rows `a` and `b`, the better one first, as one of all pairs of a table.
+    """Two rows, the better one first, as one of all pairs of a table.
 
     Parameters
     ----------
+    a, b : int
+        Their places.
     difference, half : float
         How much better `a` is, and the half-width of its 95 % interval, not corrected.
     n : int

@@ -30,7 +30,15 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Difference(JsonRecord):
-    """One value of a record, as it is kept and as it is recomputed."""
+    """One value of a record.
+
+    Parameters
+    ----------
+    metric : str
+        Its path.
+    kept, recomputed : any JSON
+        As it is kept and as it is recomputed.
+    """
 
     metric: str
     kept: Any

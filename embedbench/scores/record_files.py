@@ -1,6 +1,6 @@
 """Run records: one directory per cell with `record.json` and `predictions.h5`.
 
-docs/record.md describes the schema. NaN is written as null, so that the file is plain JSON. The
+`RunRecord` describes the schema. NaN is written as null, so that the file is plain JSON. The
 record names the SHA-256 of the predictions, which is compared whenever they are read.
 """
 
@@ -17,7 +17,8 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import open_regular, write_safely
+from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
@@ -48,7 +49,7 @@ def load(directory: Path) -> RunRecord:
     Raises
     ------
     UserError
-        There is no record, or it does not have the form of docs/record.md.
+        There is no record, or it does not have the form of a `RunRecord`.
     """
     return parse_record(read(directory), directory)
 

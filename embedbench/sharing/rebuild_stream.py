@@ -13,22 +13,25 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Ints, digest
-from embedbench.config.declared_settings import add_missing_fields, make
+from embedbench.config.fields_added_later import add_missing_fields
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.reports.row_labels import flat
-from embedbench.runs import name_registry
-from embedbench.runs.evaluator import allowed_classes, moments, stream_truth
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs import learner_and_protocol_names
+from embedbench.runs.answers_from_scores import allowed_classes, stream_truth
+from embedbench.runs.evaluation_moments import moments
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import open_regular, unreadable
+from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.streams.stream import Stream
 
 MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
@@ -73,7 +76,7 @@ class Rebuilder:
         self.streams = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
-        self._chance = Spec("chance", name_registry.learner_class("chance")())
+        self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
         for path in data:
             try:
                 with open_regular(path) as file:
@@ -120,7 +123,7 @@ class Rebuilder:
     ) -> dict[str, Any]:
         """Compare a run with its stream; returns what a record says of that stream."""
         try:
-            task = self.streams.task(spec, Path())
+            task = make_task(spec, Path(), self.streams)
             described = described_stream(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
@@ -164,19 +167,22 @@ class Rebuilder:
         """The learner of a run, with the settings that its record states."""
         name = made.learner
         if (
-            name.replace("_", "-") not in name_registry.our_learners()
+            name.replace("_", "-") not in learner_and_protocol_names.our_learners()
             or made.packages
             or made.imported
         ):
             raise UserError(f"its learner {short(name)} is code of others, which is not run")
-        spec = Spec(name, _made(name_registry.learner_class(name), made.learner_params, "learner"))
+        spec = Spec(
+            name,
+            _made(learner_and_protocol_names.learner_class(name), made.learner_params, "learner"),
+        )
         if made.learns != spec.settings.tags.learns:
             raise UserError(f"its learns is {made.learns}, and that of {name} is not")
         return spec
 
     def _protocol(self, made: RunRecord) -> Any:
         """The protocol of a run, if it can be that of its stream; nothing is built."""
-        if made.protocol not in name_registry.our_protocols():
+        if made.protocol not in learner_and_protocol_names.our_protocols():
             raise UserError(f"its protocol {short(made.protocol)} is code of others")
         params, order = dict(made.protocol_params), made.order
         if order is not None and order.digest is not None:
@@ -187,7 +193,9 @@ class Rebuilder:
             if isinstance(value, int) and value > MOST and name not in UNBUILT:
                 raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
         given = self._orders.get((order and order.digest) or "", "")
-        protocol = _made(name_registry.protocol_class(made.protocol), params, "protocol", given)
+        protocol = _made(
+            learner_and_protocol_names.protocol_class(made.protocol), params, "protocol", given
+        )
         if digest(protocol.recipe()) != made.digests.recipe:
             raise UserError("its digest 'recipe' is not that of its protocol and parameters")
         sessions = getattr(protocol, "sessions", 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.array_types import digest
 from embedbench.config.json_records import ABSENT, JsonRecord, plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
@@ -22,7 +22,7 @@ from embedbench.scores.run_record import FINAL, RunRecord, totals
 from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import open_regular
+from embedbench.storage.regular_files import open_regular
 
 from .rebuild_stream import Rebuilder
 from .unpack import UnpackedPack, unpack

@@ -1,4 +1,4 @@
-"""Leases: which process works on what, where several processes and machines share a directory.
+"""Leases: files that say which process works on what, in a directory that several share.
 
 A lease only saves work: what is right never depends on one. It is a small JSON file that is made
 by exclusive creation. One thread of its process moves a counter in it every few seconds. Another
@@ -24,7 +24,6 @@ from typing import Self
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.system import cpu
 
 from .atomic_write import create, remove, temporary_name
 
@@ -44,7 +43,7 @@ class Holder(JsonRecord):
     Parameters
     ----------
     host, machine : str
-        Name of the computer, for people; what tells it, see `system.cpu.system`.
+        Name of the computer, for people; what tells it, see `machine_identity`.
     pid, started : int, str
         Number of the process, and when it was started.
     token, counter : str
@@ -76,7 +75,7 @@ class Holder(JsonRecord):
 
     def has_ended(self) -> bool:
         """Whether the process is known to have ended, which can be seen on its machine alone."""
-        if not self.machine or self.machine != cpu.system():
+        if not self.machine or self.machine != machine_identity():
             return False
         try:
             os.kill(self.pid, 0)
@@ -84,7 +83,7 @@ class Holder(JsonRecord):
             return True
         except (OSError, OverflowError):  # a process of another user; no number of a process
             pass
-        return cpu.process_start(self.pid) not in ("", self.started)
+        return process_start(self.pid) not in ("", self.started)
 
 
 class Lease:
@@ -92,9 +91,9 @@ class Lease:
 
     def __init__(self, path: Path) -> None:
         pid, self.token = os.getpid(), secrets.token_hex(8)
-        start = {"started": cpu.process_start(pid), "token": self.token, "counter": "0" * 10}
+        start = {"started": process_start(pid), "token": self.token, "counter": "0" * 10}
         start["doing"] = " " * DOING
-        self._holder = Holder(host=platform.node(), machine=cpu.system(), pid=pid, **start)
+        self._holder = Holder(host=platform.node(), machine=machine_identity(), pid=pid, **start)
         self.path = path
 
     def note(self, doing: str) -> None:
@@ -313,3 +312,21 @@ def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
             create(path, there)
         aside.unlink()
     return right
+
+
+def machine_identity() -> str:
+    """The machine since it was started, and its processes that can be seen; empty if not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def process_start(pid: int) -> str:
+    """When a process was started, `ended` for one that has ended; empty if not known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return "ended" if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        return ""

@@ -1,7 +1,7 @@
-"""The one way to open a file of torch.save.
+"""Load a file of torch.save safely: after a process of its own has loaded it.
 
-A process of its own (`embedbench.storage.file_safety`), with bounded memory and time, has loaded it
-before. What passed there is known by its SHA-256, and loaded at once from then on.
+That process (`embedbench.storage.untrusted_files`) has bounded memory and time. What passed there
+is known by its SHA-256, and loaded at once from then on.
 """
 
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from . import file_safety, user_cache
-from .atomic_write import check_regular
+from . import untrusted_files, user_cache
+from .regular_files import check_regular
 
-_examiner = file_safety.Examiner("torch")
+_examiner = untrusted_files.Examiner("torch")
 
 
 def load(path: Path, remedy: str) -> Any:
@@ -26,19 +26,19 @@ def load(path: Path, remedy: str) -> Any:
     try:
         check_regular(path.stat().st_mode)
         before = user_cache.identity(path)
-        version = f"{file_safety.TENSORS} {torch.__version__} "
+        version = f"{untrusted_files.TENSORS} {torch.__version__} "
         digest = user_cache.sha256(path)
         if user_cache.load("torch", version + digest) is not True:
             answer = _examiner.ask(path)
             if answer.get("sha256") != digest:
                 ended = f"torch {answer['ended']}" if "ended" in answer else "it has changed"
-                raise file_safety.RefusedError(answer.get("refused", ended))
+                raise untrusted_files.RefusedError(answer.get("refused", ended))
             user_cache.save("torch", version + digest, True)
-        loaded = file_safety.load_tensors(str(path))
+        loaded = untrusted_files.load_tensors(str(path))
         if user_cache.identity(path) != before:
-            raise file_safety.RefusedError("it has changed")
+            raise untrusted_files.RefusedError("it has changed")
     except Exception as error:  # torch, pickle and zip raise errors of their own
         raise UserError(
-            f"{path} cannot be read ({file_safety.reason(error)[:120]}); {remedy}."
+            f"{path} cannot be read ({untrusted_files.reason(error)[:120]}); {remedy}."
         ) from error
     return loaded

@@ -1,8 +1,8 @@
-"""The one way to open an HDF5 file for reading.
+"""Open HDF5 files safely for reading: there is no other way to open one.
 
-A file that was not seen before is first examined in a process of its own
-(`embedbench.storage.file_safety`), with bounded memory and time. A file that has not changed since
-it passed is opened at once.
+A file that was not seen before is first examined in a process of its own, with bounded memory and
+time (`embedbench.storage.untrusted_files`). A file that has not changed since it passed is opened
+at once.
 """
 
 import stat
@@ -15,7 +15,7 @@ import h5py
 
 from embedbench.errors import DamagedFileError, UserError
 
-from . import file_safety, user_cache
+from . import untrusted_files, user_cache
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
@@ -29,7 +29,7 @@ def open_hdf5(
 ) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate; for messages, `what` it should be and the `remedy`.
 
-    It is refused if it breaks a rule of `embedbench.storage.file_safety`. Every error that HDF5
+    It is refused if it breaks a rule of `embedbench.storage.untrusted_files`. Every error that HDF5
     raises while the file is open is reported as a DamagedFileError.
     """
     if path in _lent:
@@ -50,7 +50,7 @@ def open_hdf5(
     except UserError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise _damaged(path, file_safety.reason(error), remedy) from error
+        raise _damaged(path, untrusted_files.reason(error), remedy) from error
 
 
 def trust(path: Path) -> None:
@@ -62,12 +62,12 @@ def trust(path: Path) -> None:
 def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
     """Let `open_hdf5` read a path by an open file instead, after the gate.
 
-    Only for a process of its own with bounded memory and time, see `storage.file_safety`. `source`
-    gives the bytes, `unread` the same for the gate; without bytes, compressed values are not
-    inflated to count them. A broken rule is a RefusedError; HDF5 raises many others.
+    Only for a process of its own with bounded memory and time. `source` gives the bytes, `unread`
+    the same for the gate; without bytes, compressed values are not inflated to count them. A broken
+    rule is a RefusedError; HDF5 raises many others.
     """
     with h5py.File(source, "r") as file:
-        file_safety.check(file, unread, file_safety.alive)
+        untrusted_files.check(file, unread, untrusted_files.alive)
     _lent[path] = source
     try:
         yield
@@ -112,7 +112,7 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
 # --- the process that examines files ---
 
 
-_examiner = file_safety.Examiner("hdf5")
+_examiner = untrusted_files.Examiner("hdf5")
 
 
 def _examine(path: Path, what: str, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""Zip archives of other people: opened, and what speaks against reading a member."""
+"""Open zip archives of other people safely, and say why a member must not be read."""
 
 import zipfile
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedbench.errors import UserError, printable
 
-from .atomic_write import open_regular, unreadable
+from .regular_files import open_regular, unreadable
 
 _ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
 

@@ -1,4 +1,4 @@
-"""The user's cache directory: facts about files that were read before, and copies of large tables.
+"""The user's cache directory: facts about files are kept there, so that none is read twice.
 
 No result depends on it. What is missing or damaged there is made again. Where the directory cannot
 be written no fact is kept, and large tables are refused (`files.mmap_cache`). It never lies in a

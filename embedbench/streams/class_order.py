@@ -15,7 +15,7 @@ from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 ORDERS = ("natural", "random", "size", "icarl1993")
 _PAPER = "Masana et al. (2020)"

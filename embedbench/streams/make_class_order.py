@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Float32s, Floats, Ints
-from embedbench.config.seeds import check_seed
+from embedbench.config.run_seeds import check_seed
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from embedbench.config.declared_settings import at_least, check_settings, identity, later, within
+from embedbench.config.fields_added_later import identity, later
+from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .class_order import ORDERS, _order_file
 from .stream import EvalSet, Session, Stream, StreamSpec

@@ -11,8 +11,8 @@ from embedbench.array_types import Ints
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Capacity, Memory
 from embedbench.learning.footprint import Footprint
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of

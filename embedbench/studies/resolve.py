@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from embedbench.config.declared_settings import make, nearest
-from embedbench.config.seeds import Seeds, check_seed, is_number, vary_seeds
+from embedbench.config.make_from_settings import make, nearest
+from embedbench.config.run_seeds import Seeds, check_seed, is_number, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs.name_registry import (
+from embedbench.runs.learner_and_protocol_names import (
     alias_settings,
     learner_class,
     learner_names,

@@ -12,9 +12,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.seeds import format_seeds, is_number, parse_seeds
+from embedbench.config.run_seeds import format_seeds, is_number, parse_seeds
 from embedbench.errors import UserError, short, unknown
-from embedbench.system.cpu import MOST_THREADS
+from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import toml_tables
 from .set_options import Key, Lists

@@ -11,7 +11,7 @@ from typing import Any
 
 from embedbench.config.json_records import parse_toml
 from embedbench.errors import UserError, short
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 
 from .set_options import Key, Settings
 

@@ -16,13 +16,14 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import leases
-from embedbench.storage.atomic_write import read_text, remove, write_safely
+from embedbench.storage.atomic_write import remove, write_safely
+from embedbench.storage.regular_files import read_text
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 from .resolve import Grid
 from .tuning_candidates import Candidate, default_of, make_candidates, parse_range

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, isnan, nan
 from typing import Any, NamedTuple
 
-from embedbench.config.seeds import format_seeds
+from embedbench.config.run_seeds import format_seeds
 from embedbench.streams.stream import Stream
 
 from .tuning_choice import is_equal, rises

@@ -1,4 +1,4 @@
-"""Callbacks of long work: the types of `progress` and `notify`."""
+"""Types of callbacks of long work: `progress` and `notify`."""
 
 from collections.abc import Callable
 from typing import TypedDict

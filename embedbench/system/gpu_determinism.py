@@ -1,4 +1,4 @@
-"""Repeatable arithmetic on a GPU: the same bits every time."""
+"""GPU determinism: arithmetic that gives the same bits every time."""
 
 import os
 from collections.abc import Iterator

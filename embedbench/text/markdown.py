@@ -1,4 +1,4 @@
-"""Text of other people as Markdown: it is printed as it is, and never read as markup."""
+"""Markdown from texts and tables; characters of the texts are never read as markup."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Tables to paste: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
+"""Export tables: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from embedbench.errors import printable
 
 from .markdown import escape_markdown
 from .markdown import table as markdown_table
-from .terminal import line, new_table
+from .terminal_text import line, new_table
 
 if TYPE_CHECKING:
     from rich.table import Table

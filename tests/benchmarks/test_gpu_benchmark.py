@@ -1,7 +1,5 @@
 """`benchmarks/gpu.py` at toy size on the CPU: stopped, killed, broken, and taken up again."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -4,8 +4,6 @@ Left out: steps that start processes (`runs/cells/2` and more, `extraction/kill`
 a pretended card cannot follow.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

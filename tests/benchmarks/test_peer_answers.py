@@ -1,7 +1,5 @@
 """`benchmarks/peer_answers.py` draws what our learners draw, and reads exported streams."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -11,11 +9,12 @@ import torch
 from plan_runs import plan
 from protocol_files import make_file
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.interop.export_stream import export
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.ranpac import RanPAC
-from embedbench.runs.run_job import StreamCache, Task
+from embedbench.runs.run_job import Task, make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.streams.stream import StreamSpec
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -30,7 +29,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
     settings = ["protocol.base=2", "protocol.order=random", "protocol.step=2"]
     (cell,) = plan([str(folder / "file.h5")], "incremental-class", ["ncm"], [3], settings)
-    made = StreamCache().task(cell, folder / "runs")
+    made = make_task(cell, folder / "runs", StreamCache())
     export(made, folder / "exported", features=True)
     return made
 

@@ -1,7 +1,5 @@
 """The conformance suite over all that ships; and each of its checks seen to catch its fault."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -37,18 +35,18 @@ from embedbench.checks.learner_peeking import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.checks.suite import check_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
-from embedbench.runs import name_registry, stream_runner
-from embedbench.runs.name_registry import ALIASES
+from embedbench.runs import learner_and_protocol_names, stream_runner
+from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.scores.metrics import all_metrics
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.view import table_of
-from embedbench.system.cpu import limit_threads
+from embedbench.system.cpu_threads import limit_threads
 
 LEARNER_CHECKS = suite.learner_checks()
-LEARNERS = [name for name in name_registry.learner_names() if name not in ALIASES]
+LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name not in ALIASES]
 # Which check asks nothing of which learner or protocol, by the check; a new one adds its name.
 EXEMPT: dict[str, list[str]] = json.loads(Path(__file__).with_name("exempt.json").read_text())
 
@@ -73,18 +71,18 @@ def _in_step(name: str, check: Callable[[Any], None], subject: type) -> None:
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner(name: str, check: LearnerCheck) -> None:
-    _in_step(name, check, name_registry.learner_class(name))
+    _in_step(name, check, learner_and_protocol_names.learner_class(name))
 
 
 @pytest.mark.parametrize("check", PROTOCOL_CHECKS, ids=_name)
-@pytest.mark.parametrize("name", name_registry.protocol_names())
+@pytest.mark.parametrize("name", learner_and_protocol_names.protocol_names())
 def test_protocol(name: str, check: Callable[[Any], None]) -> None:
-    _in_step(name, check, name_registry.protocol_class(name))
+    _in_step(name, check, learner_and_protocol_names.protocol_class(name))
 
 
 def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
     checks = {c.__name__: LEARNERS for c in LEARNER_CHECKS}
-    checks |= {c.__name__: name_registry.protocol_names() for c in PROTOCOL_CHECKS}
+    checks |= {c.__name__: learner_and_protocol_names.protocol_names() for c in PROTOCOL_CHECKS}
     assert set(EXEMPT) == set(checks)
     assert not [n for check, names in EXEMPT.items() for n in names if n not in checks[check]]
 
@@ -219,7 +217,7 @@ def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    same_seed_same_predictions(name_registry.learner_class("mlp"))
+    same_seed_same_predictions(learner_and_protocol_names.learner_class("mlp"))
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.rand(3), expected)
 
@@ -240,10 +238,12 @@ def test_same_is_to_the_last_bit() -> None:
     assert not same([1, 2], [1])
 
 
-@pytest.mark.parametrize("name", [n for n in name_registry.our_learners() if n not in ALIASES])
+@pytest.mark.parametrize(
+    "name", [n for n in learner_and_protocol_names.our_learners() if n not in ALIASES]
+)
 def test_the_answers_of_all_but_the_seedless_depend_on_the_initial_weights(name: str) -> None:
     """What the flag `equal-answers` of boards rests on."""
-    cls = name_registry.learner_class(name)
+    cls = learner_and_protocol_names.learner_class(name)
     stream, scores = blobs(cls.tags), []
     with limit_threads(1):
         for init in (0, 1):

@@ -1,7 +1,5 @@
 """The checks of protocols and metrics: each seen to catch its fault."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +13,7 @@ from embedbench.checks.blob_streams import on_table
 from embedbench.checks.check_registry import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
-from embedbench.config.declared_settings import later
+from embedbench.config.fields_added_later import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass

@@ -1,7 +1,5 @@
 """Learners in one file outside the project: the two of docs/add_a_learner.md."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -20,7 +18,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_learner.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -127,7 +125,7 @@ def test_a_faulty_one_ends_the_command_with_1(
 )
 def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: Path) -> None:
     with pytest.raises(UserError) as error:
-        name_registry.learner_class(name)
+        learner_and_protocol_names.learner_class(name)
     assert sentence in str(error.value)
 
 

@@ -1,7 +1,5 @@
 """The checks of backbones, sources, engines and trackers catch what is wrong."""
 
-from __future__ import annotations
-
 import io
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor

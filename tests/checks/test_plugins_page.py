@@ -1,7 +1,5 @@
 """The package of docs/plugins.md, installed beside us: listed, checked, run, reported."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

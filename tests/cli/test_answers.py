@@ -1,7 +1,5 @@
 """`show`, its export, `runs import`, and what reports and packs make of an imported run."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
@@ -16,7 +14,8 @@ from protocol_files import make_file
 import embedbench
 from embedbench.api import build_stream
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify
@@ -109,7 +108,7 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         learners=("chance",),
     )
     (spec,) = resolve(study)
-    task = StreamCache().task(spec, tmp_path)
+    task = make_task(spec, tmp_path, StreamCache())
     made = export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     assert features.shape == (len(EmbeddingFile.open(spec.files[0]).labels), *made.input_shape)

@@ -1,7 +1,5 @@
 """What the demo says of its runs, and the images that it unpacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

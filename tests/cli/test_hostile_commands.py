@@ -1,7 +1,5 @@
 """Command lines that nobody means: each ends with a sentence or a result, not with a traceback."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Names and provenance that would steer a terminal, a page or rich's markup are mere text."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

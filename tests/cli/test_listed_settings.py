@@ -1,7 +1,5 @@
 """`embedbench list NAME`: what a learner, a protocol or a preset is, and its settings."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io
@@ -15,11 +13,12 @@ from commands import caller
 
 from embedbench.cli import name_completions
 from embedbench.cli.list_entries import listed_settings
-from embedbench.config.declared_settings import above, at_least, make, within
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
+from embedbench.config.make_from_settings import make
+from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -52,14 +51,14 @@ def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("name", name_registry.our_learners())
+@pytest.mark.parametrize("name", learner_and_protocol_names.our_learners())
 def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
     row = by_name("learners", name).get(f"{name}.memory.select")
     for choice in get_args(get_type_hints(Memory)["select"]) if row else ():
         assert row is not None
         memory = Memory(total=5, select=choice)
         try:
-            make(name_registry.learner_class(name), {"memory": memory}, name=name)
+            make(learner_and_protocol_names.learner_class(name), {"memory": memory}, name=name)
             accepted = True
         except UserError as e:
             accepted = "memory.select" not in str(e)
@@ -72,16 +71,19 @@ def test_a_preset_with_what_it_sets(call: Call) -> None:
     assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
 
 
-@pytest.mark.parametrize("name", [*name_registry.our_learners(), *name_registry.our_protocols()])
+@pytest.mark.parametrize(
+    "name",
+    [*learner_and_protocol_names.our_learners(), *learner_and_protocol_names.our_protocols()],
+)
 def test_set_takes_every_setting_that_is_listed(name: str) -> None:
     """With its default nothing changes, and each has a meaning."""
-    kind = "learners" if name in name_registry.our_learners() else "protocols"
+    kind = "learners" if name in learner_and_protocol_names.our_learners() else "protocols"
     cls = (
-        name_registry.learner_class(name)
+        learner_and_protocol_names.learner_class(name)
         if kind == "learners"
-        else name_registry.protocol_class(name)
+        else learner_and_protocol_names.protocol_class(name)
     )
-    start = make(cls, name_registry.alias_settings(name), name=name)
+    start = make(cls, learner_and_protocol_names.alias_settings(name), name=name)
     rows = by_name(kind, name)
     given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
     written = {k: v for k, v in given.items() if "," not in v}

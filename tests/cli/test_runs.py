@@ -1,7 +1,5 @@
 """`run --shard`, `runs status`, `runs merge`, and what a terminal is given while a grid runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """`--markdown`, `--latex`, `--csv`, completion, and what the terminal says of many failures."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -183,11 +181,11 @@ def test_an_error_behind_several_failures_comes_first_and_once() -> None:
         def start(self) -> None:
             raise TypeError("no width")
 
-    def one(cls: type[Faulty]) -> None:
+    def one(cls: "type[Faulty]") -> None:
         """Can be started."""
         cls().start()
 
-    def other(cls: type[Faulty]) -> None:
+    def other(cls: "type[Faulty]") -> None:
         """Has another fault."""
         raise KeyError("x")
 

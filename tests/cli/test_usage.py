@@ -1,7 +1,5 @@
 """Help with headings, one value for an option that takes one, remarks that fit the terminal."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Fields say what they may be: `Annotated` ranges and `Literal` choices, read when one is made."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -9,14 +7,14 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from embedbench.api import require
-from embedbench.config.declared_settings import (
+from embedbench.config.fields_added_later import later
+from embedbench.config.make_from_settings import make
+from embedbench.config.setting_ranges import (
     FieldHint,
     above,
     at_least,
     check_settings,
     field_hints,
-    later,
-    make,
     within,
 )
 from embedbench.errors import UserError
@@ -28,9 +26,9 @@ from embedbench.protocols.permutation import Permutation
 
 
 @dataclass
-class Declared(Chance):
-    lam: Annotated[float, at_least(0)] | None = None
-    fisher: Literal["exact", "sampled"] = "exact"
+class Declared(Chance):  # two hints in quotes, as a plug-in may have all of them
+    lam: "Annotated[float, at_least(0)] | None" = None
+    fisher: "Literal['exact', 'sampled']" = "exact"
     mode: Literal[1, 2, 3] = 3
     gamma: Annotated[float, within("[0, 1]")] = later(0.5, earlier=1.0)
 
@@ -118,8 +116,8 @@ def test_a_class_within_a_function() -> None:
 
     @dataclass
     class Local(Permutation):
-        inner: Inner = dataclasses.field(default_factory=Inner)  # a name that no module has
-        share: Annotated[float, above(0)] = 0.5
+        inner: "Inner" = dataclasses.field(default_factory=Inner)  # a name that no module has
+        share: "Annotated[float, above(0)]" = 0.5
 
     assert Local().share == 0.5
     with pytest.raises(UserError, match=r"^share must be above 0, got -1"):
@@ -129,11 +127,11 @@ def test_a_class_within_a_function() -> None:
 
 
 def test_a_declaration_that_cannot_be_read_is_not_passed_over() -> None:
-    from embedbench.config.declared_settings import at_least as least
+    from embedbench.config.setting_ranges import at_least as least
 
     @dataclass
     class Local(Chance):
-        depth: Annotated[int, least(1)] = 1
+        depth: "Annotated[int, least(1)]" = 1
 
     with pytest.raises(UserError, match="define the name outside functions"):
         Local()
@@ -189,7 +187,7 @@ def test_a_plugin_that_requires_in_its_own_post_init(cell: dict[str, Any]) -> No
     assert make(cell["Own"], {"k": "3"}, name="own").k == 3
     with pytest.raises(UserError, match=r"^own\.k must be at least 1, got 0$"):
         cell["Own"](k=0)
-    assert require.__module__ == "embedbench.config.declared_settings"
+    assert require.__module__ == "embedbench.config.setting_ranges"
 
 
 def test_hints_are_read_once_a_class() -> None:

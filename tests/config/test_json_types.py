@@ -1,7 +1,5 @@
 """Typed values: what is written is read back, and what is wrong is one sentence with its key."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

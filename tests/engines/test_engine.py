@@ -1,7 +1,5 @@
 """Engines as the command line names them, and the processes of this machine."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -4,8 +4,6 @@ It has one node, this machine, and no accounting. Several nodes, GPUs, a site's 
 `slurmdbd` are not tried here.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

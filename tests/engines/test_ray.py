@@ -1,7 +1,5 @@
 """Cells on a Ray cluster of several nodes on this machine; nodes and drivers are killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Cells as submitit's jobs, by its local executor: jobs outlive the process that submitted them."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

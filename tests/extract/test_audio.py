@@ -1,7 +1,5 @@
 """Sounds: WAV files to log-mel frames, and through the pipeline as images go."""
 
-from __future__ import annotations
-
 import io
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Columns out of paths and lists, domains that are no classes, what timm knows of its weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.provenance import UserMetadata
+from embedbench.files.user_metadata import UserMetadata
 from embedbench.networks.paper_networks import known_weights, pretrained_on
 
 IDS = (

@@ -1,7 +1,5 @@
 """The decoder of torchvision: pixels and guards are those of Pillow; the recipe names it."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

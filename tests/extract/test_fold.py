@@ -1,7 +1,5 @@
 """Folding BatchNorm: the same function, and never another one."""
 
-from __future__ import annotations
-
 import pytest
 import timm
 import torch

@@ -1,7 +1,5 @@
 """Models of transformers, tiny and of random weights, saved by the test; and sources of texts."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -237,7 +235,7 @@ def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_commit_is_part_of_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
-    from embedbench.networks.hub_weights import model_folder
+    from embedbench.networks.published_weights import model_folder
 
     asked: list[Any] = []
 

@@ -1,7 +1,5 @@
 """Hostile sources end with one sentence, or are left out with `--skip-bad`; soon, and in memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -25,7 +23,7 @@ from embedbench.extract.open_backbone import Images, Pixels
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Content
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.storage.atomic_write import open_regular
+from embedbench.storage.regular_files import open_regular
 
 SECONDS = 10  # no source takes longer
 

@@ -4,8 +4,6 @@ Columns, types and splits are those of the cards, as they were stored when the t
 the values are ours.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

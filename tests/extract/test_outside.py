@@ -1,7 +1,5 @@
 """Backbones and sources from outside: options, what they must say, where they are from."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

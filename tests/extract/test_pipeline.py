@@ -1,7 +1,5 @@
 """From images to a file: the same rows as timm's own way, resumed, refused, reported."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os
@@ -31,7 +29,7 @@ from embedbench.extract import backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import TEST
 

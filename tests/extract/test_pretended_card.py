@@ -1,7 +1,5 @@
 """Extraction on a pretended card: the CPU's rows, from a timm and a transformers backbone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

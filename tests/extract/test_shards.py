@@ -1,7 +1,5 @@
 """Extraction in shards: the file of one process, whatever happens to the workers."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

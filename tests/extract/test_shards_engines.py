@@ -1,7 +1,5 @@
 """Extraction in shards by Ray, where a node is killed, and by SLURM's jobs."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources: what each layout of images becomes."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Group rules, and the search for one image in two splits."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from pathlib import Path

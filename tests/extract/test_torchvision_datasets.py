@@ -1,7 +1,5 @@
 """Data sets of torchvision: small ones in the official layouts, read by its own classes."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """AudioSet: the choice of classes worked by hand, and a whole import of a small one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -24,7 +22,7 @@ from embedbench.files.formats.audioset import (
     dequantise,
     read_ontology,
 )
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.files.sample_metadata import TEST, TRAIN
 
 ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]

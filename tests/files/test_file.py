@@ -17,8 +17,6 @@ The golden file tests/golden/v1.0.h5 was made once and is never made again:
 with PROVENANCE from tests/file_helpers.py.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """inspect, verify and diff: figures against naive loops."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Feature redundancy: symmetric uncertainty and MDLP by hand, plain loops for all of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -15,15 +13,17 @@ from trunk_runs import run
 
 from embedbench.errors import UserError
 from embedbench.files import feature_redundancy
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.feature_redundancy import (
+from embedbench.files.discretise_features import (
     DiscretisedFeatures,
     _log2_3k_2,
-    class_su,
     discretise,
-    fcbf,
     frequency_cuts,
     mdlp_cuts,
+)
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.feature_redundancy import (
+    class_su,
+    fcbf,
     su_between,
     su_matrix,
     symmetric_uncertainty,

@@ -1,7 +1,5 @@
 """Splits: exact counts, no group on both sides, the same for every team."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

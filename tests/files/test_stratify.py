@@ -1,7 +1,5 @@
 """Stratified splits: exact shares, no group on both sides, and sentences on lopsided ones."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TFRecords: what the tests write byte by byte is read, and no wrong byte passes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records of runs on images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from report_records import make

@@ -1,7 +1,5 @@
 """The command line in processes of their own that start at once, to be killed; what they leave."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs with answers of format 1.1 that follow from logits, for tests of confidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

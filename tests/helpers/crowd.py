@@ -1,7 +1,5 @@
 """Several commands at once on one directory, killed at random moments; what they leave."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

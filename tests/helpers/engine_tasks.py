@@ -1,7 +1,5 @@
 """Tasks for engines; nothing slow is imported to run them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A register of learners with one fault each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

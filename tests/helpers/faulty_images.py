@@ -1,7 +1,5 @@
 """Learners that err on images only, and the checks that must catch it."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch
@@ -9,7 +7,7 @@ from faults import caught_by
 from honest_learners import Looks
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Tags
 from embedbench.streams.stream import Session, StreamSpec
 

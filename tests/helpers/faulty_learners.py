@@ -1,7 +1,5 @@
 """Learners with one fault each, and the checks that must catch it: those, and no others."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -10,7 +8,7 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec

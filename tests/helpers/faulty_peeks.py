@@ -1,7 +1,5 @@
 """Learners that look where they must not, and the checks that must catch them."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import zlib
@@ -15,7 +13,7 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 

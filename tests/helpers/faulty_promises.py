@@ -1,7 +1,5 @@
 """Learners that say of themselves what is not so, and the checks that must catch it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.checks.check_registry import CheckFailed
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.learner import Context, Tags
 from embedbench.learning.training_loop import train

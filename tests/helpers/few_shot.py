@@ -1,7 +1,5 @@
 """Few-shot streams for tests: a base session of many samples, then sessions of a few shots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

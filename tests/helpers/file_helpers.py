@@ -1,7 +1,5 @@
 """Small embedding files for the tests, and a writer that knows only docs/format.md."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

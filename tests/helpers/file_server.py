@@ -1,7 +1,5 @@
 """A small server on loopback: files by ranges, faults on demand, and the hub's way to resolve."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -50,7 +48,7 @@ class Served:
     address: str = ""
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     commit: str = COMMIT
-    elsewhere: Served | None = None
+    elsewhere: "Served | None" = None
 
     def asked_for(self, path: str) -> list[str]:
         """The ranges that were asked of a path."""

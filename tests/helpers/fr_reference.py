@@ -6,8 +6,6 @@ norm's ε, s = 16, the sign of the cosine term, what is averaged, final prototyp
 pairs of a sample with itself, and gAcc's value at α = 0 of the base session.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

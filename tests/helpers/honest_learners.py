@@ -1,7 +1,5 @@
 """Honest learners for the tests of the conformance suite: they do what no shipped one does yet."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -10,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 

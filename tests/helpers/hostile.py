@@ -1,7 +1,5 @@
 """Drawing hostile cases: each has a number, from which alone it is made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hostile JSON: one place of a document is changed, or the text itself."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Every one puts one bad file or member called `bad` beside three good ones.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Embedding files without features, for the tests of the protocol `iirc`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -11,8 +11,6 @@ the (row, class) pairs that it shows, see `pairs_hash`. Rows are those of `iirc_
 class r mod K for row r, training rows first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib
@@ -55,7 +53,7 @@ class _Pixels:
     def __init__(self, row: int) -> None:
         self.row = row
 
-    def reshape(self, *_: Any) -> _Pixels:
+    def reshape(self, *_: Any) -> "_Pixels":
         return self
 
     transpose = reshape

@@ -1,7 +1,5 @@
 """An embedding file and a pixel file of one source, for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Streams of small images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from embedbench.protocols.fscil import FSCIL

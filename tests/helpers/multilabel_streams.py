@@ -1,7 +1,5 @@
 """Small multi-label streams for tests: one label at a time, of samples that have one or two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 from toy import context
 
 from embedbench.array_types import Bools
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec

@@ -1,7 +1,5 @@
 """A SLURM of one node, this machine: its daemons run in a directory of their own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets

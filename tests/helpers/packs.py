@@ -1,7 +1,5 @@
 """Runs of small teams, their packs, and what dishonest teams make of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """A pickle that runs a command, for files that must not be unpickled."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A small directory of finished runs with real predictions: one learner, its two references."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

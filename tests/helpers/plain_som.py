@@ -1,7 +1,5 @@
 """The map and its readout written plainly, in float64, a sample at a time: the oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 from toy import Array
 

@@ -1,7 +1,5 @@
 """Runs on one stream, as `embedbench run` plans them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

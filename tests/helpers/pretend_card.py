@@ -17,8 +17,6 @@ needs no driver, and its backward pass runs in the calling thread. What C++ make
 its argument" is asked for on that device, and so becomes a tensor of the card.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -56,7 +54,7 @@ class OnCard(torch.Tensor):
     values: torch.Tensor
 
     @staticmethod
-    def __new__(cls, values: torch.Tensor) -> OnCard:
+    def __new__(cls, values: torch.Tensor) -> "OnCard":
         make: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
         made: OnCard = make(
             cls,
@@ -95,7 +93,7 @@ class OnCard(torch.Tensor):
         """The values as numbers; on a card, too, this is a copy."""
         return self.values.tolist()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> OnCard:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "OnCard":
         if not self.is_leaf:
             raise RuntimeError("Only leaves of the graph can be copied deeply")
         copy = memo.setdefault(id(self), OnCard(self.values.clone()))
@@ -264,7 +262,7 @@ class Generator(torch.Generator, metaclass=_Generators):
 
     of: torch.device
 
-    def __new__(cls, device: Any = "cpu") -> Generator:
+    def __new__(cls, device: Any = "cpu") -> "Generator":
         made = super().__new__(cls, "cpu")
         made.of = torch.device(device)
         return made

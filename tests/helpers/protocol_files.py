@@ -1,7 +1,5 @@
 """Files small enough to know by heart, for the tests of protocols."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

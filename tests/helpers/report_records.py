@@ -1,7 +1,5 @@
 """Records of runs that never were, for tests of reports."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from collections.abc import Mapping, Sequence

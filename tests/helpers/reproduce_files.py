@@ -1,7 +1,5 @@
 """A small embedding file of blobs, for the reproductions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An S3 of moto's on this machine; skips where s3fs or moto is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

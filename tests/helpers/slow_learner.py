@@ -1,7 +1,5 @@
 """A network that may take its time; it learns what the MLP learns."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A grid of small cells with references, for engines; and what it must give."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """TFRecords written byte by byte, as the formats' descriptions say."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path

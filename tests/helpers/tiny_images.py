@@ -1,7 +1,5 @@
 """A few small images, and weights of the smallest backbone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small streams and predictions for tests: made here, in memory, in milliseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

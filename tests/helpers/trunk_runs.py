@@ -1,7 +1,5 @@
 """Learners with a trunk on small images."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -4,8 +4,6 @@ A server process imports what the commands need, and forks once a case. So a cra
 memory bomb ends its own case only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -89,7 +87,7 @@ class Server:
             "COLUMNS": "100",
         }
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> "Server":
         self._process = subprocess.Popen(
             [sys.executable, "-c", "import victim; victim.serve()"],
             stdin=subprocess.PIPE,

@@ -3,8 +3,6 @@
 `make test` runs a small share of each kind, `make fuzz` all of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Command lines that are wrong in one or more words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Directories of runs with hostile contents: reported, scored, and gone on with."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

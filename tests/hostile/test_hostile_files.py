@@ -1,7 +1,5 @@
 """Embedding files and predictions with flipped bytes and hostile structures."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

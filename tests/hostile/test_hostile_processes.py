@@ -1,7 +1,5 @@
 """Commands that work on one directory at once, and commands that are killed at random moments."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Folders and archives of images and sounds with hostile members."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

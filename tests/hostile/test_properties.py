@@ -1,7 +1,5 @@
 """What reads text or bytes from others gives a value or one sentence, whatever comes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -13,9 +11,9 @@ import report_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedbench.config.declared_settings import make
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.models.ewc import EWC
 from embedbench.protocols.incremental_class import IncrementalClass

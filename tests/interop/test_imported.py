@@ -1,7 +1,5 @@
 """Answers of another tool: they come in as the run that ours would be, or not at all."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -21,8 +19,9 @@ from embedbench.errors import UserError
 from embedbench.interop.export_stream import LISTS, STREAM, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
@@ -48,7 +47,7 @@ def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) 
 
 def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
     (cell,) = cells_of(folder, protocol, seed=seed)
-    export(StreamCache().task(cell, folder / "runs"), folder / protocol)
+    export(make_task(cell, folder / "runs", StreamCache()), folder / protocol)
     return folder / protocol
 
 
@@ -286,7 +285,7 @@ def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None
 def test_lists_are_the_stream(tmp_path: Path) -> None:
     """Rows, labels and names of each session and eval set; features as a learner gets them."""
     (cell,) = cells_of(tmp_path, "incremental-class")
-    task = StreamCache().task(cell, tmp_path)
+    task = make_task(cell, tmp_path, StreamCache())
     export(task, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     names = task.files[0].sample_ids

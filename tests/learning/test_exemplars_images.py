@@ -1,7 +1,5 @@
 """Exemplars of images: held as bytes, shown again bit by bit, and counted as what they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from image_files import pixel_file
 from plan_runs import plan
 
 from embedbench.checks.blob_streams import as_images, blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
-from embedbench.learning.sample_storage import JoinedView, Packing, Rows
+from embedbench.learning.sample_containers import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL

@@ -1,7 +1,5 @@
 """pretrain with a cosine head and deep supervision: the loss, what is kept, what stays the same."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from torch import Tensor
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.pretraining import (
     AnyNet,
     Pretraining,
@@ -26,7 +25,7 @@ from embedbench.learning.pretraining import (
     pretrain,
     taught_digest,
 )
-from embedbench.learning.trunk import ImageTraining, image_trunk
+from embedbench.learning.trunk import image_trunk
 from embedbench.networks.weights import HEAD, load_head, save_weights
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.stream import Stream

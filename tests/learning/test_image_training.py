@@ -1,7 +1,5 @@
 """How a trunk for images is trained: weights, what stands still, augmentation, arithmetic."""
 
-from __future__ import annotations
-
 import argparse
 import copy
 import functools
@@ -22,22 +20,21 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import going_on
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning import image_augmentation
 from embedbench.learning import trunk as _trunk
+from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net_and_optimiser import (
-    eval_features,
-    trainable_parameters,
-    trunk_and_head,
-)
+from embedbench.learning.network import eval_features, trunk_and_head
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import ImageTraining, ResNet, Trunk, freeze, image_trunk, list_stages
+from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.runs.name_registry import learner_class, learner_names
-from embedbench.runs.run_job import StreamCache
+from embedbench.networks.small_resnet import ResNet
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Stream, StreamSpec

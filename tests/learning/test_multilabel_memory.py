@@ -1,7 +1,5 @@
 """Exemplars of a multi-label stream: which labels they keep, whose they are, what they weigh."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

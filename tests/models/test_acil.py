@@ -1,7 +1,5 @@
 """ACIL: the authors' recursion, ridge regression on all data at once, and the cuts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.models.acil import ACIL
 from embedbench.streams.stream import StreamSpec

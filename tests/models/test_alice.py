@@ -1,7 +1,5 @@
 """ALICE: the angular penalty by a plain loop, mixtures and their classes, balanced means."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from toy import blobs, context, session
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop

@@ -1,7 +1,5 @@
 """BiC: one bias pair a session, its optimum, the hold-out, and the corrected targets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import torch
 from scipy.optimize import minimize
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

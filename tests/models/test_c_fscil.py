@@ -1,7 +1,5 @@
 """C-FSCIL: the losses by plain loops, prototypes that part, a projection that follows them."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -15,7 +13,7 @@ from torch import Tensor
 from toy import blobs, context
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop

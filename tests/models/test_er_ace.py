@@ -1,7 +1,5 @@
 """er-ace: its two losses by hand and written plainly, and what it forgets at a border."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,10 +8,10 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.er import ER
 from embedbench.models.er_ace import ERACE

@@ -1,7 +1,5 @@
 """exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,13 @@ from embedbench.checks.learner_contract import (
     state_round_trips,
 )
 from embedbench.checks.learner_edge_cases import learns_blobs
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Capacity
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 from embedbench.studies.exemplar_budget import fit_budget

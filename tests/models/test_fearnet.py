@@ -1,7 +1,5 @@
 """FearNet: HC's probabilities, pseudo-samples, BLA's rule and sleep, by hand and by plain loops."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -12,7 +10,7 @@ import toy
 from torch.nn.functional import elu, log_softmax
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop

@@ -1,7 +1,5 @@
 """FeCAM: distances against dense inverses, classes that come again, when features get a power."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.fecam import FeCAM

@@ -1,7 +1,5 @@
 """FEL: the fixed layer, its winners, gradients through them alone, sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop

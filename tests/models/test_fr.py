@@ -1,7 +1,5 @@
 """FR: sizes, losses against plain loops, Gaussians and their donors, and what is trained."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace
@@ -14,11 +12,11 @@ from few_shot import few_shot_stream
 from torch import Tensor
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.base_classifier import Classifier
 from embedbench.learning.learner import Context, learn_session
-from embedbench.learning.prototypes import Classifier
 from embedbench.models.fr import (
     FR,
     class_relation,

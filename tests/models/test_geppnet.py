@@ -1,7 +1,5 @@
 """GeppNet and GeppNet+STM: whole runs against the algorithms written plainly; storage; sizes."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 from typing import Any
@@ -12,10 +10,10 @@ import torch
 from plain_som import PlainSom
 from toy import Array, class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.sample_storage import Store
+from embedbench.learning.sample_containers import Store
 from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM

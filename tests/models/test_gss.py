@@ -1,7 +1,5 @@
 """gss: cosines of gradients against autograd, and the memory against Algorithm 2 as a loop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -13,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream, context
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import Net, mlp_net
+from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import FIRST, GSS, most_alike, select
 from embedbench.runs.stream_runner import run_stream

@@ -1,7 +1,5 @@
 """IL2M: the statistics it keeps, and what they do to the scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,8 @@ import torch
 from torch import Tensor
 from toy import class_stream, context, session
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

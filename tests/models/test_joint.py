@@ -1,7 +1,5 @@
 """Joint: the offline learner after the last session, what it keeps, and its two ways to go on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +9,15 @@ import torch
 from toy import class_stream, context
 
 from embedbench.cli import list_entries
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.streams.stream import Stream
@@ -136,9 +134,9 @@ def test_the_loss_sees_the_classes_of_all_sessions() -> None:
 
 
 def test_other_names_are_the_same_learners() -> None:
-    assert name_registry.learner_class("incremental-joint") is Joint
-    assert name_registry.learner_class("incremental_joint") is Joint
-    assert name_registry.learner_class("finetune") is MLP
+    assert learner_and_protocol_names.learner_class("incremental-joint") is Joint
+    assert learner_and_protocol_names.learner_class("incremental_joint") is Joint
+    assert learner_and_protocol_names.learner_class("finetune") is MLP
     said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["finetune"] == "another name of mlp"
     assert said["incremental-joint"] == "another name of joint"

@@ -1,7 +1,5 @@
 """kNN: votes and ties worked out by hand, scikit-learn's answers, memories, blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.models import knn

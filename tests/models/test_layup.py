@@ -1,7 +1,5 @@
 """LayUP: a ridge on concatenated layers, its choice of λ, sessions that add up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from few_shot import few_shot_stream
 from sklearn.model_selection import StratifiedKFold
 from toy import context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.models.layup import LAMBDAS, LayUP, stratified_folds

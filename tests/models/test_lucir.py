@@ -1,7 +1,5 @@
 """LUCIR: imprinted vectors, margins by hand, the loss a sample at a time, what stands still."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

@@ -1,7 +1,5 @@
 """mir: the samples it replays, against a copied network and a loop over the candidates."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
@@ -12,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import class_stream, context
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.mir import MIR, growth
 from embedbench.streams.stream import StreamSpec

@@ -1,15 +1,13 @@
 """NCM, chance and offline: what the conformance suite cannot know about them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import NearestCentroid
 from toy import blobs, class_stream, context
 
-from embedbench.config.declared_settings import identity
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import identity
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop

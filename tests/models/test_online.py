@@ -1,7 +1,5 @@
 """The steps that online learners take on each batch: `updates`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +9,15 @@ import torch
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.config.declared_settings import identity, make
-from embedbench.config.seeds import Seeds
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.learning.net_and_optimiser import mlp_net
-from embedbench.learning.online import OnlineLearner
+from embedbench.learning.network import mlp_net
+from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
-from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
 

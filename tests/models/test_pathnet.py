@@ -1,7 +1,5 @@
 """PathNet: gradients against autograd, the whole algorithm written plainly, freezing, sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
-from embedbench.learning.net_and_optimiser import generator
 from embedbench.models import pathnet
 from embedbench.models.pathnet import (
     Contest,

@@ -1,7 +1,5 @@
 """Few-shot learners on the final embedding: prototypes by hand, calibration, the simplex."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,10 +11,11 @@ from numpy.typing import NDArray
 from toy import blobs, context, session
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.base_classifier import Classifier
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.prototypes import UNSEEN, Classifier
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop
 from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype

@@ -1,7 +1,5 @@
 """RanDumb and KLDA: the kernel, LDA by scikit-learn on the features, the ensemble, the cuts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,11 +10,11 @@ from sklearn.covariance import OAS
 from sklearn.kernel_approximation import RBFSampler
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models.randumb import RanDumb
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]
@@ -173,8 +171,8 @@ def test_where_nothing_varies_the_nearest_mean_answers() -> None:
 
 
 def test_the_alias_klda() -> None:
-    assert name_registry.learner_class("klda") is RanDumb
-    assert name_registry.alias_settings("klda")["features"] == 5000
+    assert learner_and_protocol_names.learner_class("klda") is RanDumb
+    assert learner_and_protocol_names.alias_settings("klda")["features"] == 5000
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """REMIND: the quantiser against a naive loop, codes in bytes, and replay against the plain loop."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +10,10 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.checks.suite import check_learner
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
 
 SEEDS = Seeds.of(0)

@@ -1,8 +1,6 @@
 """er, agem, derpp, gdumb: the online learners with a memory, against their algorithms written
 plainly."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace
@@ -16,12 +14,12 @@ from torch.nn.functional import cross_entropy
 from toy import class_stream
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project

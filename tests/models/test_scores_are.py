@@ -1,7 +1,5 @@
 """Every learner says what its scores are, and its scores are that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ import torch
 from embedbench.checks.blob_streams import blobs
 from embedbench.checks.learner_check_tools import SEEDS, small
 from embedbench.learning.learner import Learner
-from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 

@@ -1,7 +1,5 @@
 """The settings of all learners: their defaults, their documentation, and where they come from."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import inspect
@@ -11,15 +9,21 @@ from typing import Any
 
 import pytest
 
-from embedbench.config.declared_settings import identity, make
+from embedbench.config.fields_added_later import identity
+from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.online import OnlineLearner
+from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI
-from embedbench.runs.name_registry import ALIASES, alias_settings, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import (
+    ALIASES,
+    alias_settings,
+    learner_class,
+    learner_names,
+)
 
 # SHA-256 of the JSON of the settings that a run has without --set, as a record's place is made
 # from it: another value here makes finished runs run again. Learners that join later may be left

@@ -1,7 +1,5 @@
 """SLDA: against LDA in closed form, the published updates one by one, OAS, and frozen Σ."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from sklearn.covariance import OAS
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import slda

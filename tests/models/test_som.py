@@ -1,7 +1,5 @@
 """The map and its readout: every path of the fast code against the algorithm written plainly."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

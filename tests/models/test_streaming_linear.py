@@ -1,8 +1,6 @@
 """naive-bayes, perceptron, one-vs-rest, and ncm as SimpleCIL: by hand, by plain loops, by others'
 equations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 from toy import blobs
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.learning.prototypes import UNSEEN
@@ -22,7 +20,7 @@ from embedbench.models.naive_bayes import NaiveBayes
 from embedbench.models.ncm import NCM
 from embedbench.models.one_vs_rest import OneVsRest
 from embedbench.models.perceptron import Perceptron
-from embedbench.runs.name_registry import alias_settings, learner_class
+from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class
 from embedbench.streams.stream import StreamSpec
 
 Array = NDArray[Any]

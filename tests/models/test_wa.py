@@ -1,7 +1,5 @@
 """WA: γ and the loss by hand, lengths after alignment, and what alignment leaves as it was."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session

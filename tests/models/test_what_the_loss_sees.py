@@ -1,7 +1,5 @@
 """`protocol.loss`: with "seen" no learner's loss touches a class that has not come."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import fields, replace
@@ -15,20 +13,20 @@ from plan_runs import plan
 from protocol_files import make_file
 from torch import Tensor
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.name_registry import ALIASES, learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec

@@ -1,7 +1,5 @@
 """Domain-incremental streams of a file that is small enough to know by heart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

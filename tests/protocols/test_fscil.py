@@ -1,7 +1,5 @@
 """The protocol fscil with generated sessions: counts, shots, roles, refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

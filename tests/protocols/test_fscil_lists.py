@@ -1,7 +1,5 @@
 """The published few-shot lists: their bytes and counts, and the files they fit."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

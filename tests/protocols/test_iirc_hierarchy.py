@@ -1,7 +1,5 @@
 """The protocol `iirc` over hierarchies by name and from files, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

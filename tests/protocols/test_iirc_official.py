@@ -4,8 +4,6 @@ The fixtures are made by iirc_official.py. They hold for label lists of equal cl
 the paper's Table 1 for ImageNet and the 3,762 samples of bird in Table 3 need the real counts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

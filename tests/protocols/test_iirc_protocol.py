@@ -1,7 +1,5 @@
 """The protocol `iirc` on hierarchies small enough to know by heart, and on random ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The four orders of streaming learning, on videos small enough to know by heart."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

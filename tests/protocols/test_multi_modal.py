@@ -1,7 +1,5 @@
 """The multi-modal protocol: its streams, its references, and the paper's Table 2 from Table S8."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
@@ -18,7 +16,7 @@ from toy import predictions
 
 from embedbench.api import build_stream, run, score
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -28,7 +26,7 @@ from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.reports.result_rows import Group
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import reference_key
+from embedbench.runs.stream_cache import reference_key
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.metrics import Reference, compute

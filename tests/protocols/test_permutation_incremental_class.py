@@ -1,7 +1,5 @@
 """Both protocols on files small enough to know by heart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

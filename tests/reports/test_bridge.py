@@ -1,7 +1,5 @@
 """report --bridge: pairs, gaps, what has no partner, and the three ways it is shown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.reports.frozen_vs_full import Bridge, bridge, bridge_parts
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 
 def rows_of(*roots: Path) -> list[Row]:

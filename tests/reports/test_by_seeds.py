@@ -1,7 +1,5 @@
 """Seeds varied one at a time: the cells, the tables that leave them out, the split of variance."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -19,7 +17,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.comparison_text import by_seeds_parts
 from embedbench.reports.seed_effects import KINDS, Spread, by_seeds
@@ -28,7 +26,7 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 # --- cells ---
 

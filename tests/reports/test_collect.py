@@ -1,7 +1,5 @@
 """Reports: means and intervals by hand, refusals, flags."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The figures of confidence draw what the metrics say; tables and verdicts have them when asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

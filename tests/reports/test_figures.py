@@ -1,7 +1,5 @@
 """Figures as files: what they draw, in which width and format, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two dimensions of a file, by class: which samples, which classes, which points."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`load_runs`: rows, filters, what is checked when; and that nothing is imported or read early."""
 
-from __future__ import annotations
-
 import math
 import sys
 import warnings

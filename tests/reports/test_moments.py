@@ -1,7 +1,5 @@
 """Accuracy by samples: drawn where runs have moments between sessions, aligned over runs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

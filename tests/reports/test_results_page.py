@@ -1,7 +1,5 @@
 """docs/results_as_data.md and docs/studies.md: their Python and their TOML, on small runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

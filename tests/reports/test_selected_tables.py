@@ -1,7 +1,5 @@
 """The long table, and the tables that a `[report]` of a TOML file selects from it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,7 +15,7 @@ from report_records import keep, make, put
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_results import compare
@@ -29,7 +27,7 @@ from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
 from embedbench.text.table_export import csv_text
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
 NAMES = ("which-learner", "backbone", "confidence")

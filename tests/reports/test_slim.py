@@ -1,7 +1,5 @@
 """Drawings in fewer bytes: what is seen stays, what is not goes."""
 
-from __future__ import annotations
-
 from embedbench.reports.inline_svg import share_styles, slim
 
 DRAWN = """<svg viewBox="0 0 316.8 216">

@@ -1,7 +1,5 @@
 """Learners that stored every training sample are named, and no others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A stream as a picture: every cell is a count."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Comparisons of learners: differences and ranks by hand, all pairs, class orders."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -43,7 +41,7 @@ from embedbench.scores.rank_statistics import holm
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import remember
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 # --- numbers ---
 

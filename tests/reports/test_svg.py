@@ -1,7 +1,5 @@
 """A figure as inline SVG takes its colours and its font from the page, and loads nothing."""
 
-from __future__ import annotations
-
 import re
 
 from matplotlib import rc_context

@@ -1,7 +1,5 @@
 """Trackers: the four calls, what is remembered, watching; and their files, read by their owners."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """The verdict on a table: its sentence for every kind of table, worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`run --answers`: what is kept of the answers changes no run, and finished runs are kept."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path
@@ -15,8 +13,8 @@ from protocol_files import make_file
 
 from embedbench.errors import UserError
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.sample_jackknife import LeftOut

@@ -1,7 +1,5 @@
 """Cells on workers that see the runs directory, and on workers that do not."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,8 @@ from embedbench.engines.engine import Engine
 from embedbench.runs import remote_tasks
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import run_at
-from embedbench.runs.run_job import StreamCache, Task
+from embedbench.runs.run_job import Task, make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import user_cache
 
@@ -119,7 +118,7 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A network file system may not even show the directory that a worker made."""
     (cell, *_) = small_grid(tmp_path, [0])
     (tmp_path / "runs").mkdir()
-    task = StreamCache().task(cell, tmp_path / "runs")
+    task = make_task(cell, tmp_path / "runs", StreamCache())
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
     monkeypatch.setattr(remote_tasks.leases, "POLL", 0.0)
@@ -146,7 +145,7 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     assert f"{file} cannot be read on " in outcome.failed[0][1]
     monkeypatch.undo()
 
-    task = StreamCache().task(cell, tmp_path / "b")
+    task = make_task(cell, tmp_path / "b", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     with pytest.raises(
         remote_tasks.UserError, match=r"the file on .* is not the one that the run was"

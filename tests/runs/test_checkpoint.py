@@ -1,7 +1,5 @@
 """Checkpoints: what is kept and when, what is taken up, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -27,11 +25,12 @@ from toy import class_stream
 from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
 from embedbench.config.json_records import plain
+from embedbench.config.run_seeds import generator
 from embedbench.engines.task import TimeUpError, ends_soon
+from embedbench.learning.base_classifier import Classifier
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
-from embedbench.learning.net_and_optimiser import generator, make_optimiser
-from embedbench.learning.prototypes import Classifier
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.er import ER
@@ -41,8 +40,9 @@ from embedbench.models.prototype import Prototype
 from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream
@@ -392,14 +392,14 @@ def vector_cell(folder: Path) -> RunSpec:
 
 def run(cell: RunSpec, root: Path, threads: int, notify: Notify = lambda _: None) -> Path:
     """Make one run, without its references."""
-    task = StreamCache().task(cell, root)
+    task = make_task(cell, root, StreamCache())
     run_one.execute(task, threads, notify)
     return task.run_dir
 
 
 def cut_off(cell: RunSpec, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    task = StreamCache().task(cell, root)
+    task = make_task(cell, root, StreamCache())
     decided = run_one.checkpoint_key(task)
     checkpoint = Saboteur(task.checkpoint, after=5, decided=decided, threads=2)
     with pytest.raises(CutOffError):
@@ -443,7 +443,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = run_one.checkpoint_key(StreamCache().task(cell, tmp_path))
+    decided = run_one.checkpoint_key(make_task(cell, tmp_path, StreamCache()))
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
@@ -561,7 +561,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
     words += [w for item in IMAGES for w in ("--set", item)]
     words += ["--out", str(tmp_path / "a")]
-    task = StreamCache().task(image_cells(file)[0], tmp_path / "a")
+    task = make_task(image_cells(file)[0], tmp_path / "a", StreamCache())
     place, partial = task.run_dir, task.checkpoint
     told = tmp_path / "told"
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second

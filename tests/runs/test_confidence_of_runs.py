@@ -1,7 +1,5 @@
 """Metrics of confidence of real runs, against scikit-learn on the scores themselves."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +10,7 @@ import torch
 from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import Array, class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Learner
 from embedbench.models.chance import Chance
 from embedbench.runs.stream_runner import run_stream

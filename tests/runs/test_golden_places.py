@@ -2,14 +2,12 @@
 
 The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and
 `PreparedRun`. A setting that is added later changes none of them, see
-`embedbench.config.declared_settings.later`.
+`embedbench.config.fields_added_later.later`.
 
 `offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`PERFECT`);
 with the setting `FORMER` it is the first one. Protocols have had `scale_least` and fscil `novel`
 since: cells name their earlier values.
 """
-
-from __future__ import annotations
 
 import hashlib
 from pathlib import Path
@@ -21,8 +19,8 @@ from plan_runs import plan
 
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {

@@ -1,7 +1,5 @@
 """Grids of cells: what is finished is kept, what fails is told, references are shared."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -16,7 +14,7 @@ from commands import start, stored
 from plan_runs import plan
 
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import parse_seeds
+from embedbench.config.run_seeds import parse_seeds
 from embedbench.engines.engine import Engine
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
@@ -24,7 +22,8 @@ from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
 
@@ -181,7 +180,7 @@ def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     shutil.move(tmp_path / "references", tmp_path / "away")
     shutil.rmtree(place)
     (cell,) = cells(blobs, "ncm")
-    run_one.execute(StreamCache().task(cell, tmp_path), 1)
+    run_one.execute(make_task(cell, tmp_path, StreamCache()), 1)
     assert record_files.load(place).reference.source == "missing"
     shutil.move(tmp_path / "away", tmp_path / "references")
     run_grid([cell], tmp_path)

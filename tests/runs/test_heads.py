@@ -1,7 +1,5 @@
 """classifier.base=FILE: a pretrained head, matched by names, identified by content, refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -21,19 +19,20 @@ from typer.testing import CliRunner
 
 from embedbench.api import build_stream
 from embedbench.cli.app import app
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import Seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
+from embedbench.learning.base_classifier import Classifier, KnownFile
 from embedbench.learning.learner import Context
 from embedbench.learning.pretraining import taught_digest
-from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
+from embedbench.learning.prototypes import Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
 from embedbench.runs.pretrained_head import pretrained_head
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.predictions import Predictions
 

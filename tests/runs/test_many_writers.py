@@ -1,7 +1,5 @@
 """Many processes in one directory of runs: nothing is lost, made twice, or fails for it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -26,11 +24,10 @@ from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import leases
-from embedbench.system import cpu
 
 FILES = ("record.json", "predictions.h5")
 
@@ -440,7 +437,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return cpu.process_start(pid) != "ended"
+    return leases.process_start(pid) != "ended"
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -1,7 +1,5 @@
 """Directories of runs that shards made apart, merged into one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

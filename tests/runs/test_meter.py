@@ -1,7 +1,5 @@
 """Joules: read from a card that is made up, absent where nothing tells, and set side by side."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -18,14 +16,14 @@ from report_records import keep, make
 from toy import class_stream
 
 from embedbench.config.json_records import plain
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs import cost_meter as energy
 from embedbench.runs.cost_meter import Meter
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
-from embedbench.text.terminal import render_text
+from embedbench.text.terminal_text import render_text
 
 
 def card(*, refuses: int = 1000) -> SimpleNamespace:

@@ -1,7 +1,5 @@
 """The learner behind α_ideal is named: in a run's place, record and table, and on a board."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `tests/helpers/pretend_card.py` says what it cannot show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,16 +22,17 @@ from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import CutOffError, Saboteur, _check
 from embedbench.checks.suite import check_learner
 from embedbench.cli.app import app
+from embedbench.config.run_seeds import generator
 from embedbench.extract.pipeline import extract
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
-from embedbench.learning.net_and_optimiser import generator, make_optimiser
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.ncm import NCM
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.checkpoint import CheckpointDirectory
-from embedbench.runs.name_registry import ALIASES
+from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -178,9 +177,9 @@ def _error() -> str:
 def kinds() -> list[Any]:
     """Every learner with each kind of stream that it takes."""
     cases = []
-    for name in name_registry.learner_names():
+    for name in learner_and_protocol_names.learner_names():
         if name not in ALIASES:
-            tags = name_registry.learner_class(name).tags
+            tags = learner_and_protocol_names.learner_class(name).tags
             cases += [(name, "layers" if tags.needs_layers else "embeddings")]
             cases += [(name, "label-sets")] * tags.multilabel + [(name, "images")] * tags.images
     return cases
@@ -188,7 +187,7 @@ def kinds() -> list[Any]:
 
 def answers(name: str, kind: str, device: str) -> AnyPredictions:
     """Answers of a learner on a small stream."""
-    cls = name_registry.learner_class(name)
+    cls = learner_and_protocol_names.learner_class(name)
     if kind == "label-sets":
         stream = family_blobs(cls.tags, 16, n_val=4)
     else:
@@ -210,7 +209,7 @@ def test_a_learner_answers_as_on_the_cpu(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "er", pytest.param("icarl", marks=pytest.mark.long)])
 def test_an_interrupted_run_goes_on(name: str) -> None:
-    cls = name_registry.learner_class(name)
+    cls = learner_and_protocol_names.learner_class(name)
     stream = blobs(cls.tags, SESSIONS[:2], 8, n_val=4)
     with pretended_card(), on_device("cuda"):
         _check(lambda: small(cls, **FEW), stream, 1)
@@ -274,11 +273,15 @@ def test_check_takes_the_card() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [n for n in name_registry.learner_names() if n not in ALIASES])
+@pytest.mark.parametrize(
+    "name", [n for n in learner_and_protocol_names.learner_names() if n not in ALIASES]
+)
 def test_every_check_of_a_learner(name: str) -> None:
     with pretended_card():
         failures = [
-            r for r in check_learner(name_registry.learner_class(name), "cuda") if not r.passed
+            r
+            for r in check_learner(learner_and_protocol_names.learner_class(name), "cuda")
+            if not r.passed
         ]
     assert failures == []
 

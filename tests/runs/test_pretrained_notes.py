@@ -1,7 +1,5 @@
 """A run notes which of its classes the backbone of its file was pretrained on, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,9 @@ from plan_runs import plan
 
 from embedbench.files.write_file import write_file
 from embedbench.reports.tables_from_runs import collect
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import execute
+from embedbench.runs.stream_cache import StreamCache
 
 NOTE = (
     "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "
@@ -29,7 +28,7 @@ def run(folder: Path, **weights: Any) -> Path:
     settings = ["protocol.base=2"]
     files = [str(file.path)]
     cells = plan(files, "incremental-class", ["ncm"], [0], settings)
-    execute(StreamCache().task(cells[0], folder / "runs"), 1)
+    execute(make_task(cells[0], folder / "runs", StreamCache()), 1)
     return folder / "runs"
 
 

@@ -1,7 +1,5 @@
 """The runner's online side: batches, evaluation moments, and what a record has of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -10,7 +8,7 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.footprint import Footprint
 from embedbench.learning.learner import Context, Learner, Tags

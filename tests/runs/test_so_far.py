@@ -1,7 +1,5 @@
 """Ω of streaming learning: an offline learner after every session, and what a record has of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,7 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import score_matrix

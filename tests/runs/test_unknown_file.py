@@ -1,7 +1,5 @@
 """`run --unknown OTHER.h5`: a second file's samples are scored at every moment, never taught."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -21,7 +19,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from sklearn.metrics import roc_auc_score
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -29,10 +27,11 @@ from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.evaluator import Moment, make_evaluator
+from embedbench.runs.answers_from_scores import make_evaluator
+from embedbench.runs.evaluation_moments import Moment
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
@@ -40,7 +39,7 @@ from embedbench.scores.predictions import Predictions, WrongError
 from embedbench.sharing.board import board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
-from embedbench.streams import stream_parts
+from embedbench.streams import load_table as loading
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
 from embedbench.studies.study_file import read_study
@@ -96,7 +95,7 @@ def test_features_are_scaled_by_what_session_0_gave(
 ) -> None:
     far = other(tmp_path)
     if mapped:
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", 0)
     stream = stream_with(tmp_path, far, scale=scale)
     assert stream.far is not None
     raw = far.read()[far.split == 2].astype(np.float64)
@@ -438,7 +437,7 @@ def test_layers_are_read_as_those_of_the_stream(
 
     file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
     if mapped:
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", 0)
     protocol = IncrementalClass(base=2, embedding="b", layers="a", scale="standard")
     plain = protocol.build([file], seed=0)
     stream = with_far_samples(plain, file, far)

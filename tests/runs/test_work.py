@@ -1,7 +1,5 @@
 """Tasks and their streams: what is made once, what is shared, and what a later field changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle
@@ -17,16 +15,17 @@ import pytest
 from image_files import embedding_file
 from plan_runs import plan
 
-from embedbench.config.declared_settings import identity, later
+from embedbench.config.fields_added_later import identity, later
 from embedbench.engines.local_pool import local_executor
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import StreamCache
+from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.studies import resolve
 
@@ -82,7 +81,7 @@ def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
 
     def counted(name: str) -> Any:
         calls.append(name)
-        return name_registry.learner_class(name)
+        return learner_and_protocol_names.learner_class(name)
 
     monkeypatch.setattr(resolve, "learner_class", counted)
     planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
@@ -152,7 +151,7 @@ def test_ctrl_c_ends_the_workers_of_a_pool_and_no_other_process() -> None:
 
 def test_a_task_arrives_with_the_one_cache_of_its_worker(tmp_path: Path) -> None:
     here, (cell,) = StreamCache(), cells(tmp_path)
-    task = here.task(cell, tmp_path)
+    task = make_task(cell, tmp_path, here)
     assert len(task.stream.sessions) > 1  # a stream is not sent
     sent = pickle.dumps(task)
     assert len(sent) < 10_000
@@ -210,7 +209,7 @@ def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
 
 def test_a_later_field_at_its_earlier_value_changes_no_place_and_no_digest(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path)
-    old, new = (StreamCache().task(c, tmp_path) for c in (cell, toy(cell)))
+    old, new = (make_task(c, tmp_path, StreamCache()) for c in (cell, toy(cell)))
     assert new.run_dir == old.run_dir
     assert new.stream.recipe == old.stream.recipe
     assert new.stream.digests == old.stream.digests
@@ -229,7 +228,7 @@ def test_a_later_field_at_another_value_is_another_run(
     tmp_path: Path, made: dict[str, Any], moved: str
 ) -> None:
     (cell,) = cells(tmp_path)
-    old, new = (StreamCache().task(c, tmp_path) for c in (cell, toy(cell, **made)))
+    old, new = (make_task(c, tmp_path, StreamCache()) for c in (cell, toy(cell, **made)))
     assert new.run_dir != old.run_dir
     assert [
         k for k in ("setting", "stream") if checkpoint_key(new)[k] != checkpoint_key(old)[k]

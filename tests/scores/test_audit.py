@@ -1,7 +1,5 @@
 """The metric auditor: what each library computes, by independent loops over the same answers."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

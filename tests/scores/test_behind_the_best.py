@@ -1,7 +1,5 @@
 """Verdicts on rows: values by hand, loops written plainly, and the level in small."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

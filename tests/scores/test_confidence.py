@@ -1,7 +1,5 @@
 """Confidence and unknown classes: by hand, by loops, by scikit-learn, and what must come out."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

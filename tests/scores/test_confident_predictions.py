@@ -1,7 +1,5 @@
 """Version 1.1 of predictions.h5: how sure a learner was, kept beside its answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """When a run is said not to have learned, worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

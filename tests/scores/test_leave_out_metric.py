@@ -1,7 +1,5 @@
 """Metrics without a group of test samples: against the ordinary functions on the other samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Metrics: hand-worked 3×3 cases, plain loops on random scores, and what the papers print."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

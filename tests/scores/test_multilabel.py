@@ -1,7 +1,5 @@
 """Scores of label sets: by hand, by loops over Python sets, at their edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

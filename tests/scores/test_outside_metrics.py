@@ -1,7 +1,5 @@
 """Metrics of other people: computed beside ours, never stored; wrong ones are a sentence."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Recalls of single classes, and the metrics of them: by hand, by plain loops, and what is NaN."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

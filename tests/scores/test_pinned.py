@@ -1,7 +1,5 @@
 """What is kept cannot change unnoticed: score, report, and reading predictions."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

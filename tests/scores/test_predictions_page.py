@@ -1,7 +1,5 @@
 """The Python of docs/predictions.md, run line by line on random answers, gives our scores."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranks, Kendall's τ and the t-test by their definitions, written plainly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

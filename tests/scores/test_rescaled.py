@@ -1,7 +1,5 @@
 """RAA and RAF: Michel et al.'s tables, and the definitions in exact rationals."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Records: what was written is read back byte by byte, older ones load, wrong ones are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

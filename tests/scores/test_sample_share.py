@@ -1,7 +1,5 @@
 """The test sample's share: the closed forms against the scorer without each group's samples."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

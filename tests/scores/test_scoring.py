@@ -1,7 +1,5 @@
 """Score matrices against hand-worked answers and against plain loops."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stability gap: by hand, by loops, and that only moments inside sessions show it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A short script that imports nothing of ours recomputes every stored score, bit for bit."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

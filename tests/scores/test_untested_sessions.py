@@ -1,7 +1,5 @@
 """Sessions that introduce no class have an eval set without samples; metrics leave it out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

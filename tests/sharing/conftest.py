@@ -1,7 +1,5 @@
 """One team's runs and their pack, made once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

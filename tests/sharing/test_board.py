@@ -1,7 +1,5 @@
 """The board: honest packs beside others, and pages that hold nothing but text of packs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The page of a file: a golden text, hostile text, licences, determinism, the picture."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

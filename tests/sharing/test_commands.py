@@ -1,7 +1,5 @@
 """The commands: runs pack, runs merge, report --site."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ In all of them the numbers of the record follow from the answers, and SHA-256 is
 predictions: who forges uses our tools.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from packs import Forgery, edited_record, forged, members, runs_of, write_member
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing import rebuild_stream
 from embedbench.sharing.board import board

@@ -1,7 +1,5 @@
 """Zip archives that no `runs pack` wrote: one sentence each, and nothing is written."""
 
-from __future__ import annotations
-
 import stat
 import struct
 import subprocess

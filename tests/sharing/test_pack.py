@@ -1,7 +1,5 @@
 """Packs: what is in them, what is not, and what comes out of them again."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """Pushing to folders by their URL: memory, a folder of this machine, S3."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Facts in the cache are private."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The gate before HDF5 is read: every rule refuses its hostile file, in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -18,7 +16,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.storage import file_safety, safe_hdf5, user_cache
+from embedbench.storage import safe_hdf5, untrusted_files, user_cache
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0.h5"
 Change = Callable[[h5py.File, Path], None]
@@ -84,7 +82,7 @@ def member(name: str, value: Any) -> Change:
 
 
 def attributes(f: h5py.File, _: Path) -> None:
-    for number in range(file_safety.ATTRIBUTES + 1):
+    for number in range(untrusted_files.ATTRIBUTES + 1):
         f.attrs[str(number)] = 0
 
 
@@ -234,10 +232,10 @@ def test_a_chunk_that_cannot_be_inflated_is_damage_of_its_rows(tmp_path: Path, d
 
 
 def test_what_compressed_data_can_hold() -> None:
-    assert not file_safety.too_large(2**29, 2**20)
-    assert file_safety.too_large(2**29 + 1, 2**20)
-    assert not file_safety.too_large(2**40, 2**40 // 200 + 1)
-    assert file_safety.too_large(2 * 10**6, 10**3)
+    assert not untrusted_files.too_large(2**29, 2**20)
+    assert untrusted_files.too_large(2**29 + 1, 2**20)
+    assert not untrusted_files.too_large(2**40, 2**40 // 200 + 1)
+    assert untrusted_files.too_large(2 * 10**6, 10**3)
 
 
 @pytest.fixture
@@ -279,17 +277,20 @@ def test_what_this_process_wrote_is_not_examined(tmp_path: Path, counted: list[P
     ("body", "sentence"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashes"),
-        ("file_safety.alive((9, 0.05))\nwhile True: pass", "HDF5 does not come to its end"),
-        ("file_safety.alive((0.05, 9))\ntime.sleep(60)", "HDF5 does not come to its end"),
-        ("file_safety.bound_memory(); print(file_safety.json.dumps(take()))", "MemoryError"),
+        ("untrusted_files.alive((9, 0.05))\nwhile True: pass", "HDF5 does not come to its end"),
+        ("untrusted_files.alive((0.05, 9))\ntime.sleep(60)", "HDF5 does not come to its end"),
+        (
+            "untrusted_files.bound_memory(); print(untrusted_files.json.dumps(take()))",
+            "MemoryError",
+        ),
     ],
 )
 def test_what_kills_the_process_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, sentence: str
 ) -> None:
     """A crash, a loop, a wait and a great hunger for memory; the next file has a new process."""
-    script = tmp_path / "file_safety.py"
-    home = str(Path(file_safety.__file__).parent)
+    script = tmp_path / "untrusted_files.py"
+    home = str(Path(untrusted_files.__file__).parent)
     head = f"import os, signal, sys, time\nsys.path.insert(0, {home!r})"
     hungry = """
 def take():
@@ -299,12 +300,12 @@ def take():
         return {"damaged": "MemoryError"}
     return {}
 """
-    script.write_text(f"{head}\nimport file_safety\n{hungry}\nsys.stdin.readline()\n{body}\n")
+    script.write_text(f"{head}\nimport untrusted_files\n{hungry}\nsys.stdin.readline()\n{body}\n")
     path = made(tmp_path / "a.h5", member("x", 0))
-    examiner = file_safety.Examiner("hdf5")
+    examiner = untrusted_files.Examiner("hdf5")
     monkeypatch.setattr(safe_hdf5, "_examiner", examiner)
     with monkeypatch.context() as patch:
-        patch.setattr(file_safety, "__file__", str(script))
+        patch.setattr(untrusted_files, "__file__", str(script))
         with pytest.raises(DamagedFileError, match=sentence):
             opens(path)
     assert examiner.process is not None
@@ -358,10 +359,10 @@ def test_a_file_that_changes_while_it_is_opened(
 
 
 def test_nothing_else_opens_hdf5_files() -> None:
-    root = Path(file_safety.__file__).parents[1]
+    root = Path(untrusted_files.__file__).parents[1]
     rooms = ("extract", "models", "protocols")  # links, which rglob does not follow
     paths = [*root.rglob("*.py"), *(path for room in rooms for path in (root / room).glob("*.py"))]
     openers = {
         path.name for path in paths if re.search(r"(?<!`)h5py\.File\(", path.read_text("utf-8"))
     }
-    assert openers <= {"file_safety.py", "safe_hdf5.py", "write_file.py", "predictions.py"}
+    assert openers <= {"untrusted_files.py", "safe_hdf5.py", "write_file.py", "predictions.py"}

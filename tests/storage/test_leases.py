@@ -1,7 +1,5 @@
 """Leases: one holder at a time, given up by whoever ends, taken over by one alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 
 from embedbench.storage import leases
-from embedbench.system import cpu
 
 
 @pytest.fixture
@@ -112,18 +109,18 @@ def test_another_holder_is_waited_for_anew(path: Path, clock: SimpleNamespace) -
 
 
 def test_the_lease_of_a_process_that_has_ended_is_free_at_once(path: Path) -> None:
-    elsewhere(path, machine=cpu.system(), pid=ended())
+    elsewhere(path, machine=leases.machine_identity(), pid=ended())
     assert leases.take(path) is not None
 
 
 def test_the_number_of_a_process_may_be_given_again(path: Path) -> None:
-    elsewhere(path, machine=cpu.system(), pid=os.getpid(), started="1")
+    elsewhere(path, machine=leases.machine_identity(), pid=os.getpid(), started="1")
     assert leases.take(path) is not None
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**62])
 def test_no_process_of_that_number_can_be_seen(path: Path, pid: int) -> None:
-    elsewhere(path, machine=cpu.system(), pid=pid, host="a\x1b[2J")
+    elsewhere(path, machine=leases.machine_identity(), pid=pid, host="a\x1b[2J")
     assert leases.take(path) is None
     assert str(leases.holder(path)) == f"process {pid} on host a[2J"
 
@@ -131,7 +128,7 @@ def test_no_process_of_that_number_can_be_seen(path: Path, pid: int) -> None:
 def test_one_of_many_takes_it_over(path: Path) -> None:
     pid = ended()
     for _ in range(50):
-        elsewhere(path, machine=cpu.system(), pid=pid)
+        elsewhere(path, machine=leases.machine_identity(), pid=pid)
         with ThreadPoolExecutor(8) as pool:
             got = [lease for lease in pool.map(lambda _: leases.take(path), range(8)) if lease]
         assert [lease.is_mine() for lease in got] == [True]

@@ -1,7 +1,5 @@
 """Streams of images: what is shown, what scales it, and one stream on two files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from image_files import (
 from image_streams import STREAMS
 from numpy.typing import NDArray
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.write_file import write_file
@@ -29,7 +27,7 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.reports.frozen_vs_full import check_one_stream
-from embedbench.runs.name_registry import learner_class
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.run_record import Digests
 from embedbench.streams.feature_tables import PixelTable

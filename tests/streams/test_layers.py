@@ -1,7 +1,5 @@
 """Intermediate layers in a stream: read, scaled each on its own, shown to those who ask."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -12,20 +10,20 @@ import torch
 from honest_learners import Good
 
 from embedbench.checks.blob_streams import blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.sample_storage import Store
+from embedbench.learning.sample_containers import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
+from embedbench.streams.load_table import load_table
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table
 from embedbench.streams.view import View, table_of
 
 N, D = 60, 4

@@ -1,7 +1,5 @@
 """Class orders: objectives by hand, the annealer against plain sums, files, what a run keeps."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What protocols share: validation, scaling, errors."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
@@ -21,8 +19,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.instance import Instance
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
+from embedbench.streams.make_sessions import split_rows
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream_parts import split_rows
 from embedbench.streams.view import rows_of, table_of
 
 

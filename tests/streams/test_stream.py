@@ -1,7 +1,5 @@
 """Views, sessions, digests and the merged stream."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Views: chosen, joined, stored; and what a learner can reach from what it is given."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle
@@ -17,9 +15,9 @@ from numpy.typing import NDArray
 
 from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.checks.protocol_cases import build
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Tags
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
@@ -147,9 +145,9 @@ def test_nothing_public_leads_from_the_runner_to_other_rows() -> None:
     assert not [v for v in reached if isinstance(v, Table | Stream | EvalSet | Good)]
 
 
-@pytest.mark.parametrize("name", name_registry.protocol_names())
+@pytest.mark.parametrize("name", learner_and_protocol_names.protocol_names())
 def test_nothing_public_leads_from_a_session_to_the_file(name: str) -> None:
-    case = build(name_registry.protocol_class(name), "plain", 0)
+    case = build(learner_and_protocol_names.protocol_class(name), "plain", 0)
     for session in case.stream.sessions:
         n = max(len(session.x) + len(session.val_x), case.stream.spec.n_classes)
         reached = [*public(session)]

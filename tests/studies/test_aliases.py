@@ -1,7 +1,5 @@
 """Names that carry settings: over a preset's, under `--set`; the record holds them in full."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +10,7 @@ from embedbench import api
 from embedbench.cli import list_entries
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.studies.presets import preset
 
 
@@ -25,11 +23,11 @@ def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
 
 
 def test_a_name_brings_its_settings() -> None:
-    assert name_registry.learner_class("er-infinite") is ER
+    assert learner_and_protocol_names.learner_class("er-infinite") is ER
     assert params("er-infinite")["memory"]["select"] == "all"
     assert params("er")["memory"]["select"] == "reservoir"
     for name, head in (("icarl-cnn", "linear"), ("icarl-norm", "cosine")):
-        assert name_registry.learner_class(name) is ICaRL
+        assert learner_and_protocol_names.learner_class(name) is ICaRL
         assert (params(name)["answer"], params(name)["head"]) == ("logits", head)
     assert (params("icarl")["answer"], params("icarl")["head"]) == ("means", "linear")
 

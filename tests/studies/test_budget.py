@@ -1,7 +1,5 @@
 """A byte budget: what a learner may keep, against what it really holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,8 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
 from embedbench.studies.exemplar_budget import exemplars_within, few, fit_budget

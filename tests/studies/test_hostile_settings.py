@@ -1,7 +1,5 @@
 """Settings that nobody means are refused with one sentence, before anything is computed."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Iterator
@@ -11,20 +9,23 @@ import pytest
 from plan_runs import plan
 from toy import class_stream
 
-from embedbench.config.declared_settings import make
-from embedbench.config.seeds import LARGEST, Seeds, parse_seeds
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import LARGEST, Seeds, parse_seeds
 from embedbench.errors import UserError
 from embedbench.learning.pretraining import Pretraining
-from embedbench.runs import name_registry
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream
 
 CLASSES: dict[str, type] = {
     **{
-        n: name_registry.learner_class(n)
-        for n in name_registry.learner_names()
-        if n not in name_registry.ALIASES
+        n: learner_and_protocol_names.learner_class(n)
+        for n in learner_and_protocol_names.learner_names()
+        if n not in learner_and_protocol_names.ALIASES
     },
-    **{n: name_registry.protocol_class(n) for n in name_registry.protocol_names()},
+    **{
+        n: learner_and_protocol_names.protocol_class(n)
+        for n in learner_and_protocol_names.protocol_names()
+    },
 }
 NOT_SIZES = ("nan", "inf", "-inf", "1e300", "-1e300", str(10**30), "9" * 5000)
 

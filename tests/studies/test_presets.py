@@ -1,7 +1,5 @@
 """Presets of settings on images: each is what its paper says, and trains a few steps."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import asdict
@@ -19,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.networks.paper_networks import timm
-from embedbench.runs.name_registry import learner_class, learner_names
+from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.scores import record_files
 from embedbench.studies.presets import preset, preset_names
 from embedbench.studies.resolve import sort_settings

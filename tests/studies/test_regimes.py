@@ -1,7 +1,5 @@
 """Several presets of one study: what they share, what stays each one's own, and one table."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Studies: the product of a study file's lists, options over it, and the same command as a file."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Tuning: what a trial sees, what is chosen, and that test data cannot choose."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -14,10 +12,10 @@ from plan_runs import plan
 from protocol_files import make_file
 from toy import class_stream
 
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases

@@ -1,7 +1,5 @@
 """Which setting a search uses, worked by hand; what it tries; what a resumed one repeats."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -17,8 +15,8 @@ from protocol_files import make_file
 from embedbench.engines.engine import HERE
 from embedbench.errors import UserError
 from embedbench.reports.table_remarks import searches
-from embedbench.runs.run_job import StreamCache
 from embedbench.runs.run_spec import RunSpec
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import grids
 from embedbench.studies.set_options import parse_lists

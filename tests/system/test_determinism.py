@@ -1,7 +1,5 @@
 """Arithmetic on a card: settings that repeat bits, set and put back; nothing on a CPU."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +9,7 @@ from honest_learners import Good
 
 from embedbench.checks import suite as check
 from embedbench.checks.blob_streams import blobs
-from embedbench.config.seeds import Seeds
+from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
 from embedbench.runs import stream_runner

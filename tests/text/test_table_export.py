@@ -1,7 +1,5 @@
 """Tables to paste: Markdown, LaTeX, CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -18,7 +16,7 @@ from embedbench.text.table_export import (
     records,
     tabular,
 )
-from embedbench.text.terminal import line, new_table
+from embedbench.text.terminal_text import line, new_table
 
 
 def _parts(tables: int) -> list[object]:

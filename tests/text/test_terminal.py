@@ -1,7 +1,5 @@
 """Tables that are wider than the terminal: columns go, numbers and names stay."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable
@@ -14,8 +12,8 @@ from report_records import keep, make
 from embedbench.cli.table_output import show_tables
 from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
-from embedbench.papers.paper import table_text as paper_text
-from embedbench.papers.published import PaperTable, Value
+from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.paper_table import table_text as paper_text
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_results import by_order, compare
 from embedbench.reports.comparison_text import by_order_parts, comparison_parts
@@ -23,8 +21,15 @@ from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.mean_intervals import Stat
-from embedbench.text import terminal
-from embedbench.text.terminal import align_pairs, fit_width, fold_line, line, new_table, render_text
+from embedbench.text import terminal_text
+from embedbench.text.terminal_text import (
+    align_pairs,
+    fit_width,
+    fold_line,
+    line,
+    new_table,
+    render_text,
+)
 
 NAME = "a-learner-with-a-long-name"
 LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
@@ -53,7 +58,7 @@ def _study(runs: Path) -> ComparisonStudy:
 
 
 TEXTS: dict[str, Callable[[Path], str]] = {
-    "report": lambda runs: table_text(collect(runs), width=terminal.terminal_width()),
+    "report": lambda runs: table_text(collect(runs), width=terminal_text.terminal_width()),
     "compare": lambda runs: render_text(
         comparison_parts(compare(studies(collect(runs), "final_accuracy")[0]))
     ),
@@ -73,7 +78,7 @@ def test_columns_are_left_out_whole(
     wide = TEXTS[kind](runs)
     assert not LEFT_OUT.search(wide)  # no terminal: all is there, one line a row
     assert NAME in wide
-    monkeypatch.setattr(terminal, "terminal_width", lambda: width)
+    monkeypatch.setattr(terminal_text, "terminal_width", lambda: width)
     narrow = TEXTS[kind](runs)
     assert "…" not in narrow
     assert "mlp" in narrow
@@ -100,13 +105,15 @@ def test_a_name_is_folded_and_the_first_number_stays() -> None:
 def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("content digest", "0123456789" * 6), ("b", "some words that go on for long")]
     assert align_pairs(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
-    monkeypatch.setattr(terminal, "terminal_width", lambda: 48)
+    monkeypatch.setattr(terminal_text, "terminal_width", lambda: 48)
     assert align_pairs(pairs).splitlines() == [
         f"content digest  {'0123456789' * 3}01",
         f"{'':16}2345678901234567890123456789",
         "b               some words that go on for long",
     ]
-    monkeypatch.setattr(terminal, "terminal_width", lambda: 30)  # the name takes more than a third
+    monkeypatch.setattr(
+        terminal_text, "terminal_width", lambda: 30
+    )  # the name takes more than a third
     assert align_pairs(pairs).splitlines() == [
         "content digest",
         "   012345678901234567890123456",

@@ -1,4 +1,4 @@
-"""AudioSet's published frame embeddings: from TFRecords to one vector and class per clip.
+"""Read AudioSet's published frame embeddings: one vector and class per clip, from TFRecords.
 
 **Source** Gemmeke et al. (2017) and the data set's download page: folders `bal_train`,
 `unbal_train` and `eval` of `*.tfrecord` files; each record a SequenceExample with the context
@@ -37,7 +37,7 @@ from embedbench.array_types import Bools, Bytes, Float32s, Ints
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.storage.atomic_write import read_text
+from embedbench.storage.regular_files import read_text
 from embedbench.system.callback_types import Progress
 
 from .tfrecord import Record, records, records_at, sequence_example

@@ -1,4 +1,4 @@
-"""The files that were fetched, in the user's cache: `files/SHA256/NAME`.
+"""The cache of downloaded files: `files/SHA256/NAME` in the user's cache directory.
 
 They lie by the SHA-256 of their bytes, so that several names of one content are one file. Nobody
 else can read them, what another user wrote is not believed, and a file that has changed since it
@@ -18,7 +18,7 @@ from typing import Any
 
 from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.storage import atomic_write, leases, user_cache
+from embedbench.storage import atomic_write, leases, regular_files, user_cache
 
 from .uri import Name
 
@@ -180,7 +180,7 @@ def _about(place: Path) -> FetchedFile | None:
         if not (files and _is_mine(place) and _is_mine(about)):
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
-        data = parse_json(atomic_write.read_text(about), str(about))
+        data = parse_json(regular_files.read_text(about), str(about))
         kept = FetchedFile.from_json(data, str(about))
         return replace(kept, path=str(files[0]), used=f"{used:%Y-%m-%d %H:%M}")
     except (OSError, UserError):

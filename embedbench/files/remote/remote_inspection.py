@@ -1,8 +1,8 @@
-"""The card of a file elsewhere, read by ranges; the file is not fetched.
+"""Inspect a remote file without downloading it: its card is read by ranges.
 
 The bytes were never verified. HDF5 reads them in a process of its own, this module run as a script,
-with bounded memory and time as in `storage.file_safety`. It writes lines of JSON: `read`, a range
-whose bytes it then takes from stdin; at last `card`, or `error` and whether the file is `damaged`.
+with bounded memory and time as in `storage.untrusted_files`. It writes lines of JSON: `read`, a
+range whose bytes it then takes from stdin; at last `card`, or `error` and whether it is `damaged`.
 Of fsspec's caches none asks for more with each part that follows the one before.
 """
 
@@ -21,7 +21,7 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card, card
-from embedbench.storage import file_safety, safe_hdf5
+from embedbench.storage import safe_hdf5, untrusted_files
 from embedbench.storage.atomic_write import continuing
 
 from .download import find_cached
@@ -186,15 +186,15 @@ class _Unread(io.RawIOBase):
         return b""
 
 
-_limits: tuple[float, float] = file_safety.SECONDS
+_limits: tuple[float, float] = untrusted_files.SECONDS
 
 
 def _ask(start: int, end: int) -> bytes:
     """Take the bytes of a range from the other process; while they come, no time passes."""
-    file_safety.alive((0, 0))
+    untrusted_files.alive((0, 0))
     print(json.dumps({"read": [start, end]}), flush=True)
     data = sys.stdin.buffer.read(end - start)
-    file_safety.alive(_limits)
+    untrusted_files.alive(_limits)
     if len(data) != end - start:
         sys.exit(1)
     return data
@@ -210,9 +210,9 @@ def _answer(path: Path) -> dict[str, Any]:
             raise UserError(f"{path} is not an HDF5 file; give an embedding file.")
         with safe_hdf5.lend(path, source, cast(BinaryIO, _Unread(size))):
             _limits = SECONDS
-            file_safety.alive(_limits)
+            untrusted_files.alive(_limits)
             return {"card": card(EmbeddingFile.open(path), ROWS).to_json()}
-    except file_safety.RefusedError as error:
+    except untrusted_files.RefusedError as error:
         return {
             "error": f"{path} cannot be opened as an embedding file: {error}.",
             "damaged": False,
@@ -220,10 +220,10 @@ def _answer(path: Path) -> dict[str, Any]:
     except UserError as error:
         return {"error": str(error), "damaged": isinstance(error, DamagedFileError)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
-        return {"error": f"{path} is damaged or incomplete ({file_safety.reason(error)})."}
+        return {"error": f"{path} is damaged or incomplete ({untrusted_files.reason(error)})."}
 
 
 if __name__ == "__main__":
-    file_safety.bound_memory()
-    file_safety.alive()
+    untrusted_files.bound_memory()
+    untrusted_files.alive()
     print(json.dumps(_answer(Path(sys.argv[1]))), flush=True)

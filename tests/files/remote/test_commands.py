@@ -1,7 +1,5 @@
 """Commands that take names of files: their records work on another machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

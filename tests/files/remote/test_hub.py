@@ -1,7 +1,5 @@
 """Files of a hub, by a server that speaks its protocol; a token appears nowhere."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

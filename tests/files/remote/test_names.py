@@ -1,7 +1,5 @@
 """Names of files that lie elsewhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from embedbench.errors import UserError

@@ -1,7 +1,5 @@
 """The card of a file elsewhere, by ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of stores that fsspec reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of a web server: fetched once, continued, verified; every fault is one sentence."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

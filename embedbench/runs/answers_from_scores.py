@@ -1,0 +1,341 @@
+"""Answers from scores by masks, argmax and thresholds, so that no learner scores itself."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.array_types import Array, Bools
+from embedbench.errors import UserError, unknown
+from embedbench.learning.learner import SCORE_KINDS, SOFTMAX, Learner, has_log_probabilities
+from embedbench.scores.label_set_predictions import LabelSets, pack
+from embedbench.scores.predictions import LAST_RANK, UNRANKED, Predictions
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
+
+from .evaluation_moments import Moment
+
+EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
+ANSWERS = ("answer", "within")
+
+
+def stream_truth(stream: Stream) -> dict[str, Any]:
+    """The parts of predictions beside moments and answers: ids, true labels, classes."""
+    sets = stream.eval_sets
+    sizes, ids = [len(e.y) for e in sets], np.concatenate([e.ids for e in sets])
+    if not stream.spec.multilabel:
+        return {
+            "ids": ids,
+            "y": np.concatenate([e.y for e in sets]),
+            "eval_set": np.repeat(np.arange(len(sets)), sizes),
+            "set_classes": np.stack([e.classes for e in sets]),
+            "far_ids": None if stream.far is None else rows_of(stream.far),
+        }
+    introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
+    for i, session in enumerate(stream.sessions):
+        introduces[i, session.classes] = True
+    none = np.full(stream.spec.n_classes, -1)
+    return {
+        "ids": ids,
+        "split": np.repeat([int(e.split == "val") for e in sets], sizes),
+        "y": np.concatenate([pack(e.y) for e in sets]),
+        "introduces": introduces,
+        "parents": none if stream.parents is None else stream.parents,
+    }
+
+
+def make_evaluator(
+    stream: Stream, device: str, *, full: bool = True
+) -> "ClassEvaluator | LabelEvaluator":
+    """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
+    if stream.spec.multilabel:
+        return LabelEvaluator(stream, device)
+    return ClassEvaluator(stream, device, full=full)
+
+
+class _Evaluator:
+    """Asks a learner at evaluation moments, and keeps the moments and the answers.
+
+    `answers` has an entry per moment for each table of the predictions.
+    """
+
+    def __init__(self, stream: Stream, device: str) -> None:
+        self.stream, self.device = stream, device
+        self.sets = stream.eval_sets
+        self.moments: list[Moment] = []
+        self.answers: dict[str, list[Any]] = defaultdict(list)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments and answers so far."""
+        answers = {name: list(values) for name, values in self.answers.items()}
+        return {"moments": [vars(m) for m in self.moments], **answers}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`."""
+        self.moments = [Moment(**moment) for moment in state["moments"]]
+        for name in state.keys() - {"moments"}:
+            self.answers[name] = list(state[name])
+
+    def _keep(self, moment: Moment, answers: Mapping[str, Any]) -> None:
+        self.moments.append(moment)
+        for name, values in answers.items():
+            self.answers[name].append(values)
+
+    def _columns(self) -> dict[str, Any]:
+        """The columns of the moments and of the answers."""
+        return {
+            "session": np.array([m.session for m in self.moments]),
+            "samples_seen": np.array([m.samples for m in self.moments]),
+            "seen": np.stack([m.seen for m in self.moments]),
+            **{name: np.stack(values) for name, values in self.answers.items()},
+        }
+
+    def _scores(
+        self, learner: Learner, x: Tensor, session: Tensor | None, method: str = "scores"
+    ) -> Tensor:
+        with torch.inference_mode():
+            values = getattr(learner, method)(x, session_id=session)
+            scores = torch.as_tensor(values, device=self.device)
+        n_classes = self.stream.spec.n_classes
+        if scores.shape != (len(x), n_classes):
+            raise UserError(
+                f"{type(learner).__name__}.{method} must return ({len(x)}, {n_classes}), "
+                f"it returned {tuple(scores.shape)}"
+            )
+        return scores
+
+
+class LabelEvaluator(_Evaluator):
+    """Answers with the seen classes whose score is above 0; with none where a score is NaN."""
+
+    def ask(self, learner: Learner, moment: Moment) -> None:
+        """Store the answers to every sample of all sets."""
+        seen = torch.from_numpy(moment.seen).to(self.device)
+        packed, undecided = [], 0
+        for part in self.sets:
+            rows = torch.arange(len(part.y), device=self.device)
+            for index in torch.split(rows, EVAL_BATCH):
+                scores = self._scores(learner, part.x.batch(index, self.device), None)
+                broken = scores[:, seen].isnan().any(dim=1)
+                undecided += int(broken.sum())
+                packed.append(pack(((scores > 0) & seen & ~broken[:, None]).cpu().numpy()))
+        self._keep(moment, {"answer": np.concatenate(packed), "undecided": undecided})
+
+    def predictions(self) -> LabelSets:
+        """All answers so far."""
+        return LabelSets(**stream_truth(self.stream), **self._columns())
+
+
+class ClassEvaluator(_Evaluator):
+    """One class per sample: the best among the classes seen, and the best within its session.
+
+    It is -1 where a score is NaN. A full evaluator keeps how sure the learner was, too.
+
+    Samples go in large batches; eval sets that share a view are evaluated together.
+    """
+
+    def __init__(self, stream: Stream, device: str, *, full: bool = True) -> None:
+        super().__init__(stream, device)
+        self.full = full
+        self.y = torch.from_numpy(np.concatenate([e.y for e in self.sets])).to(device)
+        masks = np.stack([e.classes for e in self.sets])
+        self.other_classes = torch.from_numpy(~masks).to(device)  # (E, C)
+        self.groups: list[list[int]] = []
+        for e, current in enumerate(self.sets):
+            if self.groups and current.x.joinable(self.sets[self.groups[-1][0]].x):
+                self.groups[-1].append(e)
+            else:
+                self.groups.append([e])
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`, which may be that of an evaluator that was not full."""
+        self.full &= "rank" in state
+        kept = state if self.full else {name: state[name] for name in ("moments", *ANSWERS)}
+        super().load_state_dict(kept)
+
+    def ask(self, learner: Learner, moment: Moment) -> None:
+        """Store the answers to every sample of all sets."""
+        seen, reveals = moment.seen, self.stream.spec.reveals_session_id
+        allowed = allowed_classes(seen, [e.candidates for e in self.sets])
+        blocked = torch.from_numpy(~allowed).to(self.device)
+        candidates = Candidates(allowed, self.device)
+        parts: dict[str, list[Tensor]] = defaultdict(list)
+        done = 0
+        for group in self.groups:
+            first, *more = (self.sets[e].x for e in group)
+            view = first.joined(*more)
+            number = np.repeat(group, [len(self.sets[e].y) for e in group])
+            which = torch.from_numpy(number).to(self.device)
+            for index in torch.split(torch.arange(len(view), device=self.device), EVAL_BATCH):
+                x, session = view.batch(index, self.device), which[index]
+                given = session if reveals else None
+                scores = self._scores(learner, x, given)
+                best = best_classes(scores, blocked[session], self.other_classes[session])
+                values = dict(zip(ANSWERS, best, strict=True))
+                if self.full:
+                    logits = self._logits(learner, scores, x, given)
+                    y = self.y[done : done + len(index)]
+                    values |= candidates.confidence(scores, logits, best[0], y, session)
+                done += len(index)
+                for name, tensor in values.items():
+                    parts[name].append(tensor)
+        for values in self._far_answers(learner, blocked[:1], candidates):
+            for name, tensor in values.items():
+                parts[f"far_{name}"].append(tensor)
+        answers = {name: join(tensors, name) for name, tensors in parts.items()}
+        both = [("score", "logp"), ("far_score", "far_logp")]
+        if any(
+            np.isnan(answers[logp][~np.isnan(answers[score])]).any()
+            for score, logp in both
+            if logp in answers
+        ):
+            raise UserError(
+                f"{type(learner).__name__} must give log-probabilities wherever its scores are "
+                "numbers, and gave NaN; correct its log_probabilities"
+            )
+        self._keep(moment, answers)
+
+    def _far_answers(
+        self, learner: Learner, blocked: Tensor, candidates: "Candidates"
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield scores and log-probabilities of the answers to far samples, (b,) each."""
+        far = self.stream.far
+        if far is None or not self.full:
+            return
+        for index in torch.split(torch.arange(len(far), device=self.device), EVAL_BATCH):
+            x = far.batch(index, self.device)
+            scores = self._scores(learner, x, None)
+            (answer,) = best_classes(scores, blocked)
+            logits = self._logits(learner, scores, x, None)
+            sets, y = torch.zeros_like(index), answer.clamp(min=0).long()
+            values = candidates.confidence(scores, logits, answer, y, sets)
+            yield {name: values[name] for name in ("score", "logp") if name in values}
+
+    def _logits(
+        self, learner: Learner, scores: Tensor, x: Tensor, session: Tensor | None
+    ) -> Tensor | None:
+        """What the softmax over the candidates is taken of; None where nothing gives it."""
+        if has_log_probabilities(learner):
+            return self._scores(learner, x, session, "log_probabilities")
+        return logits_of(scores, learner.scores_are)
+
+    def predictions(self) -> Predictions:
+        """All answers so far."""
+        truth = stream_truth(self.stream)
+        far = truth["far_ids"] if self.full else None
+        return Predictions(**{**truth, "far_ids": far}, **self._columns())
+
+
+def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
+    """(E, C) The classes that answers on each eval set are chosen among.
+
+    They are the classes seen so far, (C,), within the set's `limits`, (C,) bool or None. Where none
+    of the limits was seen yet, all classes seen are candidates.
+    """
+    allowed = np.stack([seen if limit is None else seen & limit for limit in limits])
+    allowed[~allowed.any(axis=1)] = seen
+    return allowed
+
+
+def best_classes(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
+    """For each mask (b, C) the class of the highest score (b, C) outside it, (b,).
+
+    It is -1 where a score is NaN. Among equal scores the class with the lowest number wins.
+    """
+    undecided = scores.amax(dim=1).isnan()
+    # keeps a candidate with score -inf above masked classes
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+    best = [scores.masked_fill(mask, -torch.inf).argmax(dim=1).int() for mask in blocked]
+    return [values.masked_fill_(undecided, -1) for values in best]
+
+
+def logits_of(scores: Tensor, kind: str) -> Tensor | None:
+    """Scores of a kind as logits, (b, C); None where they give no probabilities."""
+    if kind not in SCORE_KINDS:
+        raise UserError(str(unknown("scores_are", kind, SCORE_KINDS)))
+    if kind == "probabilities":
+        return scores.clamp(min=0).log()  # a class not seen yet may have less than 0
+    return scores if kind in SOFTMAX else None
+
+
+class Candidates:
+    """The classes that answers are chosen among, and how sure a learner is of its answers.
+
+    Only the columns of classes that are a candidate of some eval set are looked at.
+
+    Parameters
+    ----------
+    allowed : array of bool
+        (E, C) the candidates of each eval set.
+    device : str
+        Where the scores lie.
+    """
+
+    def __init__(self, allowed: Bools, device: str) -> None:
+        columns = np.flatnonzero(allowed.any(axis=0))
+        place = np.full(allowed.shape[1], -1)
+        place[columns] = np.arange(len(columns))
+        self.columns, self.place = (torch.from_numpy(a).to(device) for a in (columns, place))
+        others = ~allowed[:, columns]
+        self.others = torch.from_numpy(others).to(device) if others.any() else None  # (E, k)
+
+    def confidence(
+        self, scores: Tensor, logits: Tensor | None, answer: Tensor, y: Tensor, sets: Tensor
+    ) -> dict[str, Tensor]:
+        """(b,) The tables of version 1.1 for a batch; docs/predictions.md defines each.
+
+        `logits` (b, C) are what the softmax of the scores (b, C) is taken of; None: there are no
+        probabilities. `answer`, `y` and `sets`, (b,): the answer, -1 where a score is NaN; the true
+        class; the number of the eval set.
+        """
+        undecided = answer < 0
+        chosen = answer.clamp(min=0).long()[:, None]
+        true = self.place[y][:, None]  # (b, 1)
+        unranked = undecided | (true[:, 0] < 0)
+        true = true.clamp(min=0)
+        others = None if self.others is None else self.others[sets]
+        if others is not None:
+            unranked |= others.gather(1, true)[:, 0]
+        values = self._among(scores, others)  # (b, k)
+        mine = values.gather(1, true)
+        before = torch.arange(len(self.columns), device=values.device) < true
+        rank = ((values > mine) | ((values == mine) & before)).sum(1).clamp(max=LAST_RANK)
+        result = {
+            "rank": rank.masked_fill(unranked, UNRANKED),
+            "score": scores.gather(1, chosen)[:, 0].float().masked_fill(undecided, torch.nan),
+        }
+        if logits is None:
+            return result
+        values = values if logits is scores else self._among(logits, others)
+        z = values.double().clamp_(max=torch.finfo(values.dtype).max)
+        top, first = z.max(1, keepdim=True)
+        z -= top
+        given, mine = z.gather(1, self.place[chosen].clamp(min=0)), z.gather(1, true)
+        shares = z.exp_().scatter_(
+            1, first, 0
+        )  # but the highest: a sum with its 1 would round to 1
+        rest = shares.sum(1)
+        total = rest.log1p()
+        least = torch.finfo(torch.float32).min
+        for name, value, undefined in (
+            ("logp", given[:, 0] - total, undecided),
+            ("true_logp", mine[:, 0] - total, unranked),
+            ("squares", (1 + shares.square_().sum(1)) / (1 + rest).square(), undecided),
+        ):
+            result[name] = value.clamp(min=least).float().masked_fill(undefined, torch.nan)
+        return result
+
+    def _among(self, scores: Tensor, others: Tensor | None) -> Tensor:
+        """(b, k) scores of the candidates, -inf at those of other eval sets alone."""
+        columns = scores if len(self.columns) == len(self.place) else scores[:, self.columns]
+        columns = columns.clamp(min=torch.finfo(scores.dtype).min)
+        return columns if others is None else columns.masked_fill(others, -torch.inf)
+
+
+def join(parts: list[Tensor], name: str) -> Array:
+    """The values of a table for all samples, (n,)."""
+    joined = torch.cat(parts).cpu().numpy()
+    return joined.astype(np.uint16) if name == "rank" else joined

@@ -1,0 +1,79 @@
+"""Regular files alone are opened for reading: no FIFO, no device, no directory."""
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from embedbench.errors import UserError
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+
+def read_text(path: Path, most: int = 2**26) -> str:
+    """Read a text file of another person."""
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > most:
+                raise UserError(f"{path} is longer than {most:,} bytes, so it is no such file")
+            # without a byte order mark, if there is one
+            with io.TextIOWrapper(file, encoding="utf-8-sig") as text:
+                return text.read()
+    except ValueError:
+        raise UserError(f"{path} is not a text file in UTF-8") from None
+    except OSError as error:
+        raise unreadable(path, error, "give a text file") from error
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading; what is no regular file is never opened.
+
+    `explain_os_error` has the reason of an OSError in words.
+    """
+    check_regular(os.stat(path).st_mode)
+    # a FIFO that has taken the file's place since then is opened without waiting, and refused
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    try:
+        check_regular(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(mode: int) -> None:
+    """Raise OSError unless the mode of a file is that of a regular one."""
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file")
+
+
+def explain_os_error(error: OSError) -> str:
+    """Return why a file cannot be read, without its path: the same words on every machine."""
+    if isinstance(error, PermissionError):
+        return "no permission to read it"
+    if isinstance(error, FileNotFoundError):
+        return "not there, or a link to nothing"
+    if error.errno == errno.ELOOP:
+        return "a link that leads to itself"
+    return error.strerror or str(error)
+
+
+def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:
+    """Return the error for a file or directory that cannot be read.
+
+    `remedy` says what to do; there is one for missing permission.
+    """
+    if isinstance(error, PermissionError):
+        return UserError(f"no permission to read {path}; ask its owner for it (chmod).")
+    return UserError(
+        f"{path} cannot be read ({explain_os_error(error)})" + (f"; {remedy}." if remedy else ".")
+    )

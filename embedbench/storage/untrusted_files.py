@@ -1,0 +1,405 @@
+"""Checks before a file of others is opened: HDF5 files, and files of torch.save.
+
+Run as a script, it is the process in which `storage.safe_hdf5` and `storage.load_torch_file` have
+unknown files examined, so that what crashes, hangs or fills the memory does it there.
+It imports nothing of embedbench.
+"""
+
+import argparse
+import atexit
+import contextlib
+import hashlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import h5py
+from h5py import h5a, h5d, h5g, h5l, h5o, h5s, h5t, h5z
+
+OBJECTS, ATTRIBUTES, DEPTH, RANK = 20_000, 1_000, 4, 4  # the most of each
+ATTRIBUTE = 2**16  # bytes of an attribute
+MEMORY = 2**30  # bytes that the process may take beyond those of its start
+SECONDS = 8, 3  # without progress: by the clock, and of work
+RATE = 2**25  # bytes of a torch file for which a second of each is added
+TENSORS = 1  # of what is asked of a torch file; change the number with its rules
+PIECE = 2**16  # bytes read at a time
+BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
+_FILTERS = {h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32}
+_CHECKSUM = 4  # bytes that fletcher32 adds to a chunk
+
+Progress = Callable[[], None]
+
+
+class RefusedError(Exception):
+    """A file that breaks a rule: which one, as a clause."""
+
+
+def too_large(declared: int, there: int) -> bool:
+    """Whether data of `declared` bytes cannot honestly come from compressed data of `there` bytes.
+
+    Deflate makes at most 1,032 bytes of one. Half a gigabyte is always allowed below that, and
+    beyond it 200 bytes of one, which no real data reaches.
+    """
+    return declared > 1032 * there + PIECE or declared > max(2**29, 200 * there)
+
+
+def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) -> None:
+    """Walk over everything in an open file without reading a table; `source` gives its bytes.
+
+    `progress` is called after each step. A broken rule is a RefusedError; HDF5 raises many others.
+    """
+    if file.userblock_size:
+        raise RefusedError("it begins with a block of bytes that HDF5 skips")
+    size = source.seek(0, os.SEEK_END)
+    seen: set[int] = set()
+    tables: list[_TableHeader] = []
+    waiting: list[tuple[str, Any]] = [("", h5o.open(file.id, b"/"))]
+    while waiting:
+        progress()
+        path, item = waiting.pop()
+        address = h5o.get_info(item).addr
+        if address in seen:
+            raise RefusedError(f"{_quoted(path)} is a second name of one object")
+        seen.add(address)
+        _check_attributes(path, item)
+        if isinstance(item, h5g.GroupID):
+            waiting += _members(path, item)
+        elif isinstance(item, h5d.DatasetID):
+            tables.append(_TableHeader(path, item, size, progress))
+        else:
+            raise RefusedError(f"{_quoted(path)} is neither a group nor a table")
+        if len(seen) + len(waiting) > OBJECTS:
+            raise RefusedError(f"it holds more than {OBJECTS:,} objects")
+    declared = sum(table.declared for table in tables)
+    if sum(table.stored for table in tables) > size or too_large(declared, size):
+        raise RefusedError(f"its {size:,} bytes cannot hold tables of {declared:,} bytes")
+    for table in tables:
+        if table.chunks is not None:
+            table.check_chunks(source, progress)
+
+
+def _quoted(path: str) -> str:
+    return repr(path if len(path) <= 60 else f"{path[:59]}…")
+
+
+def _members(path: str, group: h5g.GroupID) -> Iterator[tuple[str, Any]]:
+    """The objects in a group; every link must be a hard one."""
+    if group.get_num_objs() > OBJECTS or path.count("/") >= DEPTH:
+        raise RefusedError(f"group {_quoted(path)} is too large or too deep")
+    links: list[tuple[bytes, Any]] = []
+    group.links.iterate(lambda name, link: links.append((name, link.type)), info=True)
+    for name, kind in links:
+        member = f"{path}/{_text(name)}"
+        if kind != h5l.TYPE_HARD:
+            raise RefusedError(f"{_quoted(member)} is a link to another place")
+        if b"/" in name or name in (b"", b".", b".."):
+            raise RefusedError(f"group {_quoted(path)} has a member of the name {_text(name)!r}")
+        yield member, h5o.open(group, name)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _check_attributes(path: str, item: Any) -> None:
+    """Bound the attributes of an object; texts are read, other types may be there unread."""
+    count = h5a.get_num_attrs(item)
+    if count > ATTRIBUTES:
+        raise RefusedError(f"{_quoted(path or '/')} has {count:,} attributes")
+    for index in range(count):
+        attribute = h5a.open(item, index=index)
+        if attribute.get_storage_size() > ATTRIBUTE:
+            raise RefusedError(f"an attribute of {_quoted(path or '/')} is longer than 64 kB")
+        if isinstance(attribute.get_type(), h5t.TypeStringID):
+            wrapped = h5py.Group(item) if isinstance(item, h5g.GroupID) else h5py.Dataset(item)
+            wrapped.attrs[attribute.name]
+
+
+class _TableHeader:
+    """One table: how many bytes it declares, and how many are there."""
+
+    def __init__(self, path: str, table: h5d.DatasetID, size: int, progress: Progress) -> None:
+        self.name, self.table, self.size = _quoted(path), table, size
+        self.plan, self.kind = table.get_create_plist(), table.get_type()
+        self._check_type()
+        space, layout = table.get_space(), self.plan.get_layout()
+        self.shape: tuple[int, ...] = space.get_simple_extent_dims()
+        if space.get_simple_extent_type() not in (h5s.SCALAR, h5s.SIMPLE):
+            raise RefusedError(f"{self.name} is no plain table")
+        if len(self.shape) > RANK:
+            raise RefusedError(f"{self.name} has {len(self.shape)} dimensions")
+        if self.plan.get_external_count():
+            raise RefusedError(f"{self.name} keeps its values in another file")
+        if layout not in (h5d.CHUNKED, h5d.CONTIGUOUS, h5d.COMPACT):
+            raise RefusedError(f"{self.name} takes its values from other tables")
+        self.chunks = self.plan.get_chunk() if layout == h5d.CHUNKED else None
+        whole = self.shape
+        if self.chunks is not None:
+            whole = tuple(-(-n // k) * k for n, k in zip(self.shape, self.chunks, strict=True))
+        self.declared = math.prod(whole) * self.kind.get_size()
+        if self.chunks is not None:
+            self.parts = self._parts(math.prod(self.chunks) * self.kind.get_size(), progress)
+            self.stored = sum(part.size for part in self.parts)
+            return
+        self.stored = table.get_storage_size()
+        end = (table.get_offset() or 0) + self.stored
+        if self.declared != self.stored or end > size:
+            raise RefusedError(self._lacking())
+
+    def _lacking(self) -> str:
+        return f"{self.name} declares {self.declared:,} bytes that are not all there"
+
+    def _check_type(self) -> None:
+        """Allow text of fixed length, and plain integers and floating-point numbers."""
+        if isinstance(self.kind, h5t.TypeStringID):
+            allowed = not self.kind.is_variable_str()
+        else:
+            numbers = h5t.TypeIntegerID | h5t.TypeFloatID
+            allowed = isinstance(self.kind, numbers) and self.kind.get_size() <= 8
+            allowed = allowed and self.kind.equal(h5t.py_create(self.kind.dtype))
+        if not allowed:
+            raise RefusedError(f"{self.name} holds neither numbers nor text of fixed length")
+
+    def check_chunks(self, source: BinaryIO, progress: Progress) -> None:
+        """Every chunk is there once and holds as much as it should, when it is inflated."""
+        filters = [self.plan.get_filter(i)[0] for i in range(self.plan.get_nfilters())]
+        deflated = h5z.FILTER_DEFLATE in filters
+        behind = filters[filters.index(h5z.FILTER_DEFLATE) + 1 :] if deflated else []
+        if not set(filters) <= _FILTERS or len(set(filters)) < len(filters):
+            raise RefusedError(f"{self.name} is compressed by other filters than gzip and shuffle")
+        if h5z.FILTER_SHUFFLE in behind:
+            raise RefusedError(f"{self.name} is shuffled after it was compressed")
+        assert self.chunks is not None
+        each = math.prod(self.chunks) * self.kind.get_size()
+        inside = each + _CHECKSUM * (h5z.FILTER_FLETCHER32 in filters and not behind)
+        for part in self.parts:
+            pairs = zip(part.chunk_offset, self.chunks, self.shape, strict=True)
+            fits = all(at % step == 0 and at < whole for at, step, whole in pairs)
+            length, end = part.size, part.byte_offset + part.size
+            # the file's own head lies at 0; HDF5 reads a chunk that is said to be there as zeros
+            fits = fits and part.byte_offset > 0 and end <= self.size and not part.filter_mask
+            if fits and deflated and length <= each + each // 64 + 64:
+                source.seek(part.byte_offset)
+                length = _inflated(source, length - _CHECKSUM * len(behind), inside, progress)
+            if not fits or length != inside:
+                raise RefusedError(f"a chunk of {self.name} is not what it declares")
+
+    def _parts(self, each: int, progress: Progress) -> list[Any]:
+        """Where each chunk lies; all must be there, and none twice."""
+        parts: dict[tuple[int, ...], Any] = {}
+        number = self.declared // each
+
+        def note(part: Any) -> bool | None:
+            progress()
+            known = len(parts)
+            parts[part.chunk_offset] = part
+            return True if len(parts) == known or known == number else None
+
+        if number > self.size:
+            raise RefusedError(self._lacking())
+        if hasattr(self.table, "chunk_iter"):
+            stopped = self.table.chunk_iter(note)
+        else:  # HDF5 before 1.12.3
+            infos = (self.table.get_chunk_info(i) for i in range(self.table.get_num_chunks()))
+            stopped = any(note(info) for info in infos)
+        if stopped or len(parts) != number:
+            raise RefusedError(self._lacking())
+        return list(parts.values())
+
+
+def _inflated(source: BinaryIO, length: int, whole: int, progress: Progress) -> int:
+    """How many bytes the next `length` bytes inflate to; counting ends far beyond `whole`.
+
+    Damaged data count as `whole`: HDF5 does not inflate them either, and whoever reads them gets
+    its error.
+    """
+    inflate, count = zlib.decompressobj(), 0
+    while length > 0 and not inflate.eof and count <= whole + BEYOND:
+        data = source.read(min(length, PIECE))
+        length -= len(data) or length
+        while data and not inflate.eof and count <= whole + BEYOND:
+            try:
+                count += len(inflate.decompress(data, 2**22))
+            except zlib.error:
+                return whole
+            data = inflate.unconsumed_tail
+        progress()
+    return count if inflate.eof or count > whole + BEYOND else whole
+
+
+# --- files of torch.save ---
+
+
+def load_tensors(path: str) -> Any:
+    """Load a file of torch.save: plain values and tensors, which are mapped where they can be.
+
+    If it declares more than its bytes can hold, that is a RefusedError; torch raises many others.
+    """
+    import torch
+
+    zipped = zipfile.is_zipfile(path)  # others are of a torch before 1.6
+    if zipped:
+        with zipfile.ZipFile(path) as archive:
+            declared = sum(info.file_size for info in archive.infolist())
+        if too_large(declared, os.stat(path).st_size):
+            raise RefusedError("it declares more than its bytes can hold")
+    # a namespace lies in timm's training checkpoints
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+
+
+def check_tensors(loaded: Any) -> None:
+    """Raise RefusedError unless every tensor in loaded values is a plain table of numbers."""
+    import torch
+
+    seen: dict[int, Any] = {}
+    waiting = [("it", loaded)]
+    while waiting:
+        name, item = waiting.pop()
+        if isinstance(item, dict | list | tuple | set) and id(item) not in seen:
+            seen[id(item)] = item
+            pairs = item.items() if isinstance(item, dict) else ((name, part) for part in item)
+            waiting += [(key if isinstance(key, str) else name, part) for key, part in pairs]
+        if isinstance(item, torch.Tensor):
+            plain = item.layout is torch.strided and item.device.type == "cpu"
+            plain = plain and type(item) in (torch.Tensor, torch.nn.Parameter)
+            if not plain or item.is_quantized or item.is_neg() or item.is_conj():
+                raise RefusedError(f"{_quoted(name)} is no plain tensor of numbers")
+
+
+# --- the process ---
+
+
+class Examiner:
+    """A process that lives as long as this one, and is started again if a file ends it.
+
+    It examines files of a kind, `hdf5` or `torch`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.lock = kind, threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def ask(self, path: str | os.PathLike[str]) -> dict[str, str]:
+        """The answer of `examine` or `examine_tensors`; or how the file `ended` the process."""
+        with self.lock:
+            if self.process is None or self.process.poll() is not None:
+                self.process = self._start()
+            assert self.process.stdin is not None
+            assert self.process.stdout is not None
+            try:
+                self.process.stdin.write(json.dumps(os.path.abspath(path)).encode() + b"\n")
+                self.process.stdin.flush()
+                line = self.process.stdout.readline()
+            except OSError:  # it ended while it was idle
+                line = b""
+            if line.endswith(b"\n"):
+                answer: dict[str, str] = json.loads(line)
+                return answer
+            slow = {getattr(signal, name, 0) for name in ("SIGALRM", "SIGPROF")}
+            late = -self.process.wait() in slow
+            return {"ended": "does not come to its end" if late else "crashes"}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        return subprocess.Popen(
+            [sys.executable, "-P", __file__, self.kind],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **one},
+        )
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def forget(self) -> None:
+        """In a forked process: leave the process to the one that started it."""
+        if self.process is not None:
+            for pipe in (self.process.stdin, self.process.stdout):
+                assert pipe is not None
+                pipe.close()
+            self.process.returncode = 0  # it is no child of this process, which cannot wait for it
+        self.lock, self.process = threading.Lock(), None
+
+
+def examine(path: str) -> dict[str, str]:
+    """Examine a file: `refused`, the rule that it breaks; `damaged`, what HDF5 says; or nothing."""
+    try:
+        with h5py.File(path, "r", locking=False) as file, open(path, "rb") as source:
+            check(file, source, alive)
+    except RefusedError as error:
+        return {"refused": str(error)}
+    except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
+        return {"damaged": reason(error)}
+    return {}
+
+
+def examine_tensors(path: str) -> dict[str, str]:
+    """Load one file of torch.save: its `sha256`; or `refused`, the rule that it breaks."""
+    size = os.stat(path).st_size
+    bound_memory(2 * size)
+    alive((SECONDS[0] + size / RATE, SECONDS[1] + size / RATE))
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        check_tensors(load_tensors(path))  # values that crash when they are left do it here, too
+    except Exception as error:  # torch, pickle and zip raise errors of their own
+        return {"refused": reason(error)}
+    return {"sha256": digest}
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error of HDF5, or its kind."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def alive(seconds: tuple[float, float] = SECONDS) -> None:
+    """End this process after so many seconds, unless this is called again before; 0 is never."""
+    if hasattr(signal, "setitimer"):
+        for timer, limit in zip((signal.ITIMER_REAL, signal.ITIMER_PROF), seconds, strict=True):
+            signal.setitimer(timer, limit)
+
+
+def bound_memory(more: int = 0) -> None:
+    """Let this process take at most MEMORY and `more` bytes beyond now, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
+
+
+def main(kind: str) -> None:
+    """Answer one line of JSON for each path on a line of stdin, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    if kind == "torch":
+        import torch  # noqa: F401  (before its memory and time are counted)
+    bound_memory()
+    look = {"hdf5": examine, "torch": examine_tensors}[kind]
+    for line in sys.stdin:
+        alive()
+        answer = look(json.loads(line))
+        alive((0, 0))
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,196 @@
+"""Copies of tables in the cache: verified, made once, and never believed after a change."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from file_helpers import PROVENANCE, flip, make_features, make_samples, span
+from numpy.typing import NDArray
+
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files import mmap_cache
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.mmap_cache import expect, map_copy, mapped_table, read
+from embedbench.files.write_file import write_file
+from embedbench.storage import user_cache
+
+F32 = np.dtype("<f4")
+ROWS = make_features(700, 1100)  # 4,400 bytes a row: no row begins where a page does
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def the_copy() -> Path:
+    (path,) = (user_cache.directory() / "tables").glob("*.rows")
+    return path
+
+
+class Source:
+    """Blocks of ROWS, and how often they were asked for."""
+
+    def __init__(self, rows: NDArray[Any] = ROWS) -> None:
+        self.rows, self.asked = rows, 0
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        self.asked += 1
+        yield from np.array_split(self.rows, 3)
+
+    def map(self, key: str = "rows") -> NDArray[Any]:
+        return map_copy(key, self.rows.dtype, self.rows.shape, self.blocks(), "a copy of it")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_copy_holds_the_rows_as_stored(tmp_path: Path, dtype: str, compress: bool) -> None:
+    x, layer = make_features(2500).astype(dtype), make_features(2500, 3, 1).astype(np.float16)
+    file = write_file(
+        tmp_path / "a.h5", make_samples(), x, PROVENANCE, layers={"b": layer}, compress=compress
+    )
+    for table, expected in (("features", x), ("layers/b", layer)):
+        rows = mapped_table(file, table)
+        assert (rows.dtype, rows.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(rows, expected)
+        assert not rows.flags.writeable
+
+
+def test_a_copy_is_made_once_for_a_content_under_whatever_name(tmp_path: Path) -> None:
+    for name in "ab":
+        file = write_file(tmp_path / f"{name}.h5", make_samples(), make_features(), PROVENANCE)
+        mapped_table(file, "features")
+    before = the_copy().stat()
+    mapped_table(file, "features")
+    assert the_copy().stat() == before
+    assert before.st_mode & 0o077 == 0  # nobody else reads it
+
+
+def test_a_damaged_file_is_not_copied(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.h5", make_samples(), make_features(), PROVENANCE)
+    first, each = span(tmp_path / "a.h5", "features")
+    flip(tmp_path / "a.h5", first + 2000 * each)
+    with pytest.raises(DamagedFileError, match="rows 1024-2047 of features"):
+        mapped_table(EmbeddingFile.open(tmp_path / "a.h5"), "features")
+    assert not list((user_cache.directory() / "tables").glob("*.rows"))
+
+
+def shorter(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 4400)
+
+
+def a_byte(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(70_000)
+        file.write(b"\xff")
+
+
+def another_copy(path: Path) -> None:
+    Source(-ROWS).map("others")
+    (other,) = set(path.parent.glob("*.rows")) - {path}
+    other.replace(path)
+
+
+def test_a_copy_in_a_shared_cache_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines number the same disk otherwise; a copy made anew takes the other's away."""
+    source = Source()
+    source.map()
+    device_of_another_machine(monkeypatch)
+    np.testing.assert_array_equal(source.map(), ROWS)
+    assert source.asked == 1
+
+
+def device_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = user_cache.identity
+    monkeypatch.setattr(user_cache, "identity", lambda path: f"9{here(path)}")
+
+
+@pytest.mark.parametrize("change", [shorter, a_byte, another_copy, Path.unlink])
+def test_a_copy_that_has_changed_is_made_anew(change: Any) -> None:
+    source = Source()
+    np.testing.assert_array_equal(source.map(), ROWS)
+    change(the_copy())
+    np.testing.assert_array_equal(source.map(), ROWS)
+    assert source.asked == 2
+
+
+def test_what_a_killed_process_left_is_removed() -> None:
+    source = Source()
+    source.map()
+    left = the_copy().with_name(f".{the_copy().name}.host-1-ab.tmp")
+    left.write_bytes(b"half of it")
+    the_copy().unlink()
+    source.map()
+    assert not left.exists()
+
+
+TWO = """
+import sys, time
+import numpy as np
+from embedbench.files.mmap_cache import map_copy
+def blocks():
+    print("makes", flush=True)
+    for k in range(4):
+        time.sleep(0.15)
+        yield np.full((2, 3), k, np.float32)
+rows = map_copy("two", np.dtype("<f4"), (8, 3), blocks(), "it")
+print(rows.sum(), flush=True)
+"""
+
+
+def test_two_processes_make_one_copy() -> None:
+    run = [subprocess.Popen([sys.executable, "-c", TWO], stdout=-1, text=True) for _ in range(3)]
+    words = [word for process in run for word in process.communicate()[0].split()]
+    assert sorted(words) == ["36.0", "36.0", "36.0", "makes"]
+
+
+def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")(1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(mmap_cache.shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(UserError, match=r"a copy of it needs 0\.0 GB in .*EMBEDBENCH_CACHE"):
+            Source().map()
+
+    def full() -> Iterator[NDArray[Any]]:
+        yield ROWS[:2]
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(UserError, match="the disk is full"):
+        map_copy("rows", F32, ROWS.shape, full(), "a copy of it")
+    assert not [p for p in (user_cache.directory() / "tables").iterdir() if p.is_file()]
+    np.testing.assert_array_equal(Source().map(), ROWS)
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(own_cache: Path) -> None:
+    own_cache.write_text("a file")
+    with pytest.raises(UserError, match=r"cannot make .*a copy of it belongs.*EMBEDBENCH_CACHE"):
+        Source().map()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_read_and_expect_take_any_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    rows = Source().map()
+    monkeypatch.setattr(mmap_cache, "_reads_disk", lambda: True)
+    monkeypatch.setattr(mmap_cache, "_advise", lambda _, __, *where: asked.append(where))
+    draw = np.random.default_rng(seed)
+    wanted = draw.permutation(700)[: draw.integers(0, 60)]
+    for chosen in (wanted, np.arange(699, 700), np.arange(0)):
+        asked.clear()
+        np.testing.assert_array_equal(read(rows, chosen), ROWS[chosen])
+        there = np.zeros(rows.nbytes, np.bool_)
+        for first, length in asked:
+            assert first % mmap_cache.PAGE == 0
+            assert 0 < length <= rows.nbytes - first
+            there[first : first + length] = True
+        assert there.reshape(700, -1)[chosen].all()  # every byte that is read was asked for
+    expect(rows, draw.permutation(700))
+    assert sum(length for _, length in asked) == rows.nbytes

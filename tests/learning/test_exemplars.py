@@ -1,0 +1,417 @@
+"""The exemplar memory: what is chosen, what is dropped, what is counted."""
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from toy import blobs, class_stream, session
+
+from embedbench.checks.learner_contract import (
+    footprint_counts_the_state,
+    no_sample_is_kept_in_secret,
+)
+from embedbench.config.make_from_settings import make
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes, herding
+from embedbench.learning.learner import Learner, Tags
+from embedbench.streams.stream import Session, StreamSpec
+
+SPEC = StreamSpec((3,), 5)
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+def exemplars(seed: int = 0, *, logits: bool = False, **settings: Any) -> Exemplars:
+    return Exemplars(Memory(**settings), SPEC, seed, "cpu", logits=logits)
+
+
+def numbered(labels: list[int], start: int = 0) -> Session:
+    """A session whose samples are (number, 1, 0), so that each can be told."""
+    x = np.zeros((len(labels), 3), np.float32)
+    x[:, 0], x[:, 1] = start + np.arange(len(labels)), 1
+    return session(x, labels)
+
+
+def numbers(held: Exemplars) -> list[int]:
+    return [int(v) for v in held.x[:, 0]]
+
+
+# --- herding ---
+
+
+def test_herding_of_four_points_by_hand() -> None:
+    """Unit vectors a (1, 0), b (0, 1), c (.6, .8), d (-.6, .8): μ = (.25, .65).
+
+    First the largest φ·μ: a .25, b .65, c .67, d .37. Then the squared distance from μ of the mean
+    with c: a .365, b .065, d .085. Then of the mean with c and b: a .083, d .109; c itself would be
+    nearer, (.4, .867) at .069, but is not taken twice.
+    """
+    phi = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-0.6, 0.8]])
+    lengths = torch.tensor([1.0, 7.0, 0.1, 3.0])  # features are brought to length 1
+    assert herding(phi * lengths[:, None], 4).tolist() == [2, 1, 0, 3]
+    assert herding(phi * lengths[:, None], 2).tolist() == [2, 1]
+
+
+def plain_herding(features: Tensor, k: int) -> list[int]:
+    """The definition, candidate by candidate."""
+    phi = [f / f.norm() for f in features.double()]
+    mean = sum(phi[1:], phi[0]) / len(phi)
+    chosen: list[int] = []
+    for _ in range(k):
+        left = [i for i in range(len(phi)) if i not in chosen]
+        far = [
+            float((mean - sum((phi[j] for j in chosen), phi[i]) / (len(chosen) + 1)).norm())
+            for i in left
+        ]
+        chosen.append(left[int(np.argmin(far))])
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_herding_is_its_definition(seed: int) -> None:
+    features = torch.randn(40, 6, generator=torch.Generator().manual_seed(seed))
+    assert herding(features, 25).tolist() == plain_herding(features, 25)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_herded_mean_is_nearer_than_a_random_one(seed: int) -> None:
+    features = torch.randn(200, 8, generator=torch.Generator().manual_seed(seed))
+    phi = torch.nn.functional.normalize(features)
+    off = (phi[herding(features, 10)].mean(0) - phi.mean(0)).norm()
+    random = [(phi[torch.randperm(200)[:10]].mean(0) - phi.mean(0)).norm() for _ in range(100)]
+    assert off < min(random)
+
+
+# --- after a session ---
+
+
+def test_per_class_memories_grow() -> None:
+    held = exemplars(per_class=3, select="random")
+    held.choose(numbered([0] * 8 + [1] * 2), identity)
+    assert held.y.tolist() == [0] * 3 + [1] * 2  # a class that has fewer gives all
+    before = numbers(held)
+    held.choose(numbered([4] * 9, start=100), identity)
+    assert held.y.tolist() == [0] * 3 + [1] * 2 + [4] * 3
+    assert numbers(held)[:5] == before
+    assert all(n >= 100 for n in numbers(held)[5:])
+    assert len(set(numbers(held))) == 8
+
+
+@pytest.mark.parametrize("select", ["herding", "random"])
+def test_a_fixed_memory_drops_the_tail_of_every_list(select: str) -> None:
+    held = exemplars(total=12, select=select)
+    draw = np.random.default_rng(0)
+    for c, (n_classes, quota) in enumerate([(1, 12), (2, 6), (3, 4), (4, 3), (5, 2)]):
+        before = {k: held.x[held.y == k] for k in range(c)}
+        held.choose(session(draw.normal(size=(20, 3)), [c] * 20), identity)
+        assert Counter(held.y.tolist()) == dict.fromkeys(range(n_classes), quota)
+        for k in range(c):
+            assert torch.equal(held.x[held.y == k], before[k][:quota])
+
+
+def test_herded_exemplars_are_in_herding_order() -> None:
+    x = blobs([2] * 30, 3, seed=1)
+    held = exemplars(per_class=7)
+    held.choose(session(x, [2] * 30), lambda x: x.square())
+    expected = plain_herding(torch.from_numpy(x).square(), 7)
+    assert torch.equal(held.x, torch.from_numpy(x[expected]))
+
+
+def test_a_class_that_comes_again_is_chosen_from_old_and_new() -> None:
+    held = exemplars(per_class=6, select="random")
+    held.choose(numbered([0] * 6 + [1] * 6), identity)
+    held.choose(numbered([0] * 6, start=100), identity)
+    assert held.y.tolist() == [0] * 6 + [1] * 6
+    mixed = numbers(held)[:6]
+    assert len(set(mixed)) == 6
+    assert {n < 6 for n in mixed} == {True, False}
+    assert set(mixed) <= {*range(6), *range(100, 106)}
+
+
+def test_a_random_memory_is_uniform_and_follows_its_seed() -> None:
+    counts: Counter[int] = Counter()
+    for seed in range(600):
+        held = exemplars(seed, per_class=3, select="random")
+        held.choose(numbered([0] * 10), identity)
+        counts.update(numbers(held))
+    assert max(abs(counts[i] - 180) for i in range(10)) < 4 * np.sqrt(600 * 0.3 * 0.7)
+    one, same = (exemplars(5, per_class=3, select="random") for _ in range(2))
+    for held in (one, same):
+        held.choose(numbered([0] * 10), identity)
+    assert torch.equal(one.x, same.x)
+
+
+@pytest.mark.parametrize("settings", [{"total": 0}, {"per_class": 0}])
+def test_no_exemplars_at_all(settings: dict[str, int]) -> None:
+    held = exemplars(**settings)
+    data = numbered([0, 1])
+    held.choose(data, identity)
+    assert len(held) == 0
+    assert held.join(data) is data
+
+
+def test_exemplars_join_a_session_as_data() -> None:
+    held = exemplars(per_class=2, select="random")
+    held.choose(numbered([0] * 5, start=50), identity)
+    stream = class_stream([[3, 1]], width=3)
+    plain = replace(stream.sessions[0], loss_classes=np.array([False, True, False, True, False]))
+    joined = held.join(plain)
+    n = len(plain.x)
+    assert len(joined.x) == len(joined.y) == len(joined.ids) == n + 2
+    everything = torch.cat([plain.x.tensor(), held.x])
+    assert torch.equal(joined.x.tensor(), everything)
+    assert np.array_equal(joined.x.numpy(), everything.numpy())
+    index = torch.tensor([n + 1, 0, n, n - 1, 0])
+    assert torch.equal(joined.x.batch(index), everything[index])
+    assert joined.y.tolist() == [*plain.y.tolist(), 0, 0]
+    assert joined.ids.tolist()[-3:] == [int(plain.ids[-1]), -1, -1]
+    assert joined.loss_classes is not None
+    assert joined.loss_classes.tolist() == [True, True, False, True, False]
+    assert plain.loss_classes is not None
+    assert not plain.loss_classes[0]  # the session itself stays as it was
+    assert joined.x.view is plain.x  # nothing was copied
+
+
+# --- as samples come ---
+
+
+def offered(held: Exemplars, labels: list[int], batch: int) -> Exemplars:
+    data = numbered(labels)
+    x, y = data.x.tensor(), torch.from_numpy(data.y)
+    for index in torch.split(torch.arange(len(labels)), batch):
+        logits = x[index, :1].repeat(1, 5) if held.logits.shape[1] else None
+        held.add(x[index], y[index], logits)
+    return held
+
+
+@pytest.mark.parametrize("batch", [1, 7, 40])
+def test_a_reservoir_is_uniform(batch: int) -> None:
+    runs, size, n = 150, 10, 40
+    counts: Counter[int] = Counter()
+    for seed in range(runs):
+        held = offered(exemplars(seed, total=size, select="reservoir"), [0] * n, batch)
+        assert len(set(numbers(held))) == size
+        counts.update(numbers(held))
+    p = size / n
+    z = np.array([counts[i] - runs * p for i in range(n)]) / np.sqrt(runs * p * (1 - p))
+    assert abs(z).max() < 4.2
+    assert (z**2).mean() < 2
+
+
+def test_pairs_in_a_reservoir_are_uniform_too() -> None:
+    """Algorithm R keeps every subset with equal probability, not only every sample."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    for seed in range(2000):
+        held = offered(exemplars(seed, total=2, select="reservoir"), [0] * 5, 3)
+        counts[tuple(sorted(numbers(held)))] += 1
+    every = list(itertools.combinations(range(5), 2))
+    assert set(counts) == set(every)
+    assert max(abs(counts[pair] - 200) for pair in every) < 4.2 * np.sqrt(2000 * 0.1 * 0.9)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 64])
+def test_until_it_is_full_a_reservoir_keeps_everything_in_order(batch: int) -> None:
+    held = offered(exemplars(total=50, select="reservoir"), [0, 1] * 20, batch)
+    assert numbers(held) == list(range(40))
+
+
+@pytest.mark.parametrize("batch", [1, 7, 100])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_balanced_memory_is_balanced(seed: int, batch: int) -> None:
+    labels = [0] * 40 + [1] * 30 + [2] * 3 + [3] * 27
+    held = offered(exemplars(seed, total=20, select="balanced"), labels, batch)
+    counts = Counter(held.y.tolist())
+    assert len(held) == sum(counts.values()) == 20
+    assert counts[2] == 3  # all there are; the largest classes share the rest
+    assert max(counts.values()) - min(counts[c] for c in (0, 1, 3)) <= 1
+    assert len(set(numbers(held))) == 20
+    for number, label in zip(numbers(held), held.y.tolist(), strict=True):
+        assert labels[number] == label
+
+
+def test_a_balanced_memory_takes_a_sample_while_its_class_is_below_the_quota() -> None:
+    held = offered(exemplars(total=6, select="balanced"), [0] * 10, 3)
+    assert numbers(held) == [0, 1, 2, 3, 4, 5]  # later ones of the only class are not taken
+    held = offered(exemplars(total=6, select="balanced"), [0] * 6 + [1] * 6, 1)
+    assert Counter(held.y.tolist()) == {0: 3, 1: 3}
+    assert {n for n in numbers(held) if n >= 6} == {6, 7, 8}
+    held = offered(exemplars(per_class=2, select="balanced"), [0, 0, 0, 1, 2, 2, 2], 2)
+    assert numbers(held) == [0, 1, 3, 4, 5]
+
+
+def test_what_a_balanced_memory_evicts_is_random() -> None:
+    evicted: Counter[int] = Counter()
+    for seed in range(500):
+        held = offered(exemplars(seed, total=5, select="balanced"), [0] * 5 + [1], 6)
+        evicted.update({*range(5)} - {*numbers(held)})
+    assert max(abs(evicted[i] - 100) for i in range(5)) < 4 * np.sqrt(500 * 0.2 * 0.8)
+
+
+@pytest.mark.parametrize("select", ["reservoir", "balanced"])
+def test_fewer_places_than_classes(select: str) -> None:
+    held = offered(exemplars(total=2, select=select), [0, 1, 2, 3, 4] * 3, 4)
+    assert len(held) == 2
+    assert len(offered(exemplars(total=0, select=select), [0, 1, 2], 2)) == 0
+
+
+def test_an_infinite_memory_keeps_all() -> None:
+    held = offered(exemplars(select="all", total=3), [0, 1] * 30, 7)
+    assert numbers(held) == list(range(60))
+    sessions = exemplars(select="all")
+    sessions.choose(numbered([0] * 30), identity)
+    sessions.choose(numbered([1] * 30, start=30), identity)
+    assert numbers(sessions) == list(range(60))
+
+
+def test_stored_logits_stay_with_their_samples() -> None:
+    held = offered(exemplars(3, total=8, select="reservoir", logits=True), [0] * 60, 7)
+    assert held.logits.shape == (8, 5)
+    assert torch.equal(held.logits[:, 0], held.x[:, 0])
+    x, _, logits = held.sample(4, np.random.default_rng(0))
+    assert torch.equal(logits[:, 2], x[:, 0])
+
+
+def test_a_draw_is_without_repetition_and_uniform() -> None:
+    held = offered(exemplars(select="all"), [0, 1] * 10, 5)
+    counts: Counter[int] = Counter()
+    for k in range(500):
+        x, y, _ = held.sample(4, np.random.default_rng(k))
+        drawn = [int(v) for v in x[:, 0]]
+        assert len(set(drawn)) == 4
+        assert y.tolist() == [n % 2 for n in drawn]
+        counts.update(drawn)
+    assert max(abs(counts[i] - 100) for i in range(20)) < 4 * np.sqrt(500 * 0.2 * 0.8)
+    assert len(held.sample(99, np.random.default_rng(0))[1]) == 20
+
+
+# --- what is counted, and what goes on ---
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"total": 9, "select": "reservoir"},
+        {"total": 9, "select": "balanced"},
+        {"select": "all"},
+        {"per_class": 2, "select": "balanced"},
+    ],
+)
+def test_the_footprint_is_the_bytes_of_the_state(settings: dict[str, Any], logits: bool) -> None:
+    held = exemplars(logits=logits, **settings)
+    for labels in ([0] * 5, [1] * 30, [2] * 11):
+        offered(held, labels, 4)
+        state = held.state_dict()
+        size = sum(v.nbytes for v in state.values() if isinstance(v, Tensor))
+        assert held.footprint().total == size == len(held) * exemplar_bytes(3, 5 * logits)
+
+
+@pytest.mark.parametrize("select", ["reservoir", "balanced", "all"])
+def test_a_loaded_memory_goes_on_the_same_way(select: str) -> None:
+    one, two = (exemplars(total=9, select=select, logits=True) for _ in range(2))
+    offered(one, [0] * 30 + [1] * 5, 4)
+    two.load_state_dict(one.state_dict())
+    for held in (one, two):
+        offered(held, [1, 2, 3] * 9, 5)
+    a, b = one.state_dict(), two.state_dict()
+    assert a["seen"] == b["seen"]
+    assert a["classes"] == b["classes"]
+    assert all(torch.equal(a[k], b[k]) for k in ("x", "lists", "logits"))
+
+
+@pytest.mark.parametrize("select", ["herding", "random", "all"])
+def test_a_loaded_memory_keeps_the_same_of_later_sessions(select: str) -> None:
+    one, two = (exemplars(total=10, select=select) for _ in range(2))
+    first, second = class_stream([[0, 1], [2, 1]], width=3).sessions
+    one.choose(first, identity)
+    two.load_state_dict(one.state_dict())
+    for held in (one, two):
+        held.choose(second, identity)
+    assert torch.equal(one.x, two.x)
+    assert torch.equal(one.y, two.y)
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"select": "herdin"}, "unknown memory.select 'herdin'. Did you mean 'herding'?"),
+        ({"total": -1}, "memory.total must be at least 0, got -1"),
+        ({"per_class": -2}, "memory.per_class must be at least 0, got -2"),
+        ({"select": "reservoir"}, "a reservoir has a fixed size: give it one with memory.total"),
+        ({"total": 4}, "memory.total must be at least 5, an exemplar of each"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        exemplars(**settings)
+    assert message in str(caught.value)
+
+
+@dataclass
+class Outer:
+    memory: Memory = field(default_factory=lambda: Memory(total=200, select="reservoir"))
+
+
+def test_a_learners_own_default_stays_where_one_setting_is_given() -> None:
+    assert make(Outer, {"memory.total": "50"}, name="outer").memory == Memory(
+        total=50, select="reservoir"
+    )
+    given = {"memory": {"select": "all"}}
+    assert make(Outer, given, name="outer").memory == Memory(total=200, select="all")
+
+
+# --- room ---
+
+
+@pytest.mark.parametrize("memory", [Memory(per_class=50, select="balanced"), Memory(select="all")])
+def test_a_small_learner_with_exemplars_holds_what_it_counts(memory: Memory) -> None:
+    @dataclass
+    class Kept(Learner):
+        tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+        state: ClassVar[dict[str, str]] = {"exemplars": "samples"}
+
+        def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+            self.exemplars = Exemplars(memory, spec, seeds.memory, device)
+
+        def observe(self, x: Tensor, y: Tensor) -> None:
+            self.exemplars.add(x, y)
+
+        def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+            return x.new_zeros(len(x), 4)
+
+    no_sample_is_kept_in_secret(Kept)
+    footprint_counts_the_state(Kept)
+
+
+def test_trimming_changes_no_bytes_counted_and_no_later_choice() -> None:
+    trimmed, other = (exemplars(per_class=4, select="balanced") for _ in range(2))
+    for i in range(40):
+        for held in (trimmed, other):
+            held.add(torch.full((1, 3), float(i)), torch.tensor([i * 7 % 5]))
+        rooms, before = len(trimmed._x), trimmed.footprint()
+        assert len(trimmed._x) == rooms  # counting moves nothing
+        trimmed.trim()
+        assert len(trimmed._x) == len(trimmed)
+        assert before == trimmed.footprint() == other.footprint()
+        assert numbers(trimmed) == numbers(other)
+    assert trimmed.seen == other.seen == 40
+
+
+def test_one_sample_at_a_time_seldom_moves_the_others() -> None:
+    held, rooms = exemplars(select="all"), set()
+    for i in range(1000):
+        held.add(torch.full((1, 3), float(i)), torch.tensor([0]))
+        rooms.add(len(held._x))
+    assert len(rooms) <= 11  # 1, 2, 4, …, 1024
+    assert numbers(held) == list(range(1000))

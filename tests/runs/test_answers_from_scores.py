@@ -1,0 +1,220 @@
+"""How sure a learner was: the tables of version 1.1, against their definition in loops."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toy import class_stream
+
+from embedbench.array_types import Bools
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.learning.learner import Context, Learner
+from embedbench.runs.answers_from_scores import make_evaluator
+from embedbench.runs.stream_runner import run_stream
+from embedbench.scores.predictions import Predictions
+from embedbench.streams.stream import Session, Stream, StreamSpec
+from embedbench.streams.view import table_of
+
+N_CLASSES = 7
+CONFIDENCE = ("rank", "score", "logp", "true_logp", "squares")
+
+
+@dataclass
+class Scripted(Learner):
+    """Returns the scores of a table by the number of the sample, its first column."""
+
+    table: Any = None
+    kind: str = "logits"
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.device, self.scores_are = device, self.kind  # type: ignore[assignment]
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {}
+
+    def scores(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+        return torch.as_tensor(self.table)[x[:, 0].long().cpu()].to(x.device)
+
+
+@dataclass
+class OwnRule(Scripted):
+    """Its log-probabilities are twice its scores."""
+
+    kind: str = "cosines"
+
+    def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+        return 2 * self.scores(x) + 5
+
+
+def numbered_stream(limits: list[list[int] | None]) -> Stream:
+    """Three sessions; the first column is the number of the row; candidates of each eval set."""
+    stream = class_stream([[4, 1, 6], [0, 3], [2, 5]], n_test=9)
+    values = table_of(stream.sessions[0].x).values
+    values[:, 0] = np.arange(len(values))
+    sets = []
+    for eval_set, limit in zip(stream.eval_sets, limits, strict=True):
+        mask = None
+        if limit is not None:
+            mask = np.isin(np.arange(N_CLASSES), limit)
+        sets.append(replace(eval_set, candidates=mask))
+    return replace(stream, eval_sets=tuple(sets))
+
+
+def random_scores(stream: Stream, seed: int, dtype: Any, kind: str) -> Any:
+    """Scores of every row: many equal, some far apart, some -inf or NaN."""
+    rng = np.random.default_rng(seed)
+    n = len(table_of(stream.sessions[0].x).values)
+    scores = (rng.integers(-3, 4, (n, N_CLASSES)) * rng.choice([0.5, 40], (n, 1))).astype(dtype)
+    if kind == "probabilities":
+        scores = np.abs(scores)
+    else:
+        scores[rng.random(scores.shape) < 0.05] = -np.inf
+    scores[rng.random(scores.shape) < 0.01] = np.nan
+    return scores
+
+
+def expected(scores: Any, y: int, candidates: Any, kind: str) -> dict[str, float]:
+    """The tables' values for one sample, by their definitions."""
+    nan = math.nan
+    if np.isnan(scores).any():
+        return {"answer": -1, "rank": 65535} | dict.fromkeys(CONFIDENCE[1:], nan)
+    order = sorted(candidates, key=lambda c: (-scores[c], c))
+    answer = order[0]
+    values = {"answer": answer, "score": scores[answer], "rank": 65535, "true_logp": nan}
+    logits = {c: float(scores[c]) for c in candidates}
+    if kind == "probabilities":
+        logits = {c: math.log(v) if v else -1e38 for c, v in logits.items()}
+    if kind == "own":
+        logits = {c: 2 * v + 5 for c, v in logits.items()}
+    logits = {c: max(v, -1e38) for c, v in logits.items()}
+    top = max(logits.values())
+    total = math.fsum(math.exp(v - top) for v in logits.values())
+    logp = {c: v - top - math.log(total) for c, v in logits.items()}
+    values["logp"] = logp[answer]
+    values["squares"] = math.fsum(math.exp(v) ** 2 for v in logp.values())
+    if y in candidates:
+        values |= {"rank": order.index(y), "true_logp": logp[y]}
+    return values
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["logits", "log-likelihoods", "probabilities", "cosines", "own"])
+@pytest.mark.parametrize("limits", [[None] * 3, [None, [0, 3, 4], [2, 5]]], ids=["all", "some"])
+def test_the_tables_are_as_defined(kind: str, dtype: Any, seed: int, limits: Any) -> None:
+    stream = numbered_stream(limits)
+    table = random_scores(stream, seed, dtype, kind)
+    learner = OwnRule(table) if kind == "own" else Scripted(table, kind)
+    p, _ = run_stream(stream, learner, Seeds.of(0))
+    assert isinstance(p, Predictions)
+    p.check()
+    has_logp = kind != "cosines"
+    assert [getattr(p, name) is not None for name in CONFIDENCE] == [True] * 2 + [has_logp] * 3
+    rows = np.concatenate(
+        [e.x.batch(torch.arange(len(e.y)), "cpu")[:, 0] for e in stream.eval_sets]
+    )
+    for m in range(len(p.session)):
+        for i, row in enumerate(rows.astype(int)):
+            limit = limits[p.eval_set[i]]
+            candidates = np.flatnonzero(p.seen[m])
+            among = [c for c in candidates if limit is None or c in limit] or list(candidates)
+            right = expected(table[row], int(p.y[i]), among, kind)
+            assert p.answer[m, i] == right["answer"]
+            assert p.rank is not None
+            assert p.rank[m, i] == right["rank"]
+            for name in CONFIDENCE[1:] if has_logp else ("score",):
+                value = getattr(p, name)[m, i]
+                assert value.dtype == np.float32
+                if name == "score" or np.isnan(right[name]):
+                    assert np.array_equal(value, np.float32(right[name]), equal_nan=True)
+                elif right[name] < -1e30:  # a score of -inf or a probability of 0
+                    assert value < -1e30
+                else:  # rounded once
+                    assert value == pytest.approx(right[name], rel=2e-7, abs=1e-15)
+
+
+@pytest.mark.parametrize("gap", [20.0, 40.0, 60.0, 90.0])
+def test_a_sure_answer_is_not_rounded_to_certainty(gap: float) -> None:
+    """1 + e^-40 is 1 in float64; the order of such answers is the signal `softmax`."""
+    from embedbench.runs.answers_from_scores import Candidates
+
+    scores = torch.tensor([[7.0, 7.0 - gap, 7.0 - gap], [3.0 - gap, 3.0, 3.0 - gap - 1]]).double()
+    answer, zero = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, dtype=torch.int64)
+    among = Candidates(np.ones((1, 3), dtype=np.bool_), "cpu")
+    values = among.confidence(scores, scores, answer, answer.long(), zero)
+    expected = [-2 * math.exp(-gap), -math.exp(-gap) * (1 + math.exp(-1))]
+    assert values["logp"].tolist() == pytest.approx(expected, rel=1e-5, abs=0)
+    assert values["true_logp"].tolist() == values["logp"].tolist()
+
+
+def test_a_plain_run_has_the_answers_of_a_full_one() -> None:
+    stream = numbered_stream([None, [0, 3, 4], None])
+    table = random_scores(stream, 1, np.float32, "logits")
+    full, _ = run_stream(stream, Scripted(table), Seeds.of(0))
+    plain, _ = run_stream(stream, Scripted(table), Seeds.of(0), full=False)
+    for name, value in vars(plain).items():
+        if name in CONFIDENCE:
+            assert value is None
+        else:
+            np.testing.assert_array_equal(value, getattr(full, name))
+
+
+def test_more_classes_than_a_rank_holds() -> None:
+    """Beyond 65,534 the place saturates, and never says that the class was not seen."""
+    from embedbench.runs.answers_from_scores import Candidates
+
+    n = 66_000
+    scores = torch.arange(n).flip(0).float()[None]
+    y = torch.tensor([n - 1])
+    sets = torch.zeros(1, dtype=torch.int64)
+    allowed: Bools = np.ones((1, n), dtype=np.bool_)
+    first = torch.zeros(1, dtype=torch.int32)
+    values = Candidates(allowed, "cpu").confidence(scores, None, first, y, sets)
+    assert values["rank"].tolist() == [65534]
+
+
+def test_a_kind_of_scores_that_is_none_is_refused() -> None:
+    stream = numbered_stream([None] * 3)
+    table = random_scores(stream, 1, np.float32, "logits")
+    with pytest.raises(UserError, match=r"unknown scores_are 'logit'. Did you mean 'logits'"):
+        run_stream(stream, Scripted(table, "logit"), Seeds.of(0))
+
+
+def test_log_probabilities_that_are_nan_are_refused() -> None:
+    stream = numbered_stream([None] * 3)
+
+    class Careless(OwnRule):
+        def log_probabilities(self, x: torch.Tensor, *, session_id: Any = None) -> torch.Tensor:
+            return self.scores(x).log()  # of numbers below 0
+
+    learner = Careless(random_scores(stream, 1, np.float32, "logits"))
+    with pytest.raises(UserError, match="Careless must give log-probabilities wherever its scores"):
+        run_stream(stream, learner, Seeds.of(0))
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, True)])
+def test_a_run_goes_on_with_what_its_checkpoint_has(before: bool, after: bool) -> None:
+    """A run that began plain ends plain; one that is to end plain drops the rest."""
+    from embedbench.learning.checkpoint_state import pack_state, unpack_state
+    from embedbench.runs.evaluation_moments import Moment
+
+    stream = numbered_stream([None] * 3)
+    learner = Scripted(random_scores(stream, 2, np.float32, "logits"))
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    whole, _ = run_stream(stream, learner, Seeds.of(0), full=before and after)
+    moments = [
+        Moment(int(s), int(n), seen)
+        for s, n, seen in zip(whole.session, whole.samples_seen, whole.seen, strict=True)
+    ]
+    first = make_evaluator(stream, "cpu", full=before)
+    first.ask(learner, moments[0])
+    second = make_evaluator(stream, "cpu", full=after)
+    second.load_state_dict(unpack_state(pack_state(first.state_dict()), "cpu"))
+    for moment in moments[1:]:
+        second.ask(learner, moment)
+    for name, value in vars(second.predictions()).items():
+        np.testing.assert_array_equal(value, getattr(whole, name))

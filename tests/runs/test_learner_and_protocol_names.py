@@ -1,0 +1,290 @@
+"""Names to classes, and settings to dataclasses."""
+
+import importlib.metadata
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from embedbench.config.make_from_settings import make
+from embedbench.errors import UserError, unknown
+from embedbench.learning.learner import Learner
+from embedbench.learning.stopping import Stop
+from embedbench.models.ewc import EWC
+from embedbench.models.mlp import MLP
+from embedbench.models.offline import Offline
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs import learner_and_protocol_names
+from embedbench.runs.learner_and_protocol_names import (
+    learner_class,
+    learner_names,
+    protocol_class,
+    protocol_names,
+)
+
+# --- names ---
+
+
+def test_files_are_names() -> None:
+    assert {"mlp", "ewc", "ncm", "chance", "offline"} <= set(learner_names())
+    assert {"permutation", "incremental-class"} <= set(protocol_names())
+    assert not [n for n in learner_names() + protocol_names() if n.startswith(("_", "-"))]
+
+
+def test_names_resolve_to_the_files_class() -> None:
+    assert learner_class("mlp") is MLP
+    assert learner_class("ewc") is EWC
+    assert protocol_class("incremental-class") is IncrementalClass
+    assert protocol_class("incremental_class") is IncrementalClass
+
+
+def test_every_listed_name_resolves() -> None:
+    for name in learner_names():
+        assert issubclass(learner_class(name), Learner)
+    for name in protocol_names():
+        assert protocol_class(name).name == name
+
+
+def test_listing_imports_no_room_and_no_torch() -> None:
+    code = """
+import sys
+from embedbench.runs.learner_and_protocol_names import learner_names, protocol_names
+assert learner_names() and protocol_names()
+print([m for m in sys.modules if m.startswith(("embedbench.models", "embedbench.proto", "torch"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("find", "message"),
+    [
+        (lambda: learner_class("ewcc"), "unknown learner 'ewcc'. Did you mean 'ewc'? Code of "),
+        (lambda: learner_class("_sgd"), "unknown learner '_sgd'"),
+        (lambda: learner_class("MLP"), "unknown learner 'MLP'"),
+        (lambda: protocol_class("permutations"), "Did you mean 'permutation'?"),
+        (lambda: learner_class("no_such_module:Mine"), "cannot import 'no_such_module'"),
+        (lambda: learner_class("json:Mine"), "module 'json' has no 'Mine'"),
+        (lambda: learner_class("json:JSONDecoder"), "not a subclass of embedbench's Learner"),
+        (lambda: learner_class("json:dumps"), "not a subclass of embedbench's Learner"),
+    ],
+)
+def test_wrong_names(find: Any, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find()
+    assert message in str(caught.value)
+
+
+def test_unknown_lists_what_is_known_even_without_a_near_name() -> None:
+    assert str(unknown("metric", "zzz", ["b", "a"])) == "unknown metric 'zzz'. Known: a, b."
+    assert str(unknown("metric", "zzz", [])) == "unknown metric 'zzz'. Known: none."
+
+
+OUTSIDE = '''
+from dataclasses import dataclass
+from embedbench.learning.learner import Learner
+from embedbench.learning.footprint import Footprint
+
+
+@dataclass
+class Mine(Learner):
+    """A learner from outside."""
+
+    k: int = 3
+
+    def start(self, spec, seeds, device):
+        self.n_classes = spec.n_classes
+
+    def learn(self, session, ctx):
+        return {}
+
+    def scores(self, x, *, session_id=None):
+        return x.new_zeros(len(x), self.n_classes)
+
+    def footprint(self):
+        return Footprint()
+'''
+
+
+def test_a_learner_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "outside_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "mine.py").write_text(OUTSIDE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the registry adds the working directory
+    found = learner_class("outside_package.mine:Mine")
+    assert found.__name__ == "Mine"
+    assert make(found, {"k": "5"}, name="outside_package.mine:Mine").k == 5
+    assert "outside_package.mine:Mine" not in learner_names()
+
+
+def test_a_learner_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = importlib.metadata.EntryPoint(
+        "offered", "embedbench.models.offline:Offline", "embedbench.learners"
+    )
+
+    def entry_points(*, group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+        return (entry,) if group == "embedbench.learners" else ()
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    assert "offered" in learner_names()
+    assert learner_class("offered").__name__ == "Offline"
+
+
+# --- settings ---
+
+
+@dataclass
+class Inner:
+    depth: int = 1
+    name: str = "a"
+
+
+@dataclass
+class Outer:
+    count: int = 1
+    rate: float = 0.5
+    maybe: float | None = None
+    flag: bool = False
+    text: str = "x"
+    either: int | str = 0
+    number: int | float = 0
+    inner: Inner = field(default_factory=Inner)
+
+    constant: ClassVar[int] = 7
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("count", "12", 12),
+        ("count", "-3", -3),
+        ("count", 4, 4),
+        ("rate", "1e-3", 1e-3),
+        ("rate", "2", 2.0),
+        ("rate", 3, 3.0),
+        ("rate", 0.25, 0.25),
+        ("maybe", "none", None),
+        ("maybe", "None", None),
+        ("maybe", "null", None),
+        ("maybe", None, None),
+        ("maybe", "15", 15.0),
+        ("maybe", 15, 15.0),
+        ("flag", "true", True),
+        ("flag", "FALSE", False),
+        ("flag", "1", True),
+        ("flag", "0", False),
+        ("flag", "yes", True),
+        ("flag", "no", False),
+        ("flag", True, True),
+        ("text", "1", "1"),
+        ("text", "none", "none"),
+        ("either", "7", 7),
+        ("either", "seven", "seven"),
+        ("number", 3, 3),
+        ("number", "3", 3),
+        ("number", "2.5", 2.5),
+    ],
+)
+def test_values_are_read_as_the_fields_type(key: str, value: Any, expected: Any) -> None:
+    found = getattr(make(Outer, {key: value}, name="outer"), key)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("count", "3.5", "outer.count must be int, got '3.5'"),
+        ("count", "many", "outer.count must be int, got 'many'"),
+        ("count", 3.5, "outer.count must be int, got 3.5"),
+        ("count", True, "outer.count must be int, got True"),
+        ("count", None, "outer.count must be int, got None"),
+        ("count", "none", "outer.count must be int, got 'none'"),
+        ("rate", "fast", "outer.rate must be float, got 'fast'"),
+        ("rate", False, "outer.rate must be float, got False"),
+        ("rate", [1.0], "outer.rate must be float, got [1.0]"),
+        ("maybe", "perhaps", "outer.maybe must be float | None, got 'perhaps'"),
+        ("flag", "maybe", "outer.flag must be bool, got 'maybe'"),
+        ("flag", 1, "outer.flag must be bool, got 1"),
+        ("text", 1, "outer.text must be str, got 1"),
+        ("inner", "deep", "outer.inner must be Inner, got 'deep'"),
+        ("inner.depth", "deep", "outer.inner.depth must be int, got 'deep'"),
+        ("coutn", 1, "unknown setting of outer 'coutn'. Did you mean 'count'?"),
+        ("inner.dept", 1, "unknown setting of outer.inner 'dept'. Did you mean 'depth'?"),
+        (
+            "depth",
+            1,
+            "unknown setting of outer 'depth'. Did you mean 'inner.depth'? Known: count, ",
+        ),
+        ("depth.x", 1, "unknown setting of outer 'depth'. Did you mean 'inner.depth'?"),
+        ("count.depth", 1, "outer.count is a single value; it has no setting 'depth'"),
+        ("constant", 8, "unknown setting of outer 'constant'"),
+    ],
+)
+def test_values_of_another_type_are_refused(key: str, value: Any, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(Outer, {key: value}, name="outer")
+    assert message in str(caught.value)
+
+
+def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
+    expected = Outer(inner=Inner(depth=2, name="b"))
+    assert make(Outer, {"inner.depth": "2", "inner.name": "b"}, name="outer") == expected
+    assert make(Outer, {"inner": {"depth": 2, "name": "b"}}, name="outer") == expected
+    assert make(Outer, {"inner": {"depth": 2}, "inner.name": "b"}, name="outer") == expected
+    assert make(Outer, {"inner.name": "b", "inner": {"depth": 2}}, name="outer") == expected
+    assert make(Outer, {"inner": Inner(2, "b")}, name="outer") == expected
+
+
+def test_a_later_setting_overrides_an_earlier_one() -> None:
+    made = make(Outer, {"inner": {"depth": 2, "name": "b"}, "inner.depth": "5"}, name="outer")
+    assert made.inner == Inner(5, "b")
+
+
+def test_dashes_are_underscores_at_every_level() -> None:
+    made = make(MLP, {"batch-size": "16", "stop.min-steps": "5"}, name="mlp")
+    assert (made.batch_size, made.stop.min_steps) == (16, 5)
+
+
+def test_the_settings_of_real_learners() -> None:
+    assert make(EWC, {"lam": "100"}, name="ewc").lam == 100.0
+    assert make(EWC, {"lam": "none"}, name="ewc").lam is None
+    assert make(EWC, {"stop.rule": "epochs", "stop.epochs": "5"}, name="ewc").stop == Stop(
+        rule="epochs", epochs=5
+    )
+    deep = make(Offline, {"mlp.stop.patience": "3", "mlp.units": "10"}, name="offline")
+    assert (deep.mlp.stop.patience, deep.mlp.units) == (3, 10)
+    with pytest.raises(UserError, match=r"unknown stop\.rule 'epoch'\. Did you mean 'epochs'"):
+        make(MLP, {"stop.rule": "epoch"}, name="mlp")
+
+
+def test_no_setting_changes_the_class_default() -> None:
+    make(MLP, {"stop.patience": "99", "units": "3"}, name="mlp")
+    assert make(MLP, {}, name="mlp") == MLP()
+    assert MLP().stop.patience == Stop().patience
+
+
+@pytest.mark.parametrize(
+    ("field", "ours"), [("class-incremental", "incremental-class"), ("few-shot", "fscil")]
+)
+def test_the_fields_name_of_a_protocol_leads_to_ours(field: str, ours: str) -> None:
+    with pytest.raises(UserError, match=f"Did you mean '{ours}'"):
+        protocol_class(field)
+
+
+def test_a_copy_without_its_links_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a zip or git on Windows leaves it: the link is a file that holds its target."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "models").write_text("../models")
+    monkeypatch.setattr(
+        learner_and_protocol_names, "__file__", str(tmp_path / "runs" / "class_registry.py")
+    )
+    with pytest.raises(UserError, match=r"models must be a link .*; take a copy .*pip install -e"):
+        learner_and_protocol_names.learner_class("ncm")

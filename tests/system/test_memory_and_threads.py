@@ -1,0 +1,70 @@
+"""Freed memory is kept: taken again, it costs no page faults. Arithmetic has its threads."""
+
+import os
+import platform
+import resource
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import pytest
+import torch
+from commands import CONTEXT
+from threadpoolctl import threadpool_info
+
+from embedbench.system.cpu_threads import LIMITS, limit_threads
+from embedbench.system.keep_freed_memory import keep_freed_memory
+
+MB = 2**18  # float32
+
+
+def _faults(kept: bool, told: Connection) -> None:
+    """Send the page faults of blocks that are taken, filled and freed, from the tenth time on."""
+    if kept:
+        keep_freed_memory()
+    for turn in range(20):
+        if turn == 10:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        blocks = [torch.ones(size * MB) for size in (8, 20, 50)]
+        del blocks
+    told.send(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+
+def _counted(kept: bool) -> int:
+    here, there = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=_faults, args=(kept, there))
+    process.start()
+    found: int = here.recv()
+    process.join()
+    return found
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="elsewhere it does nothing")
+def test_blocks_that_are_freed_and_taken_again_are_not_had_from_the_kernel_again() -> None:
+    # by default every page faults each time; of kept ones none does, once there are enough
+    assert _counted(True) < 0.2 * _counted(False)
+
+
+def _threads() -> tuple[dict[str, int], int, dict[str, str | None]]:
+    """Threads of every library of BLAS and OpenMP, of torch, and what the environment says."""
+    libraries = {library["filepath"]: library["num_threads"] for library in threadpool_info()}
+    return libraries, torch.get_num_threads(), {name: os.environ.get(name) for name in LIMITS}
+
+
+def test_inside_every_library_takes_the_threads_and_afterwards_those_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    before = _threads()
+    assert any("blas" in name for name in before[0])
+    assert any("omp" in name for name in before[0])
+    for number in (3, 2):  # more than there are cores, whatever OMP_NUM_THREADS says
+        with suppress(ZeroDivisionError), limit_threads(number):
+            libraries, torchs, said = _threads()
+            assert {*libraries.values(), torchs} == {number}
+            assert set(said.values()) == {str(number)}
+            with limit_threads(1):
+                assert {*_threads()[0].values(), torch.get_num_threads()} == {1}
+            assert torch.get_num_threads() == number
+            raise ZeroDivisionError
+        assert _threads() == before
