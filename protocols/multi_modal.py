@@ -11,11 +11,12 @@ from embedbench.array_types import Bools, Float32s, digest
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import flat_spec, load_table, split_rows, view_session
 
 
 @dataclass(kw_only=True)

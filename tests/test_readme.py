@@ -19,10 +19,10 @@ import typer
 from embedbench import plugins
 from embedbench.cli import app
 from embedbench.config.make_from_settings import make
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.runs import learner_and_protocol_names
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))  # what `make readme-check` runs

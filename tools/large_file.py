@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.file_format import block_ranges
+from embedbench.files.hdf5_layout import block_ranges
 from embedbench.files.output_path import check_target
 from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import assemble

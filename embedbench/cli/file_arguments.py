@@ -80,7 +80,7 @@ def transfer_text(card: "Card") -> str:
 def file_rows() -> list[dict[str, str]]:
     """The known files, and those that were fetched, for `embedbench list files`."""
     from embedbench.files.remote import download_cache
-    from embedbench.files.remote.catalog import known_files
+    from embedbench.files.remote.known_files import known_files
     from embedbench.files.remote.uri import KNOWN
 
     rows = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.files.provenance import UserMetadata
 from embedbench.files.remote.uri import is_name
+from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
@@ -59,7 +59,7 @@ def import_command(
 ) -> None:
     """Make an embedding file from features in another format."""
     from embedbench.files.formats.audioset import selection_text
-    from embedbench.files.import_export import import_file
+    from embedbench.files.import_features import import_file
 
     from .progress import bar
 
@@ -92,7 +92,7 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write an embedding file as npz, safetensors or Parquet."""
-    from embedbench.files.import_export import export_file
+    from embedbench.files.export_features import export_file
 
     export_file(file, out, overwrite=overwrite)
     show(out, str, as_json=False)
@@ -147,7 +147,7 @@ def inspect(
             check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
-        from embedbench.streams.base_alignment import file_alignment
+        from embedbench.streams.measure_layer_alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
@@ -286,8 +286,13 @@ def push(
         Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
     ] = None,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also send Parquet, which the hub shows.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--parquet/--no-parquet",
+            help="Send the rows as Parquet too, which the hub shows; there it is the default.",
+            show_default=False,
+        ),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,

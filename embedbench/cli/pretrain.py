@@ -74,7 +74,7 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
     from embedbench.config.run_seeds import Seeds
     from embedbench.studies.resolve import sort_settings
-    from embedbench.studies.set_options import parse_settings
+    from embedbench.studies.set_and_tune_options import parse_settings
 
     given = sort_settings(parse_settings(items), [])
     for name in (*given.common, *given.learners):
@@ -86,7 +86,7 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tu
     """The file, which must hold images, and its stream as `run` builds it."""
     from embedbench.config.make_from_settings import make
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.files.file_format import PIXELS
+    from embedbench.files.hdf5_layout import PIXELS
     from embedbench.runs.learner_and_protocol_names import protocol_class
 
     opened = EmbeddingFile.open(file)

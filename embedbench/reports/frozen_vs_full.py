@@ -14,7 +14,7 @@ from rich.text import Text
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_record import FINAL, Digests, RunRecord
