@@ -181,7 +181,9 @@ def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
     except Exception as error:  # each class raises errors of its own
         urls = re.findall(r"https?://[^\s\"'`<>{}()]+", inspect.getsource(cls))
         where = f" from {' or '.join(dict.fromkeys(urls[:2]))}" if urls else ""
-        ask = "; or let torchvision do it: ?download=yes" if "download" in settings else ""
+        asked, at, place = source.partition("@")
+        ask = f"{asked}{'&' if '?' in asked else '?'}download=yes{at}{place}"
+        ask = f"; or let torchvision do it: '{ask}'" if "download" in settings else ""
         raise UserError(
             f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
             f"downloaded unasked: get the data{where}, and unpack them in {root} as torchvision's "

@@ -301,6 +301,7 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.Monke
     assert f"torch/gtsrb@{tmp_path} cannot be read in {tmp_path}" in said
     assert "Nothing is downloaded unasked: get the data from http" in said
     assert f"unpack them in {tmp_path} as torchvision's GTSRB has them; or let torchvision" in said
+    assert f"do it: 'torch/gtsrb?download=yes@{tmp_path}'." in said
     asked: list[bool] = []
     monkeypatch.setattr(datasets.GTSRB, "download", lambda self: asked.append(True))
     with pytest.raises(UserError):
