@@ -29,7 +29,7 @@ from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.run_seeds import Seeds
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix

@@ -32,8 +32,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.net_and_optimiser import NAdam, generator, mlp_net
+from embedbench.config.run_seeds import Seeds, generator
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
 from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import execute

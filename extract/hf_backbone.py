@@ -14,7 +14,7 @@ import torch
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
-from embedbench.networks.hub_weights import model_folder
+from embedbench.networks.published_weights import model_folder
 from embedbench.networks.weights import file_sha256
 
 from .backbone import Network

@@ -12,7 +12,7 @@ from PIL import Image
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
-from embedbench.networks.hub_weights import SHIPPED, shipped_weights
+from embedbench.networks.published_weights import SHIPPED, shipped_weights
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone

@@ -7,15 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
-from embedbench.learning.net_and_optimiser import (
-    CosineNet,
-    OptimiserName,
-    fresh_optimiser,
-    generator,
-)
+from embedbench.learning.network import CosineNet
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
 

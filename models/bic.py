@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from embedbench.array_types import Bools
 from embedbench.config.fields_added_later import later
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distillation, only, set_loss
-from embedbench.learning.net_and_optimiser import generator, predict
+from embedbench.learning.network import predict
 from embedbench.streams.view import View
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy

@@ -10,7 +10,7 @@ from torch import Tensor
 from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName
+from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass

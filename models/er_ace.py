@@ -8,7 +8,7 @@ import torch
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName
+from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass

@@ -16,7 +16,8 @@ from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 
 @dataclass

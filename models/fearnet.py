@@ -10,18 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.net_and_optimiser import (
-    OPTIMISERS,
-    OptimiserName,
-    generator,
-    mlp_net,
-    predict,
-)
-from embedbench.learning.sample_storage import Rows
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
+from embedbench.learning.sample_containers import Rows
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.view import View
 

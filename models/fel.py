@@ -10,7 +10,8 @@ from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, predict
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 
 @dataclass

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.array_types import Float32s
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import among
-from embedbench.learning.net_and_optimiser import OptimiserName, generator
-from embedbench.learning.online import UPDATES
+from embedbench.learning.online_learner import UPDATES
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with

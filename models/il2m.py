@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from embedbench.learning import Context, Memory, ReplayLearner, Seeds, Session, StreamSpec, predict
-from embedbench.learning.sample_storage import blocks
+from embedbench.learning.sample_containers import blocks
 
 
 @dataclass

@@ -13,7 +13,7 @@ from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
-from embedbench.learning.net_and_optimiser import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.network import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass

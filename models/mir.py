@@ -11,7 +11,8 @@ from torch.func import functional_call
 from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
-from embedbench.learning.net_and_optimiser import OptimiserName, in_parts
+from embedbench.learning.network import in_parts
+from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass

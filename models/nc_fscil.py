@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.sample_storage import JoinedView, Rows
+from embedbench.learning.sample_containers import JoinedView, Rows
 from embedbench.streams.view import View
 
 

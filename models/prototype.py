@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.prototypes import Classifier, Prototypes, cosines
+from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.prototypes import Prototypes, cosines
 
 
 @dataclass

@@ -13,8 +13,9 @@ from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, 
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName, predict
-from embedbench.learning.sample_storage import Packing
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.sample_containers import Packing
 
 
 @dataclass

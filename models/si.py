@@ -7,7 +7,7 @@ import torch
 
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
-from embedbench.learning.net_and_optimiser import trainable_parameters
+from embedbench.learning.optimisers import trainable_parameters
 
 
 @dataclass

@@ -10,7 +10,7 @@ from embedbench.config.setting_ranges import above
 from embedbench.learning import Context, ReplayLearner, Session
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.net_and_optimiser import Net, predict
+from embedbench.learning.network import Net, predict
 
 
 @dataclass

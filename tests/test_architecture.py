@@ -73,7 +73,14 @@ SLOW = {
     *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
-    *{"models", "learning", "extract", "checks", "networks/paper_networks"},
+    *{
+        "models",
+        "learning",
+        "extract",
+        "checks",
+        "networks/paper_networks",
+        "networks/small_resnet",
+    },
     *{
         "reports/embedding_map",
         "reports/html_report",

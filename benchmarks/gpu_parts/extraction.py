@@ -28,8 +28,8 @@ from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.networks.hub_weights import shipped_weights
 from embedbench.networks.paper_networks import timm
+from embedbench.networks.published_weights import shipped_weights
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable

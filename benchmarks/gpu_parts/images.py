@@ -16,10 +16,11 @@ from synthetic import cifar_images, cifar_layers
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.image_augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net_and_optimiser import generator, make_optimiser, trunk_and_head
+from embedbench.learning.network import trunk_and_head
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import train
 from embedbench.runs.cost_meter import Meter, SessionLog
 from embedbench.runs.stream_runner import run_stream

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from embedbench.engines.engine import Engine
-from embedbench.networks.hub_weights import SHIPPED
+from embedbench.networks.published_weights import SHIPPED
 from embedbench.reports.html_report import page_heading, write_html
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect

@@ -9,7 +9,7 @@ import typer
 
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import UserError
-from embedbench.papers import catalogue
+from embedbench.papers import paper_folders
 
 from . import shared_options as shared
 from .command_output import note, show, show_tables, with_tables
@@ -18,9 +18,9 @@ from .progress_bar import bar
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, ReproduceRequest
-    from embedbench.papers.published import PaperTable
+    from embedbench.papers.paper_table import PaperTable
 
-NAMES = ", ".join(" or ".join(names) for names in catalogue.names().values() if names)
+NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
 
 Data = Annotated[
     list[str] | None,
@@ -86,7 +86,7 @@ def reproduce(
         _check_no_runs(tables, data, learner, settings)
         _judge_claims(paper, results, out, as_json)
         return
-    chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
+    chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
     directory = out or Path("reproduce") / chosen.stem
     if results:
         _check_no_runs(tables, data, learner, settings)
@@ -128,7 +128,7 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
     from embedbench.papers.claims_page import find_papers, write_claims
 
     papers = find_papers(paper)
-    alone = catalogue.paper(papers[0]).stem if len(papers) == 1 else ""
+    alone = paper_folders.paper(papers[0]).stem if len(papers) == 1 else ""
     stored = out or Path("reproduce", alone)
     if not results and not stored.is_dir():
         raise UserError(
@@ -155,7 +155,7 @@ def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> 
 
 def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
     """Print the plan for those who have the data."""
-    from embedbench.papers.plan import make_plan, plan_text
+    from embedbench.papers.reproduction_plan import make_plan, plan_text
 
     plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
     show(plan, lambda _: plan_text(plan), as_json)
@@ -170,12 +170,12 @@ def _present(
     as_json: bool,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers.paper import save_page, table_parts, table_rows, table_text
-    from embedbench.papers.results import Results
+    from embedbench.papers.paper_table import table_parts, table_rows, table_text
+    from embedbench.papers.result_files import Results
 
     results = Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
-    page = save_page(tables, paper, asked.out)
-    results.write(page.with_suffix(".json"))
+    path = asked.out / f"{paper.stem}.json"
+    results.write(path)
     show_tables(
         results.to_json(),
         lambda _: "\n\n".join(map(table_text, tables)),
@@ -183,7 +183,7 @@ def _present(
         lambda: [row for table in tables for row in table_rows(table)],
         lambda: [part for table in tables for part in table_parts(table)],
     )
-    note(f"wrote {page} and {page.with_suffix('.json')}")
+    note(f"wrote {path}")
     for sentence in failed:
         note(f"failed: {sentence}")
     if failed:
@@ -192,7 +192,7 @@ def _present(
 
 def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) -> None:
     """Write the page of printed rows; print how many rows have what beside them."""
-    from embedbench.papers.appendix import write_page
+    from embedbench.papers.printed_beside_ours import write_page
 
     page, rows = write_page(paper, paths, out)
     show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)

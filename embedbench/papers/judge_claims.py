@@ -26,7 +26,7 @@ from embedbench.scores.rank_statistics import LEVEL
 
 from .claim_cells import PRINTED, Cell, Choice, Runs, choose_cells
 from .claims import Claim, ClaimedPaper, ClaimPart, Names, OtherSide
-from .published import EXACT
+from .paper_table import EXACT
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 NOT_RUN, CANNOT = "not run", "cannot be tested here"

@@ -99,7 +99,7 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     limits = []  # the panels share an axis: each of them sets it anew
     for axes, ((kind, signal), curves) in zip(every, panels.items(), strict=False):
         for curve in curves.values():
-            draw_curve(axes, curve, 0, 100, alpha=0.08)
+            draw_curve(axes, curve, 0, alpha=0.08)
         axes.axhline(GUESS, **CHANCE, label="guessing")
         fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
         limits.append(axes.get_ylim())

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity

@@ -22,10 +22,11 @@ from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import CutOffError, Saboteur, _check
 from embedbench.checks.suite import check_learner
 from embedbench.cli.app import app
+from embedbench.config.run_seeds import generator
 from embedbench.extract.pipeline import extract
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
-from embedbench.learning.net_and_optimiser import generator, make_optimiser
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.ncm import NCM

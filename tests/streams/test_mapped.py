@@ -13,12 +13,12 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning import sample_storage
+from embedbench.learning import sample_containers
 from embedbench.learning.exemplars import Exemplars, Memory
 from embedbench.learning.learner import NO_CHECKPOINT
-from embedbench.learning.loss import plain_loss, validation_value
-from embedbench.learning.net_and_optimiser import mlp_net
-from embedbench.learning.stopping import Stop
+from embedbench.learning.loss import plain_loss
+from embedbench.learning.network import mlp_net
+from embedbench.learning.stopping import Stop, validation_value
 from embedbench.models.mlp import MLP
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -196,8 +196,8 @@ def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyP
     net = mlp_net(6, 4, 1, 3, 0)
     loss = plain_loss(net, session, "cpu")
     whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
-    monkeypatch.setattr(sample_storage, "VALUES", 6 * 1024)
-    sizes = [len(x) for x in sample_storage.blocks(session.val_x, "cpu")]
+    monkeypatch.setattr(sample_containers, "VALUES", 6 * 1024)
+    sizes = [len(x) for x in sample_containers.blocks(session.val_x, "cpu")]
     assert sizes == [1024, 1024, 952]
     blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
     np.testing.assert_allclose(blocks, whole, rtol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from embedbench.learning.net_and_optimiser import NAdam
+from embedbench.learning.optimisers import NAdam
 
 SHAPES = ((5, 3), (5,), (2, 5))
 

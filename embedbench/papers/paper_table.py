@@ -1,4 +1,4 @@
-"""Published values that ship with the package, and tables that compare them with ours."""
+"""A table of a paper: each printed value with ours beside it."""
 
 import math
 import re
@@ -6,25 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.scores.mean_intervals import Stat, format_signed
-
-from .paper_facts import folders, read_paper
+from embedbench.text.terminal_text import line, new_table, render_text
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
-
-
-def load_published(stem: str) -> dict[str, Any]:
-    """Return the published values of a paper: its tables by name, and known misprints.
-
-    Parameters
-    ----------
-    stem : str
-        Stem of the paper, see `Paper.stem`; its folder has "_" for "-".
-    """
-    printed: dict[str, Any] = read_paper(folders()[stem.replace("-", "_")])["printed"]
-    return printed
 
 
 def read_misprints(facts: Mapping[str, Any], table: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -128,10 +118,6 @@ class PaperTable:
         Labels and values of each row. A missing value is left blank.
     notes : list of str
         Remarks for the reader.
-    figures : list of tuple
-        Title and SVG of each figure.
-    across : int
-        Number of figures side by side; 0: as many as fit.
     named : int or None
         Number of label columns that name a row in remarks; None: all.
     of : str
@@ -152,8 +138,6 @@ class PaperTable:
     columns: Sequence[str]
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    figures: list[tuple[str, str]] = field(default_factory=list)
-    across: int = 0
     named: int | None = None
     of: str = ""
     data: str = ""
@@ -227,3 +211,39 @@ class PaperTable:
             ]
             for labels, values in self.rows
         ]
+
+
+# --- tables as text and as rows ---
+
+
+def table_text(table: PaperTable) -> str:
+    """Return a table as text for the terminal, one line per row."""
+    return render_text(table_parts(table)).rstrip()
+
+
+def table_parts(table: PaperTable) -> list[Text | Table]:
+    """Return the heading, the table and its remarks."""
+    first = table.parts[:1]
+    titles = [c if [k] == first else PARTS[k] for c in table.columns for k in table.parts]
+    grid = new_table([*table.heads, *titles], names=len(table.heads))
+    for cells in table.lines():
+        grid.add_row(*map(line, cells))
+    lines = [f"* {remark}" for remark in table.remarks] + [f"note: {n}" for n in table.notes]
+    below = map(line, lines)
+    return [line(table.heading, "bold"), *([grid] if table.rows else []), *below]
+
+
+def table_rows(table: PaperTable) -> list[dict[str, Any]]:
+    """Return one row for each value: paper's, ours with the half-width of its interval."""
+    return [
+        {
+            "table": table.name,
+            **dict(zip(table.heads, labels, strict=True)),
+            "column": column,
+            "published": value.words[0] if value.words else value.published,
+            "ours": value.words[1] if value.words else value.ours and value.ours.mean,
+            "ours.half_95": value.ours and value.ours.half,
+        }
+        for labels, values in table.rows
+        for column, value in values.items()
+    ]

@@ -16,8 +16,8 @@ import pytest
 from embedbench.errors import UserError
 from embedbench.extract.open_backbone import choose_backbone
 from embedbench.learning.trunk import weights_file
-from embedbench.networks.hub_weights import LICENCE, SHA256, shipped_weights
 from embedbench.networks.paper_networks import known_weights
+from embedbench.networks.published_weights import LICENCE, SHA256, shipped_weights
 
 WEIGHTS = b"the weights"
 PAGE = "/org/{}/resolve/main/{}"
@@ -71,7 +71,7 @@ def fetch(endpoint: str, home: Path, token: str, *names: str) -> list[str]:
     code = (
         "import json, sys\n"
         "from embedbench.errors import UserError\n"
-        "from embedbench.networks.hub_weights import hub_weights\n"
+        "from embedbench.networks.published_weights import hub_weights\n"
         "def fetch(name):\n"
         "    try:\n"
         "        return hub_weights(name, {'hf_hub_id': 'org/' + name})[0].read_text()\n"

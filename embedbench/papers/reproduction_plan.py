@@ -13,7 +13,7 @@ from typing import Any
 
 from embedbench.text.terminal_text import line, new_table, render_text
 
-from .catalogue import facts
+from .paper_folders import facts
 
 UNKNOWN = "not computed here; compare what inspect prints with other teams"
 WIDTH = 100

@@ -21,8 +21,9 @@ from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.learning import pretraining as _pretrain
+from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.pretraining import Pretraining, base_session, new_net, pretrain
-from embedbench.learning.trunk import ImageTraining, image_trunk
+from embedbench.learning.trunk import image_trunk
 from embedbench.networks.paper_networks import timm
 from embedbench.networks.weights import load_weights, read_metadata, save_weights
 from embedbench.protocols.incremental_class import IncrementalClass

@@ -27,7 +27,7 @@ from embedbench.learning.checkpoint_state import (
     take_state,
     unpack_state,
 )
-from embedbench.learning.net_and_optimiser import OPTIMISERS
+from embedbench.learning.optimisers import OPTIMISERS
 
 
 def back(state: dict[str, Any], device: str = "cpu") -> dict[str, Any]:

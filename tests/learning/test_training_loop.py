@@ -14,11 +14,12 @@ import torch
 from toy import blobs, class_stream, context, session
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.learner import NoCheckpoint, learn_session
-from embedbench.learning.net_and_optimiser import NAdam, generator, make_optimiser, mlp_net
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.mlp import MLP
@@ -461,7 +462,9 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
     how = Loop(4, Stop(rule="epochs", epochs=3), generator(seed, 5), "cpu")
     fit(net, make_optimiser(name, net, lr=0.01, weight_decay=0.1), data, how)
     if name == "nadam":
-        optimiser: Any = NAdam(plain.parameters(), lr=0.01, weight_decay=0.1)  # see test_nadam.py
+        optimiser: Any = NAdam(
+            plain.parameters(), lr=0.01, weight_decay=0.1
+        )  # see test_optimisers.py
     elif name == "adam":
         optimiser = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=0.1, fused=True)
     else:

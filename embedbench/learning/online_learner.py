@@ -1,4 +1,4 @@
-"""Steps on the batches of an online stream, the same for all learners with a memory."""
+"""The base of learners that take steps on the batches of an online stream, and have a memory."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -14,9 +14,9 @@ from embedbench.streams.stream import Session
 
 from .exemplars import BY_SAMPLE, Exemplars
 from .image_augmentation import Views
+from .image_training import augmented_views
 from .learner import Context, Learner, Tags
 from .loss import batch_loss
-from .net_and_optimiser import augmented_views
 from .training_loop import train
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample

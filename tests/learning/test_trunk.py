@@ -14,26 +14,26 @@ from trunk_runs import lively, run, x_of
 
 from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import Tags
-from embedbench.learning.net_and_optimiser import (
+from embedbench.learning.network import (
     PART,
     CosineNet,
     Net,
     cosine_net,
     eval_features,
-    generator,
     mlp_net,
     predict,
     trunk_and_head,
 )
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import STAGES, ResNet, Trunk
+from embedbench.learning.trunk import Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
+from embedbench.networks.small_resnet import STAGES, ResNet
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
@@ -175,7 +175,7 @@ def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) 
     whole, phi = predict(net, x), eval_features(net, x)
     sizes: list[int] = []
     net.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
-    monkeypatch.setattr("embedbench.learning.net_and_optimiser.PART", 4)
+    monkeypatch.setattr("embedbench.learning.network.PART", 4)
     torch.testing.assert_close(predict(net, x), whole)
     torch.testing.assert_close(eval_features(net, x), phi)
     assert sizes == [4, 4, 1]

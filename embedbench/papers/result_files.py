@@ -21,7 +21,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.version import __version__
 
-from .published import DRAWN, EXACT, FIXED, PaperTable, Value
+from .paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
 
 FORMAT, VERSION = "embedbench-results", 1
 LONGEST, MOST = 2**24, 1000  # bytes of a file, files of a directory
@@ -38,7 +38,7 @@ class ResultRow(JsonRecord):
 
 @dataclass(frozen=True)
 class ResultTable(JsonRecord):
-    """A table; the fields are those of `PaperTable`, without its figures."""
+    """A table; the fields are those of `PaperTable`."""
 
     name: str
     title: str
@@ -55,7 +55,7 @@ class ResultTable(JsonRecord):
 
     @classmethod
     def made(cls, table: PaperTable) -> "ResultTable":
-        """The table without its figures."""
+        """The table as it is written."""
         values = {f.name: getattr(table, f.name) for f in fields(cls)}
         rows = tuple(ResultRow(tuple(labels), dict(of)) for labels, of in table.rows)
         lists = {name: tuple(values[name]) for name in ("heads", "columns", "notes")}

@@ -1,4 +1,4 @@
-"""Samples that a learner stores or joins from several places, readable like a `View`."""
+"""Containers of samples that a learner stores or joins from several places, read like a `View`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -13,8 +13,8 @@ from embedbench.scores.mean_intervals import format_signed, t_quantile
 from embedbench.storage.atomic_write import write_safely
 
 from .paper import Paper
-from .published import DRAWN, EXACT, PaperTable, Value
-from .results import ResultRow, Results, ResultTable, read_results
+from .paper_table import DRAWN, EXACT, PaperTable, Value
+from .result_files import ResultRow, Results, ResultTable, read_results
 
 RUNS, WIDEST = 10, 0.1
 OWN, OTHER, NONE = "ours on the paper's data", "ours on other data alone", "without ours"

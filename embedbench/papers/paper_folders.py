@@ -1,17 +1,45 @@
-"""The papers that can be reproduced: every folder here with a `paper.toml` and a `paper.py`.
+"""The folders of papers: their `paper.toml` and `paper.py`, by the paper's name or alias.
 
 Names and plans are read from the TOML, because importing a paper takes seconds (torch).
 """
 
 import importlib
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError, unknown
 
-from .paper_facts import PACKAGE, folders, read_paper
-
 if TYPE_CHECKING:
     from .paper import Paper
+
+PACKAGE = "embedbench.papers"
+
+
+def folders() -> dict[str, Path]:
+    """Return the `paper.toml` of every folder, by the folder's name."""
+    places = importlib.import_module(PACKAGE).__path__
+    paths = (path for place in places for path in Path(place).glob("*/paper.toml"))
+    return {path.parent.name: path for path in sorted(paths)}
+
+
+@cache
+def read_paper(path: Path) -> dict[str, Any]:
+    """Return a `paper.toml`: citation, learners, plan, printed tables.
+
+    Raises
+    ------
+    UserError
+        It is not TOML, or has no name, citation or stem.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as e:
+        raise UserError(f"{path} must be TOML ({e})") from None
+    if missing := [key for key in ("name", "citation", "stem") if key not in data]:
+        raise UserError(f"{path} must hold name, citation and stem; {missing[0]} is missing")
+    return data
 
 
 def names() -> dict[str, tuple[str, ...]]:
