@@ -10,7 +10,8 @@ from embedbench.array_types import Array, Ints
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -68,7 +69,7 @@ class DomainIncremental(Protocol):
             self._check(part, group)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
         few = tools.mean_rows(sizes, len(groups[0])) < self.scale_least
-        table, features, fitted = tools.load_table(file, self.scale, parts[0].train, few=few)
+        table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [

@@ -14,9 +14,10 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import mean_rows, one_file
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table, mean_rows, one_file
 from embedbench.streams.view import View
 
 from . import _hierarchy

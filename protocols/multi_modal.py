@@ -13,9 +13,10 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import flat_spec, load_table, split_rows, view_session
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from embedbench.config.setting_ranges import at_least
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -41,7 +42,7 @@ class Permutation(Protocol):
         file = tools.one_file(files, self.name)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         few = len(split.train) < self.scale_least
-        table, features, fitted = tools.load_table(file, self.scale, split.train, few=few)
+        table, features, fitted = load_table(file, self.scale, split.train, few=few)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [

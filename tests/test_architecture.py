@@ -88,10 +88,12 @@ MAY_BE_SLOW = {
         "reports/curve_figures",
         "reports/cost_figures",
         "reports/matrix_figures",
+        "reports/omega_rank_figures",
     },
     *{
         "papers/fscil/tsne",
         "reports/figure_files",
+        "reports/figure_style",
         "reports/stream_plot",
         "reports/inline_svg",
     },

@@ -132,8 +132,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
-    from embedbench.checks.suite import check as run_checks
-    from embedbench.checks.suite import check_text
+    from embedbench.checks.conformance_suite import check as run_checks
+    from embedbench.checks.conformance_suite import check_text
 
     results = run_checks(name, chosen_device(device), kind)
     data = [r.to_json() for r in results]

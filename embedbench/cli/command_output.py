@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from embedbench.reports.result_rows import Row
     from embedbench.reports.toml_report import SelectedTable
-    from embedbench.scores.multiple_comparisons import Over
+    from embedbench.scores.learner_verdicts import Over
 
 HELP = {
     "markdown": "Print tables as Markdown.",

@@ -15,7 +15,7 @@ from embedbench.reports.terminal_tables import print_report
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 from embedbench.text.terminal_text import fit_width, terminal_width
 

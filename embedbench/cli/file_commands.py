@@ -150,7 +150,7 @@ def inspect(
             check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
-        from embedbench.streams.base_alignment import file_alignment
+        from embedbench.streams.measure_layer_alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
@@ -287,8 +287,13 @@ def push(
         Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
     ] = None,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also send Parquet, which the hub shows.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--parquet/--no-parquet",
+            help="Send the rows as Parquet too, which the hub shows; there it is the default.",
+            show_default=False,
+        ),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,

@@ -75,7 +75,7 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
     from embedbench.config.run_seeds import Seeds
     from embedbench.studies.resolve import sort_settings
-    from embedbench.studies.set_options import parse_settings
+    from embedbench.studies.set_and_tune_options import parse_settings
 
     given = sort_settings(parse_settings(items), [])
     for name in (*given.common, *given.learners):

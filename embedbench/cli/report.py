@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from embedbench.reports.compare_learners import ComparisonStudy
     from embedbench.reports.comparison_results import Study
     from embedbench.reports.result_rows import Row
-    from embedbench.scores.multiple_comparisons import Over
+    from embedbench.scores.learner_verdicts import Over
 
 
 # --- report PACK… --site DIR: the board ---

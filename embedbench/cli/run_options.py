@@ -8,7 +8,7 @@ import typer
 from embedbench.engines.task_resources import pairs
 from embedbench.errors import UserError
 from embedbench.files.remote.uri import as_written
-from embedbench.studies.set_options import parse_lists, parse_settings
+from embedbench.studies.set_and_tune_options import parse_lists, parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu_threads import MOST_THREADS
 

@@ -41,7 +41,7 @@ def score(
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
     from embedbench.scores import record_files
-    from embedbench.scores.extra_metrics import outside_metrics
+    from embedbench.scores.unrecorded_metrics import outside_metrics
     from embedbench.scores.verified_records import rescore
 
     if audit:
@@ -65,7 +65,7 @@ def score(
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
     from embedbench.scores import record_files
-    from embedbench.scores.library_metrics import audit
+    from embedbench.scores.metrics_by_library import audit
     from embedbench.scores.predictions import Predictions
     from embedbench.text.table_export import records
 
@@ -88,7 +88,7 @@ FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L
 
 def audit_text(result: list[dict[str, Any]]) -> str:
     """The definitions of `audit` and their values as text, group by group."""
-    from embedbench.scores.library_metrics import GROUPS
+    from embedbench.scores.metrics_by_library import GROUPS
 
     lines: list[str] = []
     for group in GROUPS:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .predictions import ArrayFile, Predictions, demand, inside, readable
+from .array_file import ArrayFile, demand, inside, readable
+from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
 MOST_LEVELS = 100  # of a hierarchy; each has a curve

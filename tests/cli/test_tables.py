@@ -13,7 +13,7 @@ import typer
 from report_records import keep, make
 from typer.testing import CliRunner
 
-from embedbench.checks import suite
+from embedbench.checks import conformance_suite
 from embedbench.cli import shell_completion
 from embedbench.cli.app import app
 from embedbench.cli.list_entries import entries
@@ -189,15 +189,15 @@ def test_an_error_behind_several_failures_comes_first_and_once() -> None:
         """Has another fault."""
         raise KeyError("x")
 
-    results = suite.run_checks([other, *[one] * 3], Faulty)
-    lines = suite.check_text(results).splitlines()
+    results = conformance_suite.run_checks([other, *[one] * 3], Faulty)
+    lines = conformance_suite.check_text(results).splitlines()
     assert lines[:2] == [
         "3 checks could not run: start raised TypeError: no width",
         "        one, one, one",
     ]
     assert "raised KeyError: 'x'" in lines[-2]
     assert lines[-1] == "0 of 4 checks passed"
-    assert suite.check_text(results[:3]).count("start raised") == 2
+    assert conformance_suite.check_text(results[:3]).count("start raised") == 2
 
 
 def test_help_names_each_form_once() -> None:

@@ -17,7 +17,7 @@ from embedbench.files.layer_alignment import alignment, alignment_words
 from embedbench.files.sample_metadata import VAL, Samples
 from embedbench.files.write_file import write_file
 from embedbench.protocols.fscil import FSCIL
-from embedbench.streams.base_alignment import file_alignment, stream_alignment
+from embedbench.streams.measure_layer_alignment import file_alignment, stream_alignment
 
 LAYERS = ("block-8", "block-9")
 SPANS = {"wide": (3, 8), "near": (8, 11), "far": (11, 14)}

@@ -18,7 +18,7 @@ import numpy as np
 
 from embedbench.array_types import Bools, Floats
 
-from .confidence import seen_samples, session_ends
+from .top5_and_calibration import seen_samples, session_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Alignment of the layers of a file, and of the base session of a stream."""
+"""How well layers agree with the final embedding: in a file, and in a stream's base session."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from embedbench.files.layer_alignment import Alignment, alignment
 from embedbench.files.sample_metadata import VAL
 
 from .layer_columns import layer_columns, layer_names
+from .make_sessions import split_rows
 from .stream import Stream
-from .stream_parts import split_rows
 
 TENTH = 0.1  # of each class's training samples, in a file without validation samples
 
