@@ -39,6 +39,13 @@ class AGEM(OnlineLearner, ReplayLearner):
         step.
     memory : Memory
         The memory, as in `er`.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "agem"))["final_accuracy"] > 1 / 40
+    True
     """
 
     batch_size: int = 128

@@ -51,6 +51,13 @@ class ALICE(Learner):
         How often a batch is mixed; 0: no mixtures.
     shots : int
         K, the number of samples in a class mean.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "alice"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

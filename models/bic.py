@@ -53,6 +53,10 @@ class BiC(ReplayLearner):
     the loss of the fit is the mean over the newest classes. A rule that watches pw-JS or accuracy
     watches the uncorrected answers.
 
+    Measured on Spoken100 (ten sessions, preset `league`, four epochs, three seeds): `hold_out_kept`
+    has the same final accuracy, 56.3 % for 56.2, forgets less (12.9 for 16.0) and learns less (67.5
+    for 70.6).
+
     Parameters
     ----------
     temperature : float
@@ -65,6 +69,13 @@ class BiC(ReplayLearner):
         When a class is new, set its share of the exemplars aside (rounded up, at most half of the
         class; with "all", a share of the class). No session trains on these samples, and they count
         as exemplars. As the quota shrinks, so does each class's part. Not for label sets.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "bic"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     temperature: Annotated[float, above(0)] = 2.0

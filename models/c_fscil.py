@@ -60,6 +60,13 @@ class CFSCIL(Learner):
     retrain_lr : float
         Learning rate of these steps, for features with a root mean square of about 1; smaller
         features need a larger one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "c-fscil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

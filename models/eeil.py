@@ -58,6 +58,13 @@ class EEIL(ReplayLearner):
         Its learning rate, as a share of `lr`; above 0.
     memory : Memory
         At least one exemplar per class, "herding" or "random".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "eeil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

@@ -68,6 +68,14 @@ class EWC(NetLearner):
     past_validation : bool
         Store the validation samples of past sessions; stop and search by the mean over all sessions
         instead of by the current one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> scores = score(run(stream, make_learner("ewc", lam=100)))
+    >>> scores["learning_accuracy"] > scores["final_accuracy"]  # what it learned and lost
+    True
     """
 
     batch_size: int = 250

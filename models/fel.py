@@ -49,6 +49,13 @@ class FEL(Learner):
         As in `NetLearner`.
     lr_later : float or None
         Learning rate of all sessions but the first, above 0; None: `lr`. *Fitted*, see above.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "fel"))["average_forgetting"] > 0.05
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 400

@@ -51,6 +51,13 @@ class ICaRL(ReplayLearner):
         "means" of exemplars, or "logits".
     head : str
         "linear" or "cosine".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("icarl", answer="logits")))["final_accuracy"] > 0.1
+    True
     """
 
     batch_size: int = 64

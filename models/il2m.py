@@ -37,6 +37,13 @@ class IL2M(ReplayLearner):
         "herding", "random" or "all".
     rectified : str
         Which scores are rectified, "probabilities" or "logits".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "il2m"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     memory: Memory = field(default_factory=Memory)

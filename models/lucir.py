@@ -51,6 +51,13 @@ class LUCIR(ReplayLearner):
         Initial η, above 0.
     memory : Memory
         "herding", "random" or "all".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "lucir"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 5.0

@@ -35,6 +35,13 @@ class MAS(NetLearner):
     ----------
     lam : float
         λ ≥ 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "mas"))["final_accuracy"] > 1 / 40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

@@ -41,6 +41,13 @@ class NCFSCIL(Learner):
         As in `NetLearner`, for the projection.
     outputs : int or None
         d ≥ K - 1, width of the projection; None: the width of the features.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "nc-fscil"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 1024

@@ -34,6 +34,13 @@ class SI(NetLearner):
         Strength c ≥ 0 of the penalty.
     xi : float
         ξ > 0, squared units of the weights.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "si"))["average_forgetting"] > 0.1  # nothing is replayed
+    True
     """
 
     c: Annotated[float, at_least(0)] = 1.0
