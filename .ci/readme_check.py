@@ -159,7 +159,7 @@ def _random_weights(path: Path) -> None:
         save_file(model.state_dict(), path)
         return path, "random"
 
-    patch("embedbench.networks.hub_weights.hub_weights", made).start()
+    patch("embedbench.networks.published_weights.hub_weights", made).start()
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.learner import Context
-from embedbench.learning.net_and_optimiser import generator
 from embedbench.learning.training_loop import Hooks, Loop, Training, train
 from embedbench.models.fel import FEL
 from embedbench.streams.stream import Session, StreamSpec

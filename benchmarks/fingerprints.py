@@ -40,7 +40,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-from small_files import write_images, write_sources
 
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
@@ -202,6 +201,9 @@ def file_row(path: Path) -> Row:
 
 def write_files(folder: Path) -> dict[str, Row]:
     """Write all embedding files; return a row for each."""
+    sys.path.append(str(ROOT / "tools"))
+    from small_files import write_images, write_sources
+
     for name in write_sources(folder):
         made(folder, "import", f"{name}.npz", "--out", f"{name}.h5", "--quiet")
     write_images(folder / "png")

@@ -24,7 +24,8 @@ def measure(kept: bool) -> list[dict[str, float]]:
     """Measure one side: for each shape, seconds per step, those in the kernel, and peak MB."""
     import torch
 
-    from embedbench.learning.trunk import ImageTraining, image_trunk
+    from embedbench.learning.image_training import ImageTraining
+    from embedbench.learning.trunk import image_trunk
     from embedbench.system.keep_freed_memory import keep_freed_memory
 
     torch.set_num_threads(1)

@@ -2,33 +2,33 @@
 
     python benchmarks/gpu.py [--out DIR] [--parts answers extraction …] [--minutes 9]
 
-It needs the clone, torch, torchvision, timm, h5py, NumPy, safetensors and Pillow. It makes its own
-data and downloads nothing. It names other missing modules, and leaves out what needs them. Results
-are written to DIR/gpu.json, from which the next call resumes, and to DIR/gpu.md. A step that
-breaks, hangs or kills its process becomes a line of the table, and the other steps still run.
-`benchmarks/README.md` explains the table.
+It makes its own data and downloads nothing. Results are written to DIR/gpu.json, from which the
+next call resumes, and to DIR/gpu.md. A step that breaks, hangs or kills its process becomes a line
+of the table, and the other steps still run. `benchmarks/README.md` explains the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tools"), str(ROOT)]
 
 from gpu_parts.machine import REQUIRED, describe, without  # noqa: E402  (the path is set above)
 from gpu_parts.state import State  # noqa: E402  (likewise)
 from gpu_parts.step import Bench, Step, there  # noqa: E402  (likewise)
 from gpu_parts.table import markdown  # noqa: E402  (likewise)
-from gpu_parts.worker import Worker, serve  # noqa: E402  (likewise)
+from gpu_parts.worker import Worker  # noqa: E402  (likewise)
 
 PARTS = {
     "answers": "Answers on the card against the CPU, and twice on the card",
@@ -43,17 +43,8 @@ LONGER = 3.0  # a step hangs if it takes this many times the expected seconds
 
 def steps_of(part: str) -> list[Step]:
     """The steps of a part, in their order."""
-    if part == "answers":
-        from gpu_parts.answers import steps
-    elif part == "extraction":
-        from gpu_parts.extraction import steps
-    elif part == "runs":
-        from gpu_parts.runs import steps
-    elif part == "images":
-        from gpu_parts.images import steps
-    else:
-        from gpu_parts.conformance import steps
-    return steps()
+    steps: list[Step] = importlib.import_module(f"gpu_parts.{part}").steps()
+    return steps
 
 
 def drive(
@@ -66,18 +57,9 @@ def drive(
     *,
     toy: bool = False,
 ) -> None:
-    """Run the steps that are not done yet, until the deadline; each part in its own process.
+    """Run the steps that are not done yet, until a time of `time.monotonic`; save after each.
 
-    Parameters
-    ----------
-    plan : sequence of Step
-        The steps, part by part.
-    deadline : float
-        A time of `time.monotonic`.
-    start : callable
-        Starts the process of a part.
-    save : callable
-        Called after every step.
+    Every part has a process of its own, which `start` starts.
     """
     worker: tuple[str, Worker] | None = None
     try:
@@ -126,24 +108,15 @@ def _keep(state: State, name: str, answer: dict[str, Any], card: str, *, hung: b
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--out", type=Path, default=Path("gpu"), help="directory of gpu.json and gpu.md"
-    )
-    parser.add_argument(
-        "--parts", nargs="+", default=list(PARTS), metavar="PART",
-        help=f"{', '.join(PARTS)}, or the beginning of a step's name, as images/fr",
-    )  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=9.0, help="time limit")
-    parser.add_argument(
-        "--again", choices=("broke", "all"), help="repeat the steps that broke, or all"
-    )
-    parser.add_argument("--list", action="store_true", help="name the steps and end")
-    parser.add_argument("--device", default="cuda", help="cpu: to try the script itself")
-    parser.add_argument(
-        "--toy", action="store_true", help="everything small; the figures mean nothing"
-    )
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("gpu"), help="directory of gpu.json and gpu.md")
+    parts = f"{', '.join(PARTS)}, or the beginning of a step's name, as images/fr"
+    add("--parts", nargs="+", default=list(PARTS), metavar="PART", help=parts)
+    add("--minutes", type=float, default=9.0, help="time limit")
+    add("--again", choices=("broke", "all"), help="repeat the steps that broke, or all")
+    add("--list", action="store_true", help="name the steps and end")
+    add("--device", default="cuda", help="cpu: to try the script itself")
+    add("--toy", action="store_true", help="everything small; the figures mean nothing")
     return parser.parse_args(words)
 
 
@@ -151,10 +124,6 @@ def main() -> None:
     """Run what is missing, until the time is up."""
     began = time.monotonic()
     args = arguments()
-    if args.worker:
-        bench = Bench(args.device, args.toy, args.scratch)
-        serve({step.name: step for step in steps_of(args.worker)}, bench)
-        return
     if lacks := [name for name in REQUIRED if not there(name)]:
         raise SystemExit(f"nothing can be measured without {', '.join(lacks)}")
     every = [step for part in PARTS for step in steps_of(part)]
@@ -169,7 +138,8 @@ def main() -> None:
     state = State(args.out, args.device, args.toy)
     if args.again:
         broke = {name for name, step in state.steps.items() if "error" in step}
-        state.forget({s.name for s in plan if args.again == "all" or s.name in broke})
+        for name in {s.name for s in plan if args.again == "all" or s.name in broke}:
+            state.steps.pop(name, None)
     call = {**describe(args.device), "without": without()}
     for name, lost in call["without"].items():
         print(f"{name} is missing; left out: {lost}", file=sys.stderr)
@@ -185,12 +155,9 @@ def main() -> None:
     def start(part: str) -> Worker:
         folder = Path(scratch) / part
         folder.mkdir(exist_ok=True)
-        words = ["--worker", part, "--scratch", str(folder), "--device", args.device]
-        return Worker([sys.executable, __file__, *words, *(["--toy"] if args.toy else [])])
+        return Worker(partial(steps_of, part), Bench(args.device, args.toy, folder))
 
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # stops as Ctrl-C does, with everything saved
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops as Ctrl-C does: all is saved
     with tempfile.TemporaryDirectory(prefix="embedbench-gpu-") as scratch:
         end = began + 60 * args.minutes
         with contextlib.suppress(KeyboardInterrupt):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import platform
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -23,13 +24,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from synthetic import clusters, mnist_like
 from timing import gemm_rate, in_turn, mlp_flops, note
 from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.run_seeds import Seeds
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.single_label_scores import score_matrix
@@ -230,6 +230,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="our side and its floor only")
     args = parser.parse_args()
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    from synthetic import clusters, mnist_like
+
     warnings.filterwarnings("ignore")
     torch.set_num_threads(args.threads)
     other = "" if args.alone else f"avalanche-lib {importlib.metadata.version('avalanche-lib')}, "

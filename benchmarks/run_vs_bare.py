@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import platform
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -26,14 +27,14 @@ from typing import Any
 import h5py
 import numpy as np
 import torch
-from synthetic import mnist_like
 from timing import gemm_rate, in_turn, mlp_flops, note
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
-from embedbench.learning.net_and_optimiser import NAdam, generator, mlp_net
+from embedbench.config.run_seeds import Seeds, generator
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
 from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import execute
@@ -42,7 +43,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 
 LR, BATCH = 8e-4, 256
@@ -200,6 +201,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    from synthetic import mnist_like
+
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch)

@@ -1,4 +1,4 @@
-"""The optional columns of a source, and its split into train and test."""
+"""Columns `domain`, `group` and `time` of a source, and its split into train and test."""
 
 import math
 import os
@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Floats, Strings
 from embedbench.errors import UserError, short
-from embedbench.files.file_format import COLUMNS
+from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.optional_columns import read_list
 from embedbench.files.sample_metadata import SPLITS
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule

@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers: of images, of sounds, of texts.
+"""Backbones from Hugging Face's transformers: of images, of sounds, of texts.
 
 Loading runs no code of the model's folder (`trust_remote_code` is off) and reads no pickle: its
 weights must be safetensors.
@@ -14,7 +14,7 @@ import torch
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
-from embedbench.networks.hub_weights import model_folder
+from embedbench.networks.published_weights import model_folder
 from embedbench.networks.weights import file_sha256
 
 from .backbone import Network

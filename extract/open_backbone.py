@@ -1,4 +1,4 @@
-"""Open backbones by name, choose the device; `pixels` and `none`, which are images themselves."""
+"""Open a backbone by name on a device; `pixels` and `none` are the images themselves."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from PIL import Image
 
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError
-from embedbench.files.formats.idx import pixels, pixels_recipe
-from embedbench.networks.hub_weights import SHIPPED, shipped_weights
+from embedbench.files.raw_pixels import pixels, pixels_recipe
+from embedbench.networks.published_weights import SHIPPED, shipped_weights
 
 from .backbone import OURS, Backbone
 from .extract_plugins import backbone_class, outside_backbone

@@ -18,7 +18,7 @@ import numpy as np
 from embedbench import plugins
 from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError, short, unknown
-from embedbench.files.formats.idx import is_idx
+from embedbench.files.formats.mnist_idx import is_idx
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 from embedbench.storage.regular_files import check_regular, read_text, unreadable
 

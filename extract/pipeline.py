@@ -1,4 +1,4 @@
-"""`embedbench extract`: source, backbone, blocks, file.
+"""The pipeline of an extraction: source, backbone, blocks, file.
 
 The unit of work is a block of 1024 samples: it is decoded, computed and stored as a whole. Batches
 are cut from the first sample of a block, so that resumed work gives the same bits as uninterrupted
@@ -20,10 +20,10 @@ from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.output_path import Target, check_target
-from embedbench.files.provenance import NOTHING, UserMetadata
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.train_test_split import describe_lopsided, split_again
+from embedbench.files.user_metadata import NOTHING, UserMetadata
 from embedbench.networks.paper_networks import known_weights
 from embedbench.system.callback_types import Notify, Progress
 

@@ -15,8 +15,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from embedbench import plugins
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError
-from embedbench.networks.hub_weights import hub_weights
 from embedbench.networks.paper_networks import timm
+from embedbench.networks.published_weights import hub_weights
 from embedbench.networks.weights import load_weights, read_metadata
 
 from .backbone import OURS, Network

@@ -12,7 +12,7 @@ from PIL import EpsImagePlugin, Image
 from torchvision.datasets.folder import default_loader
 
 from embedbench.errors import UserError
-from embedbench.files.formats.idx import read_idx
+from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.sample_metadata import TEST, TRAIN
 
 from .source import BYTES, Content, Source, open_image, read_sample, size_problem

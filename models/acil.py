@@ -34,6 +34,13 @@ class ACIL(Learner):
         M, the number of random features.
     lam : float
         λ > 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("acil", lam=100)))["final_accuracy"] > 0.15
+    True
     """
 
     projections: Annotated[int, at_least(1)] = 2000

@@ -10,12 +10,9 @@ from embedbench.config.fields_added_later import later
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.image_augmentation import Views
+from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.net_and_optimiser import (
-    OptimiserName,
-    augmented_views,
-    trainable_parameters,
-)
+from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 
 
 @dataclass
@@ -42,6 +39,13 @@ class AGEM(OnlineLearner, ReplayLearner):
         step.
     memory : Memory
         The memory, as in `er`.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "agem"))["final_accuracy"] > 1 / 40
+    True
     """
 
     batch_size: int = 128

@@ -7,15 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
-from embedbench.learning.net_and_optimiser import (
-    CosineNet,
-    OptimiserName,
-    fresh_optimiser,
-    generator,
-)
+from embedbench.learning.network import CosineNet
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
 
@@ -54,6 +51,13 @@ class ALICE(Learner):
         How often a batch is mixed; 0: no mixtures.
     shots : int
         K, the number of samples in a class mean.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "alice"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, generator, mlp_net
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import Prototypes, cosines
 from embedbench.learning.training_loop import Hooks, Loop, fit
 
@@ -58,6 +60,13 @@ class CFSCIL(Learner):
     retrain_lr : float
         Learning rate of these steps, for features with a root mean square of about 1; smaller
         features need a larger one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "c-fscil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

@@ -40,6 +40,13 @@ class DERpp(OnlineLearner, ReplayLearner):
         α ≥ 0, weight of the stored logits.
     beta : float
         β ≥ 0, weight of the stored labels.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "derpp"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     batch_size: int = 64

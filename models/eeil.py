@@ -8,17 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
+from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.net_and_optimiser import (
-    augmented_views,
-    generator,
-    make_optimiser,
-    predict,
-)
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import Hooks, Loop, fit
 from embedbench.streams.view import View
 
@@ -60,6 +58,13 @@ class EEIL(ReplayLearner):
         Its learning rate, as a share of `lr`; above 0.
     memory : Memory
         At least one exemplar per class, "herding" or "random".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "eeil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

@@ -8,17 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask, pull
-from embedbench.learning.net_and_optimiser import (
-    OptimiserName,
-    generator,
-    predict,
-    trainable_parameters,
-)
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName, trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 SMALLEST_LAM = 1e-3
@@ -71,6 +68,14 @@ class EWC(NetLearner):
     past_validation : bool
         Store the validation samples of past sessions; stop and search by the mean over all sessions
         instead of by the current one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> scores = score(run(stream, make_learner("ewc", lam=100)))
+    >>> scores["learning_accuracy"] > scores["final_accuracy"]  # what it learned and lost
+    True
     """
 
     batch_size: int = 250

@@ -16,7 +16,8 @@ from embedbench.learning import Learner, Seeds, StreamSpec, Tags
 from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplars import Capacity
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 
 @dataclass
@@ -57,6 +58,12 @@ class ExStream(Learner):
         Most prototypes that are replayed for each new sample. None: all, as published.
     units, layers, batch_size, lr, weight_decay, optimiser
         As in `NetLearner`; the optimiser is always kept.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("exstream", buffer="kmeans").memory.per_class  # prototypes
+    16
     """
 
     buffer: Literal["exstream", "kmeans", "reservoir", "queue"] = "exstream"

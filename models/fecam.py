@@ -49,6 +49,13 @@ class FeCAM(Learner):
     covariance : str
         "class": one covariance per class; "base": classes of later sessions use the mean covariance
         of the first session's classes, for few shots.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "fecam"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     beta: Annotated[float, within("(0, 1]")] = 0.5

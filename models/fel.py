@@ -10,7 +10,8 @@ from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Context, Footprint, Learner, Seeds, Session, Stop, StreamSpec, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, predict
+from embedbench.learning.network import predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 
 @dataclass
@@ -48,6 +49,13 @@ class FEL(Learner):
         As in `NetLearner`.
     lr_later : float or None
         Learning rate of all sessions but the first, above 0; None: `lr`. *Fitted*, see above.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "fel"))["average_forgetting"] > 0.05
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 400

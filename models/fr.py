@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, check_size, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.net_and_optimiser import generator, make_optimiser
-from embedbench.learning.prototypes import Classifier, Prototypes, cosines
+from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.prototypes import Prototypes, cosines
 
 from ._layer_slices import layer_slices
 
@@ -81,6 +83,12 @@ class FR(Learner):
         "softmax" or "cosine": what is averaged over the layers.
     classifier : Classifier
         The prototypes of base classes.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("fr", layers="block-9,block-10").tags.needs_layers
+    True
     """
 
     layers: str = "all"

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, require, within
 from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
-from embedbench.learning.net_and_optimiser import augmented_views, fresh_optimiser, generator
+from embedbench.learning.image_training import augmented_views
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
 from embedbench.streams.view import View
 
@@ -42,6 +44,13 @@ class GDumb(ReplayLearner):
         "balanced", "reservoir" or "all".
     passes : float
         Samples presented at an evaluation for each that came since the last one; 0: `stop` decides.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "gdumb"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     batch_size: int = 64

@@ -11,7 +11,7 @@ from embedbench.learning import Context, OptimiserName, ReplayLearner, Seeds, Se
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.learner import Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.net_and_optimiser import CosineNet, Net, cosine_net, predict_cosines
+from embedbench.learning.network import CosineNet, Net, cosine_net, predict_cosines
 from embedbench.learning.stopping import Stop
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
@@ -51,6 +51,13 @@ class ICaRL(ReplayLearner):
         "means" of exemplars, or "logits".
     head : str
         "linear" or "cosine".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("icarl", answer="logits")))["final_accuracy"] > 0.1
+    True
     """
 
     batch_size: int = 64

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from embedbench.learning import Context, Memory, ReplayLearner, Seeds, Session, StreamSpec, predict
-from embedbench.learning.sample_storage import blocks
+from embedbench.learning.sample_containers import blocks
 
 
 @dataclass
@@ -37,6 +37,13 @@ class IL2M(ReplayLearner):
         "herding", "random" or "all".
     rectified : str
         Which scores are rectified, "probabilities" or "logits".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "il2m"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     memory: Memory = field(default_factory=Memory)

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.array_types import Array, Bools, Labels
 from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
-from embedbench.learning.net_and_optimiser import new_net
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.streams.view import View
 
 
@@ -34,6 +34,13 @@ class Joint(NetLearner):
     weights : str
         "fresh": each session begins with the same initial weights; "kept": with the weights of the
         previous session, as in the code of IIRC's authors.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "joint"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     weights: Literal["fresh", "kept"] = "fresh"
@@ -61,7 +68,8 @@ class Joint(NetLearner):
         else:
             self.loss_classes = self.loss_classes | session.loss_classes
         if self.weights == "fresh":
-            self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
+            self.net = self.make_net(self.spec, self.seeds.init).to(self.device)
+            self.optimiser_ = fresh_optimiser(self, self.net)
         return self.train(self._all(session), ctx)
 
     def _all(self, session: Session) -> Session:

@@ -46,6 +46,12 @@ class LayUP(Learner):
         Names of the stream's layers, separated by commas, or "all".
     lam : float or None
         λ ≥ 0, or None to choose it, by up to sixty factorisations a session in place of one.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("layup", layers="block-9,block-10").tags.needs_layers
+    True
     """
 
     layers: str = "all"

@@ -13,7 +13,7 @@ from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, ReplayLearner, Session, StreamSpec, Tags, predict
 from embedbench.learning.exemplars import Memory, session_classes
 from embedbench.learning.loss import Objective, only, set_loss
-from embedbench.learning.net_and_optimiser import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.network import CosineNet, cosine_net, predict_cosines
 
 
 @dataclass
@@ -51,6 +51,13 @@ class LUCIR(ReplayLearner):
         Initial η, above 0.
     memory : Memory
         "herding", "random" or "all".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "lucir"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 5.0

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
 from embedbench.learning.loss import loss_classes, pull
-from embedbench.learning.net_and_optimiser import trainable_parameters
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.per_sample_gradients import BLOCK as SAMPLES
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 
@@ -35,6 +35,13 @@ class MAS(NetLearner):
     ----------
     lam : float
         λ ≥ 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "mas"))["final_accuracy"] > 1 / 40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
 from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSpec, generator, train
-from embedbench.learning.net_and_optimiser import OptimiserName, fresh_optimiser, mlp_net, predict
+from embedbench.learning.network import mlp_net, predict
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.sample_storage import JoinedView, Rows
+from embedbench.learning.sample_containers import JoinedView, Rows
 from embedbench.streams.view import View
 
 
@@ -40,6 +41,13 @@ class NCFSCIL(Learner):
         As in `NetLearner`, for the projection.
     outputs : int or None
         d ≥ K - 1, width of the projection; None: the width of the features.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "nc-fscil"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 1024

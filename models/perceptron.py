@@ -26,6 +26,13 @@ class Perceptron(Learner):
     error changes the scores of the later ones by its products with them. That equals sample by
     sample. A row whose class never had an error is a training sample, so the learner is tagged as
     one that stores samples.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "perceptron"))["final_accuracy"] > 0.05  # chance has 1/40
+    True
     """
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)

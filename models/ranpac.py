@@ -39,6 +39,10 @@ class RanPAC(Learner):
     nothing. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
     is.
 
+    On few shots the squared error of a fifth of ten samples often chooses 1e-8. That is no harm to
+    novel classes; a fixed 1e5 gains 4 points of aAcc and 3 of gAcc over the search (emoji,
+    `fscil`).
+
     Parameters
     ----------
     projections : int
@@ -50,6 +54,13 @@ class RanPAC(Learner):
     lam_rule : str
         The samples that λ is chosen on: "all", the held-out ones of all sessions so far; "session",
         those of the last session, the authors' rule.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "ranpac"))["final_accuracy"] > 0.2  # chance has 1/40
+    True
     """
 
     projections: Annotated[int, at_least(1)] = 2000

@@ -7,7 +7,7 @@ import torch
 
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, pull
-from embedbench.learning.net_and_optimiser import trainable_parameters
+from embedbench.learning.optimisers import trainable_parameters
 
 
 @dataclass
@@ -34,6 +34,13 @@ class SI(NetLearner):
         Strength c ≥ 0 of the penalty.
     xi : float
         ξ > 0, squared units of the weights.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "si"))["average_forgetting"] > 0.1  # nothing is replayed
+    True
     """
 
     c: Annotated[float, at_least(0)] = 1.0

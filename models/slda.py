@@ -44,6 +44,13 @@ class SLDA(Learner):
         Number of samples after which Σ is shrunk by OAS; 0: never.
     freeze : bool
         Do not change Σ after the base samples.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "slda"))["final_accuracy"] > 0.2  # chance has 1/40
+    True
     """
 
     shrinkage: Annotated[float, within("(0, 1]")] | None = None

@@ -31,6 +31,13 @@ class TEEN(Learner):
         α in [0, 1].
     scale : float
         τ > 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "teen"))["final_accuracy"] > 0.05  # chance has 1/40
+    True
     """
 
     alpha: Annotated[float, within("[0, 1]")] = 0.5

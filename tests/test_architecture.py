@@ -73,7 +73,14 @@ SLOW = {
     *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
-    *{"models", "learning", "extract", "checks", "networks/paper_networks"},
+    *{
+        "models",
+        "learning",
+        "extract",
+        "checks",
+        "networks/paper_networks",
+        "networks/small_resnet",
+    },
     *{
         "reports/embedding_map",
         "reports/html_report",
@@ -81,10 +88,12 @@ MAY_BE_SLOW = {
         "reports/curve_figures",
         "reports/cost_figures",
         "reports/matrix_figures",
+        "reports/omega_rank_figures",
     },
     *{
         "papers/fscil/tsne",
         "reports/figure_files",
+        "reports/figure_style",
         "reports/stream_plot",
         "reports/inline_svg",
     },

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks")
+FOLDERS = ("embedbench", "extract", "models", "protocols", "benchmarks", "tools")
 MODULES = {
     *{"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "shelve", "marshal"},
     *{"copyreg", "torch.hub", "torch.jit", "torch.package"},
@@ -21,7 +21,7 @@ ALLOWED = {
     ("embedbench/storage/untrusted_files.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
-        ("embedbench/engines/task.py", name)
+        ("embedbench/engines/pickled_calls.py", name)
         for name in ("import pickle", "pickle", "pickle.dumps", "pickle.loads")
     ),
 }

@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 import typer
 
-from embedbench import make_learner, plugins
+from embedbench import plugins
 from embedbench.cli import app
 from embedbench.config.make_from_settings import make
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.runs import learner_and_protocol_names
-from embedbench.scores.metrics import all_metrics
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))  # what `make readme-check` runs
@@ -36,7 +35,7 @@ PAGES = [
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Files of the project, and what is imported from it. With NAME in it the reader names the file.
-ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
+ROOMS = r"embedbench|extract|models|protocols|tests|tools|docs|benchmarks|\.ci"
 PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
 IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
 GROUP: Any = typer.main.get_command(app.app)
@@ -154,29 +153,6 @@ def test_the_python_example_is_short_and_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert 0.9 < float(capsys.readouterr().out) <= 1  # blobs far apart
-
-
-def test_the_catalogue_names_all_there_is() -> None:
-    catalogue = (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
-    named = {
-        name
-        for row in re.findall(r"^\| (`.*?`) \|", catalogue, re.MULTILINE)
-        for name in re.findall(r"`([\w-]+)`", row)
-    }
-    there = {
-        *learner_and_protocol_names.protocol_names(),
-        *learner_and_protocol_names.learner_names(),
-        *all_metrics(),
-    }
-    assert not there - named, f"add a row for {sorted(there - named)} to docs/catalogue.md"
-    assert not named - there, f"remove {sorted(named - there)} from docs/catalogue.md"
-    online = re.search(r"^Online, (.*?)\. ", catalogue, re.MULTILINE)
-    assert online is not None
-    names = {*learner_and_protocol_names.our_learners()} - {*learner_and_protocol_names.ALIASES}
-    tagged = sorted(name for name in names if make_learner(name).tags.online)
-    assert re.findall(r"`([\w-]+)`", online[1]) == tagged, (
-        'the line "Online, …" of docs/catalogue.md names the learners with the tag `online`, sorted'
-    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -52,9 +52,25 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
         for name in learner_and_protocol_names.ALIASES
     )
     assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
+    assert all(text.count("\n>>> ") >= 2 for name, text in pages.items() if "s/" in name)
     assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
     assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
+
+
+def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
+    record = pages["json.md"].split("\n## ")[1]
+    rows = re.findall(r"^\| (`.*?`) \| (.*?) \| (.*) \|$", record, re.MULTILINE)
+    keys = [key for names, _, _ in rows for key in re.findall(r"`(.*?)`", names)]
+    assert len(keys) == len({*keys}) > 70
+    assert all(kind and meaning for _, kind, meaning in rows)
+    assert {"files[i].digests", "sessions[i].log", "by_score.NAME.R", "reference.ideal"} <= {*keys}
+    said = {names: (kind, meaning) for names, kind, meaning in rows}
+    assert said["`order`"] == (
+        "object or null",
+        "The class order; null where the protocol orders no classes.",
+    )
+    assert said["`unknown`"][1].endswith("Keys as of `files[i]`.")
 
 
 def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> None:
@@ -154,6 +170,7 @@ def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace)
         ("../README.md", "start.md"),
         ("../README.md#install", "start.md#install"),
         ("../models/ewc.py", "SOURCE/models/ewc.py"),
+        ("../models", "reference/learners.md"),
         ("studies/league.toml", "SOURCE/docs/studies/league.toml"),
         ("pictures/flow.svg", "pictures/flow.svg"),
         ("https://example.org/x", "https://example.org/x"),
@@ -195,6 +212,15 @@ def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path)
     (tmp_path / "some" / "a.md").touch()
     made = site.repo.page("some/a*\nnone/*\nsome/b*\n", tmp_path / "index.md")
     assert made == "some/a*\n"
+
+
+def test_every_table_that_a_page_names_is_there(site: SimpleNamespace) -> None:
+    named = [page for page in DOCS.rglob("*.md") if "\n<!-- " in page.read_text("utf-8")]
+    assert {"league.md", "bridge.md", "which-learner.md"} <= {page.name for page in named}
+    for page in named:
+        assert "\n<!-- " not in site.repo.page(page.read_text("utf-8"), page)
+    league = site.repo.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
+    assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
 
 
 # --- the house ---

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from embedbench.checks.conformance_suite import check_learner, learner_checks, run_checks
 from embedbench.checks.learner_check_tools import on_device
-from embedbench.checks.suite import check_learner, learner_checks, run_checks
 from embedbench.runs import learner_and_protocol_names
 from gpu_parts.step import Bench, Figure, Step
 
@@ -36,13 +36,7 @@ def hold(name: str, bench: Bench) -> list[Figure]:
     else:
         results = check_learner(cls, bench.device)
     failed = [r for r in results if not r.passed]
-    return [
-        Figure(
-            f"{name}: checks of the conformance suite",
-            f"{len(results) - len(failed)} of {len(results)} passed",
-            "all",
-            not failed,
-            "; ".join(f"{r.name}: {r.message}" for r in failed),
-            {"failed": [r.name for r in failed]},
-        )
-    ]
+    figure = f"{len(results) - len(failed)} of {len(results)} passed"
+    note = "; ".join(f"{r.name}: {r.message}" for r in failed)
+    what, values = f"{name}: checks of the conformance suite", {"failed": [r.name for r in failed]}
+    return [Figure(what, figure, "all", not failed, note, values)]

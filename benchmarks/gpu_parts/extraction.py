@@ -1,10 +1,15 @@
-"""Extraction on the card: its rate against decoding and the forward pass, and its bits."""
+"""Extraction on the card: its rate against decoding and the forward pass, its bits, a kill."""
 
 from __future__ import annotations
 
+import base64
+import os
+import random
 import resource
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from extract_kill import kills
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -23,24 +27,32 @@ from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source
-from embedbench.networks.hub_weights import shipped_weights
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.networks.paper_networks import timm
+from embedbench.networks.published_weights import shipped_weights
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
-from gpu_parts.bits import bits
+from gpu_parts.machine import card_name
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
-SMALL = {
-    "resnet50": "resnet10t",
-    "vit_base_patch16_224": "vit_tiny_patch16_224",
-}  # models in a test
+SMALL = {"resnet50": "resnet10t", "vit_base_patch16_224": "vit_tiny_patch16_224"}  # in a test
 SHIPPED = "tf_efficientnet_lite0"
 AIM = 0.85  # share of the rate of the slower of forward pass and decoding
 COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # least cosine to the CPU's rows
 COMPARED = 32  # rows
 IMAGES, WIDE, HIGH = 4096, 500, 375  # the usual size in ImageNet
+KEPT = 16, 64  # rows and columns that are stored for comparison with another card
+EXTRACT = """
+import sys, warnings
+from embedbench.extract import extract
+warnings.simplefilter("ignore")
+seen = []
+extract(sys.argv[1], sys.argv[2], backbone="tf_efficientnet_lite0", weights="shipped", size=96,
+        device=sys.argv[3], progress=lambda done, total: seen.append(done))
+print(seen[0])
+"""
 
 
 def steps() -> list[Step]:
@@ -83,7 +95,8 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     ours = (total - done) / (end - began)
     rows = file.read()[:COMPARED].astype(np.float64)
     cpu = on_cpu(name, weights, source, bench)
-    cosine = float(cosines(rows, cpu).min())
+    norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(cpu, axis=1)
+    cosine = float(((rows * cpu).sum(1) / np.maximum(norms, 1e-30)).min())
     ratio = ours / min(forward, decoding)
     slower = "forward pass" if forward < decoding else "decoding"
     note = (
@@ -91,23 +104,13 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
         f"{lanes()} threads; {peak(bench)}; {joules_text(joules)}"
     )
     values = {"rate": ours, "forward": forward, "decoding": decoding, "ratio": ratio}
-    what = f"{name}, {dtype}, {len(file.labels):,} JPEGs"
+    what = f"{name}, {dtype}, {len(file.labels):,} JPEGs: against the slower, the {slower}"
+    figure = f"{ours:,.0f} images/s, {ratio:.2f} of it"
+    alike = f"{name}, {dtype}: smallest cosine to the CPU's float32 rows, of {len(cpu)}"
+    least = COSINE[dtype]
     return [
-        Figure(
-            f"{what}: against the slower, the {slower}",
-            f"{ours:,.0f} images/s, {ratio:.2f} of it",
-            f"{AIM} of it",
-            ratio >= AIM,
-            note,
-            {**values, "joules": joules},
-        ),
-        Figure(
-            f"{name}, {dtype}: smallest cosine to the CPU's float32 rows, of {len(cpu)}",
-            f"{cosine:.7f}",
-            f"{COSINE[dtype]}",
-            cosine >= COSINE[dtype],
-            values={"cosine": cosine},
-        ),
+        Figure(what, figure, f"{AIM} of it", ratio >= AIM, note, {**values, "joules": joules}),
+        Figure(alike, f"{cosine:.7f}", f"{least}", cosine >= least, values={"cosine": cosine}),
     ]
 
 
@@ -129,22 +132,86 @@ def moves(name: str, bench: Bench) -> list[Figure]:
         return bits(name, rows, usual, sizes, bench)
 
 
+def bits(
+    name: str,
+    rows: Callable[[int], NDArray[np.float32]],
+    usual: int,
+    sizes: Sequence[int],
+    bench: Bench,
+) -> list[Figure]:
+    """Compare rows (n, D) at the usual batch size with a second time, other sizes, other cards."""
+    whole = rows(usual)
+    lines = [difference(f"{name}: a second time", whole, rows(usual), "same bits")]
+    for size in sizes:
+        what = f"{name}: batches of {size} in place of {usual}"
+        lines.append(difference(what, whole, rows(size)))
+    few = np.ascontiguousarray(whole[: KEPT[0], : KEPT[1]])
+    key, here = f"rows/{name}", card_name(bench.device)
+    bench.left[key] = base64.b64encode(few.tobytes()).decode()
+    for card, kept in bench.kept.items():
+        if card != here and key in kept:
+            values = np.frombuffer(base64.b64decode(kept[key]), np.float32)
+            other = values.reshape(-1, few.shape[1])
+            lines.append(difference(f"{name}: {here} in place of {card}", few, other))
+    return lines
+
+
+def difference(what: str, a: NDArray[np.float32], b: NDArray[np.float32], aim: str = "") -> Figure:
+    """How far two tables of rows are apart."""
+    same = a.tobytes() == b.tobytes()
+    off = float(np.abs(a - b).max() / np.abs(a).max())
+    figure = "same bits" if same else f"{off:.1e} of the largest value apart"
+    return Figure(what, figure, aim, same if aim else None, values={"same": same, "off": off})
+
+
 def killed(bench: Bench) -> list[Figure]:
     """Kill -9 in the middle of an extraction of the emoji, and resume it."""
     n = 1 if bench.toy else 3
     source = str(images(bench.scratch, True)) if bench.toy else "demo"
-    results = list(kills(source, n, size=96, device=bench.device, earliest=0.6))
-    same = sum(kill.same for kill in results)
-    at = ", ".join(str(kill.resumed_at) for kill in results)
-    return [
-        Figure(
-            "extraction killed with -9 and resumed: the same file as uninterrupted",
-            f"{same} of {n}",
-            "all",
-            same == n,
-            f"resumed at image {at}",
-        )
-    ]
+    results = list(kills(source, n, bench))
+    same = sum(is_same for _, is_same in results)
+    what = "extraction killed with -9 and resumed: the same file as uninterrupted"
+    note = f"resumed at image {', '.join(str(at) for at, _ in results)}"
+    return [Figure(what, f"{same} of {n}", "all", same == n, note)]
+
+
+def kills(source: str, n: int, bench: Bench) -> Iterator[tuple[int, bool]]:
+    """Kill `n` extractions in the last two fifths of their time and resume them.
+
+    Each gives the image at which it resumed, and whether it then made the same file as one that
+    was not interrupted.
+    """
+    path = os.pathsep.join(p for p in sys.path if p)
+
+    def start(out: Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", EXTRACT, source, str(out), bench.device]
+        env = {**os.environ, "PYTHONPATH": path}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+
+    def finish(process: subprocess.Popen[str]) -> int:
+        said, _ = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"an extraction ended with {process.returncode}")
+        return int(said)
+
+    whole, out = bench.scratch / "whole.h5", bench.scratch / "out.h5"
+    began = time.perf_counter()
+    finish(start(whole))
+    seconds, rng, number = time.perf_counter() - began, random.Random(0), 0
+    expected = EmbeddingFile.open(whole).digests
+    while number < n:
+        process = start(out)
+        try:
+            process.wait(rng.uniform(0.6 * seconds, seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.communicate()
+        if not out.exists():  # else it finished before the kill
+            number += 1
+            resumed_at = finish(start(out))
+            file = EmbeddingFile.open(out)
+            yield resumed_at, file.digests == expected and not file.damaged_rows()
+        out.unlink()
 
 
 def real(name: str, toy: bool) -> str:
@@ -253,13 +320,6 @@ def on_cpu(name: str, weights: Path, source: Source, bench: Bench) -> NDArray[np
     ready = [decode(source, i, model).ready for i in range(n)]
     batch = np.stack([sample for sample in ready if sample is not None])
     return model.forward(batch)["features"].double().numpy()
-
-
-def cosines(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Cosines between the rows of two tables, (n,)."""
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    result: NDArray[Any] = (a * b).sum(1) / np.maximum(norms, 1e-30)
-    return result
 
 
 def peak(bench: Bench) -> str:

@@ -11,20 +11,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from run_fr import EPOCHS, cifar_like, taught
+from synthetic import cifar_images, cifar_layers
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.config.run_seeds import Seeds
-from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.files.write_file import write_file
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.image_augmentation import augment
 from embedbench.learning.learner import Context
-from embedbench.learning.net_and_optimiser import generator, make_optimiser, trunk_and_head
+from embedbench.learning.network import trunk_and_head
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import train
-from embedbench.runs.cost_meter import Meter
+from embedbench.runs.cost_meter import Meter, SessionLog
+from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.system.gpu_determinism import repeatable
@@ -40,6 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "all": {"amp": "bf16", "channels_last": True, "compile": True},
 }
 SEED, BATCH, LR, DECAY = 0, 128, 0.1, 2e-4
+EPOCHS = 100  # of FR's paper schedule
 FEW = {"epoch_samples": 2, "batch_classes": 4, "batch_samples": 4, "hidden": 8, "epochs": 1}
 
 
@@ -77,25 +77,22 @@ def epoch(variant: str, bench: Bench) -> list[Figure]:
         measured[name] = clock, loss, float((meter.read() - before)[1])
     seconds = {name: clock.epoch for name, (clock, _, _) in measured.items()}
     ratio = seconds["ours"] / seconds["bare"]
-    n = len(stream.sessions[0].x)
+    (first, loss, joules), (first_bare, loss_bare, joules_bare) = (
+        (clock.first, loss, joules) for clock, loss, joules in (measured["ours"], measured["bare"])
+    )
     note = (
         f"bare {seconds['bare']:.2f} s, with PyTorch's defaults (TF32, any algorithm) "
-        f"{seconds['defaults']:.2f} s; first epoch {measured['ours'][0].first:.1f} s, bare "
-        f"{measured['bare'][0].first:.1f} s; last loss {measured['ours'][1]:.4f}, bare "
-        f"{measured['bare'][1]:.4f}; {joules_text(measured['ours'][2])} for {epochs} epochs, bare "
-        f"{joules_text(measured['bare'][2])}"
+        f"{seconds['defaults']:.2f} s; first epoch {first:.1f} s, bare {first_bare:.1f} s; "
+        f"last loss {loss:.4f}, bare {loss_bare:.4f}; {joules_text(joules)} for {epochs} epochs, "
+        f"bare {joules_text(joules_bare)}"
     )
-    return [
-        Figure(
-            f"ResNet-32, {variant}: an epoch of {n:,} images of 32 x 32, batches of {BATCH}, "
-            "crop and flip, against a bare loop",
-            f"{seconds['ours']:.2f} s, {ratio:.2f} times",
-            f"{AIM} times",
-            ratio <= AIM,
-            note,
-            {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in measured.items()}},
-        )
-    ]
+    what = (
+        f"ResNet-32, {variant}: an epoch of {len(stream.sessions[0].x):,} images of 32 x 32, "
+        f"batches of {BATCH}, crop and flip, against a bare loop"
+    )
+    figure = f"{seconds['ours']:.2f} s, {ratio:.2f} times"
+    values = {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in measured.items()}}
+    return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
 
 
 class Clock:
@@ -185,46 +182,35 @@ def bare(
 
 @cache
 def stream_of(scratch: Path, toy: bool) -> Stream:
-    """A stream of CIFAR-100's shape: noise with a tint per class, all classes in one session."""
-    classes, each, test = (4, 40, 4) if toy else (100, 500, 100)
-    draw = np.random.default_rng(0)
-    labels = np.concatenate([np.repeat(np.arange(classes), n) for n in (each, test)])
-    values = draw.integers(0, 192, (len(labels), 32, 32, 3), dtype=np.uint8)
-    values += draw.integers(0, 64, (classes, 1, 1, 3), dtype=np.uint8)[labels]
-    samples = Samples(
-        ids=np.array([f"image/{i}" for i in range(len(labels))]),
-        labels=labels.astype(np.int64),
-        split=np.repeat([TRAIN, TEST], [classes * each, classes * test]).astype(np.uint8),
-        classes=tuple(f"class {c}" for c in range(classes)),
-        parents=np.full(classes, -1),
-    )
-    path = scratch / "cifar.h5"
-    write_file(path, samples, values, {"backbone": {"name": "none"}})
-    return build_stream(path, "incremental-class", base=classes // 2).merged()
+    """A stream of CIFAR-100's shape, all classes in one session."""
+    sizes = (4, 40, 4) if toy else (100, 500, 100)
+    path = cifar_images(scratch / "cifar.h5", *sizes)
+    return build_stream(path, "incremental-class", base=sizes[0] // 2).merged()
 
 
 def paper_schedule(bench: Bench) -> list[Figure]:
     """FR at the size of the paper's CIFAR-100: a few of the 100 epochs of the paper's schedule."""
-    few = {"epochs": 3}
-    if bench.toy:
-        file = cifar_like(bench.scratch / "fr.h5", 6, 1)
-        _, logs = taught(file, FEW, bench.device)
-        times = float(EPOCHS)
-    else:
-        file = cifar_like(bench.scratch / "fr.h5")
-        taught(file, {"epochs": 1, "epoch_samples": 60}, bench.device)  # warms up
-        _, logs = taught(file, few, bench.device)
-        times = EPOCHS / few["epochs"]
+    file = cifar_layers(bench.scratch / "fr.h5", *((6, 1) if bench.toy else ()))
+    if not bench.toy:
+        learn_fr(file, {"epochs": 1, "epoch_samples": 60}, bench.device)  # warms up
+    settings = FEW if bench.toy else {"epochs": 3}
+    logs = learn_fr(file, settings, bench.device)
+    times = EPOCHS / settings["epochs"]
     each = [log.learn_seconds * times for log in logs]
     joules = sum(log.learn_joules for log in logs) * times
     steps = sum(log.log["steps"] for log in logs) * times
+    what = (
+        f"FR, the paper's schedule at CIFAR-100's size, {len(logs)} sessions, {steps:,.0f} "
+        "steps (scaled from a few epochs)"
+    )
+    figure = f"{sum(each) / 60:.1f} min, {sum(each) / len(each):,.0f} s a session"
     listed = ", ".join(f"{s:,.0f}" for s in each)
-    return [
-        Figure(
-            f"FR, the paper's schedule at CIFAR-100's size, {len(logs)} sessions, {steps:,.0f} "
-            "steps (scaled from a few epochs)",
-            f"{sum(each) / 60:.1f} min, {sum(each) / len(each):,.0f} s a session",
-            note=f"seconds of each session: {listed}; {joules_text(joules)}",
-            values={"seconds": each, "joules": joules},
-        )
-    ]
+    note = f"seconds of each session: {listed}; {joules_text(joules)}"
+    return [Figure(what, figure, note=note, values={"seconds": each, "joules": joules})]
+
+
+def learn_fr(file: Path, settings: dict[str, int], device: str) -> list[SessionLog]:
+    """The logs of FR with these settings after nine sessions."""
+    stream = build_stream(file, "fscil", base=60, way=5)
+    _, logs = run_stream(stream, make_learner("fr", **settings), Seeds.of(SEED), device)
+    return logs

@@ -17,13 +17,11 @@ PACKAGES = ("torch", "torchvision", "timm", "h5py", "numpy", "scipy", "safetenso
 OPTIONAL = {
     "numba": "answers and conformance of geppnet and geppnet-stm; other steps need it not",
     "pynvml": "joules (of the package nvidia-ml-py); every other figure is taken",
-    "typer": "nothing: no command line of embedbench is used",
-    "rich": "nothing: no text report is printed",
-    "pytest": "nothing: no test of the suite is run",
-    "jinja2": "nothing: no HTML report is written",
-    "matplotlib": "nothing: no figure is drawn",
     "scipy": "nothing but sounds, of which none are extracted",
-    "sklearn": "nothing: no table of confusions is made",
+    **dict.fromkeys(
+        ("typer", "rich", "pytest", "jinja2", "matplotlib", "sklearn"),
+        "nothing: no command, report, page, figure or test is made",
+    ),
 }
 REQUIRED = ("torch", "torchvision", "timm", "h5py", "numpy", "safetensors", "PIL")
 
@@ -68,10 +66,8 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the clone; "unknown" if git does not report it."""
-    here = Path(__file__).parent
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
-        words = ["git", "-C", str(here), "describe", "--always", "--dirty"]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -13,8 +13,8 @@ from synthetic import mnist_like
 from timing import in_turn
 
 from embedbench.engines.engine import Engine
-from embedbench.learning.net_and_optimiser import NAdam
-from embedbench.papers.data import shipped_layers
+from embedbench.learning.optimisers import NAdam
+from embedbench.papers.reproduction_data import shipped_layers
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.learner_and_protocol_names import ALIASES
@@ -22,7 +22,7 @@ from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.presets import preset
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
@@ -31,12 +31,7 @@ from gpu_parts.step import Bench, Figure, Step, joules_text
 AIM = 1.15  # times the bare loop's seconds
 NEAR = 1.0  # percentage points of final accuracy, card against CPU
 AT_ONCE = (1, 2, 4, 8)
-STORED = (
-    "er",
-    "derpp",
-    "agem",
-    "gdumb",
-)  # in the league they store 20 exemplars per class in total
+STORED = ("er", "derpp", "agem", "gdumb")  # in the league they store 20 exemplars per class
 SETTINGS = ("protocol.sessions=11", "protocol.order=random")
 
 
@@ -65,19 +60,18 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
             joules.append(float((meter.read() - before)[1]))
     ratio = rounds.ratio(0, 1)
     rule = "validation every epoch, best weights kept" if look else "epochs"
-    return [
-        Figure(
-            f"permuted MNIST's shape, {work.sessions} sessions of {work.epochs} epochs, rule: "
-            f"{rule}; memory to memory against a bare loop",
-            f"{rounds.median(0):.2f} s, {ratio:.2f} times",
-            f"{AIM} times",
-            ratio <= AIM,
-            f"bare {rounds.median(1):.2f} s; {100 * same:.2f} % of the answers equal, given our "
-            f"NAdam; {joules_text(joules[0])}, bare {joules_text(joules[1])}; "
-            f"{rounds.disturbed} rounds disturbed",
-            {"ratio": ratio, "same": same, "joules": joules},
-        )
-    ]
+    what = (
+        f"permuted MNIST's shape, {work.sessions} sessions of {work.epochs} epochs, rule: {rule}; "
+        "memory to memory against a bare loop"
+    )
+    figure = f"{rounds.median(0):.2f} s, {ratio:.2f} times"
+    note = (
+        f"bare {rounds.median(1):.2f} s; {100 * same:.2f} % of the answers equal, given our "
+        f"NAdam; {joules_text(joules[0])}, bare {joules_text(joules[1])}; "
+        f"{rounds.disturbed} rounds disturbed"
+    )
+    values = {"ratio": ratio, "same": same, "joules": joules}
+    return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
 
 
 @cache
@@ -128,16 +122,15 @@ def _beside(name: str, cpu: RunRecord, card: RunRecord) -> Figure:
     """The figure of one learner of the league."""
     final = [100 * r.metrics["final_accuracy"] for r in (cpu, card)]
     learned = [r.seconds.learn for r in (cpu, card)]
-    off = abs(final[1] - final[0])
-    return Figure(
-        f"emoji league, {name}: final accuracy on the card against the CPU",
-        f"{final[1]:.2f} %, {final[1] - final[0]:+.2f} points",
-        f"within {NEAR:.0f} point",
-        off <= NEAR,
+    off = final[1] - final[0]
+    what = f"emoji league, {name}: final accuracy on the card against the CPU"
+    note = (
         f"learning {learned[1]:.1f} s on the card beside three others, {learned[0]:.1f} s on the "
-        "CPU with all cores busy",
-        {"cpu": final[0], "card": final[1], "seconds": learned},
+        "CPU with all cores busy"
     )
+    values = {"cpu": final[0], "card": final[1], "seconds": learned}
+    figure = f"{final[1]:.2f} %, {off:+.2f} points"
+    return [Figure(what, figure, f"within {NEAR:.0f} point", abs(off) <= NEAR, note, values)]
 
 
 def cells(n: int, bench: Bench) -> list[Figure]:
@@ -164,17 +157,14 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     if outcome.failed:
         raise RuntimeError(outcome.failed[0][1])
     learned = [record_files.load(place).seconds.learn for place in outcome.run_dirs]
-    a_minute = 60 * n / seconds
-    return [
-        Figure(
-            f"{n} cells at once on one card: mlp, permuted MNIST's shape, {work.sessions} sessions "
-            f"of {work.epochs} epochs",
-            f"{seconds:.1f} s in all, {a_minute:.1f} cells a minute",
-            note=f"learning {sum(learned) / n:.1f} s a cell; {used.stop()}; "
-            + ("in this process" if n == 1 else "the start of their processes included"),
-            values={"seconds": seconds, "learn": learned},
-        )
-    ]
+    what = (
+        f"{n} cells at once on one card: mlp, permuted MNIST's shape, {work.sessions} sessions "
+        f"of {work.epochs} epochs"
+    )
+    figure = f"{seconds:.1f} s in all, {60 * n / seconds:.1f} cells a minute"
+    started = "in this process" if n == 1 else "the start of their processes included"
+    note = f"learning {sum(learned) / n:.1f} s a cell; {used.stop()}; {started}"
+    return [Figure(what, figure, note=note, values={"seconds": seconds, "learn": learned})]
 
 
 class _Used:

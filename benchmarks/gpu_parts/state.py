@@ -13,26 +13,17 @@ SCHEMA = 1
 class State:
     """`gpu.json`: calls, finished steps, and values that steps stored for comparison.
 
-    Parameters
-    ----------
-    out : Path
-        Directory of `gpu.json`.
-    device, toy : str, bool
-        Device and size of this call; a file of another device or size is refused.
+    A file of another device or size than this call's is refused.
     """
 
     def __init__(self, out: Path, device: str, toy: bool) -> None:
         self.path = out / "gpu.json"
-        kind = {"device": device.partition(":")[0], "toy": toy}
-        self.data: dict[str, Any] = {
-            "schema": SCHEMA,
-            **kind,
-            "calls": [],
-            **{name: {} for name in ("steps", "cut", "missing", "kept")},
-        }
+        kind = {"schema": SCHEMA, "device": device.partition(":")[0], "toy": toy}
+        names = ("steps", "cut", "missing", "kept")
+        self.data: dict[str, Any] = {**kind, "calls": [], **{name: {} for name in names}}
         if self.path.exists():
             stored = json.loads(self.path.read_text(encoding="utf-8"))
-            if stored.get("schema") != SCHEMA or any(stored.get(k) != v for k, v in kind.items()):
+            if any(stored.get(k) != v for k, v in kind.items()):
                 raise SystemExit(
                     f"{self.path} was made with --device {stored.get('device')}"
                     f"{' --toy' if stored.get('toy') else ''}; give another --out, or remove it"
@@ -49,15 +40,9 @@ class State:
         steps: dict[str, Any] = self.data["steps"]
         return steps
 
-    def forget(self, names: set[str]) -> None:
-        """Forget steps, so that they are run again."""
-        for name in names:
-            self.steps.pop(name, None)
-
     def done(self, name: str, answer: dict[str, Any], card: str) -> None:
         """Keep the result of a step."""
-        left = answer.pop("left", {})
-        if left:
+        if left := answer.pop("left", {}):
             self.data["kept"].setdefault(card, {}).update(left)
         self.steps[name] = {**answer, "call": len(self.data["calls"])}
         self.data["cut"].pop(name, None)

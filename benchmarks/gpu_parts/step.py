@@ -12,53 +12,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table.
-
-    Parameters
-    ----------
-    what : str
-        What was measured, in words.
-    figure : str
-        The result, with its unit.
-    aim : str
-        What it should be; "" if there is no aim.
-    holds : bool or None
-        Whether the aim is met; None if there is no aim.
-    note : str
-        An explanation, or further facts.
-    values : dict
-        The result as plain numbers.
-    """
+    """One line of the table: what was measured, the result with its unit, and its aim."""
 
     what: str
     figure: str
-    aim: str = ""
+    aim: str = ""  # "" and None: there is no aim
     holds: bool | None = None
     note: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # the result as plain numbers
 
 
 @dataclass
 class Bench:
-    """The environment of a step.
-
-    Parameters
-    ----------
-    device : str
-        "cuda", or "cpu" in a test.
-    toy : bool
-        Everything small, so that it runs on a CPU in seconds.
-    scratch : Path
-        A directory that the steps of a part share; it is removed afterwards.
-    kept : dict
-        Values that earlier steps stored for comparison, by card and then by name; JSON.
-    left : dict
-        Values that this step stores for comparison, by name; JSON.
-    """
+    """The environment of a step: "cuda" or, in a test, "cpu"; `toy`: everything small."""
 
     device: str
     toy: bool
-    scratch: Path
+    scratch: Path  # shared by the steps of a part, and removed afterwards
+    # values that earlier steps stored for comparison, by card and name; those of this step
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     left: dict[str, Any] = field(default_factory=dict)
 
@@ -77,24 +48,12 @@ class Bench:
 
 @dataclass(frozen=True)
 class Step:
-    """One measurement.
-
-    Parameters
-    ----------
-    name : str
-        Name of the form part/…/….
-    seconds : float
-        Expected duration on the card; the step does not begin if less time is left.
-    run : callable
-        Function that takes the measurement.
-    needs : tuple of str
-        Modules without which the step is left out.
-    """
+    """One measurement, called part/…/…, and the seconds that it is expected to take on a card."""
 
     name: str
     seconds: float
     run: Callable[[Bench], Sequence[Figure]]
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # modules without which it is left out
 
     @property
     def part(self) -> str:

@@ -12,53 +12,35 @@ VERDICTS = {True: "holds", False: "**missed**", None: "no aim"}
 
 
 def markdown(data: Mapping[str, Any], names: Sequence[str], parts: Mapping[str, str]) -> str:
-    """All results as one page.
-
-    Parameters
-    ----------
-    data : mapping
-        Data of `State`.
-    names : sequence of str
-        Names of all steps, in order.
-    parts : mapping
-        Titles by part, in order.
-    """
+    """All results of a `State` as one page; `names` of all steps, titles by part, both in order."""
     where = "on a card" if data["device"] == "cuda" else f"on device {data['device']}"
     lines = [f"# embedbench {where}" + (" (toy size: no figure means anything)" * data["toy"]), ""]
-    lines += [*_calls(data["calls"]), "", *_summary(data, names), ""]
+    lines += [*_calls(data["calls"]), "", _summary(data, names), ""]
     for part, title in parts.items():
         mine = [name for name in names if name.partition("/")[0] == part]
-        if not mine:
-            continue
-        lines += [f"## {title}", "", HEAD]
-        for name in mine:
-            if name in data["steps"]:
-                lines += _rows(name, data["steps"][name])
-        lines += _waiting(mine, data)
-        lines.append("")
+        if mine:
+            lines += [f"## {title}", "", HEAD]
+            for name in mine:
+                if name in data["steps"]:
+                    lines += _rows(name, data["steps"][name])
+            lines += [*_waiting(mine, data), ""]
     return "\n".join(lines)
 
 
 def _calls(calls: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = [
-        "| call | date | card | CUDA, cuDNN | torch, timm | cores | commit | s | missing modules |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    heads = "call | date | card | CUDA, cuDNN | torch, timm | cores | commit | s | missing modules"
+    lines = [f"| {heads} |", "|---" * 9 + "|"]
     for i, call in enumerate(calls, 1):
-        v = call["versions"]
-        row = (
-            i, call["date"], call["card"], f"{call.get('cuda')}, {call.get('cudnn')}",
-            f"{v['torch']}, {v['timm']}", call["cores"], call["commit"], f"{call['seconds']:.0f}",
-            ", ".join(call["without"]) or "none",
-        )  # fmt: skip
-        lines.append("| " + " | ".join(_cell(value) for value in row) + " |")
-    lost = {name for call in calls for name in call["without"]}
-    for name in sorted(lost):
+        v, cuda = call["versions"], f"{call.get('cuda')}, {call.get('cudnn')}"
+        which = (i, call["date"], call["card"], cuda, f"{v['torch']}, {v['timm']}", call["cores"])
+        lost = ", ".join(call["without"]) or "none"
+        lines.append(_row(*which, call["commit"], f"{call['seconds']:.0f}", lost))
+    for name in sorted({name for call in calls for name in call["without"]}):
         lines += ["", f"Without `{name}`: {OPTIONAL[name]}."]
     return lines
 
 
-def _summary(data: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def _summary(data: Mapping[str, Any], names: Sequence[str]) -> str:
     steps = [data["steps"][name] for name in names if name in data["steps"]]
     figures = [f for step in steps for f in step.get("figures", ())]
     holds, missed = (sum(f["holds"] is v for f in figures) for v in (True, False))
@@ -67,10 +49,8 @@ def _summary(data: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         f"{len(steps)} of {len(names)} steps were run: {holds} aims hold, {missed} are missed, "
         f"{broke} steps broke."
     )
-    waiting = [name for name in names if name not in data["steps"]]
-    if waiting:
-        text += f" {len(waiting)} steps are missing: the next call runs only those."
-    return [text]
+    waiting = len(names) - len(steps)
+    return text + f" {waiting} steps are missing: the next call runs only those." * (waiting > 0)
 
 
 def _waiting(names: Sequence[str], data: Mapping[str, Any]) -> list[str]:
@@ -95,8 +75,4 @@ def _rows(name: str, step: Mapping[str, Any]) -> list[str]:
 
 
 def _row(*cells: object) -> str:
-    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
-
-
-def _cell(value: object) -> str:
-    return " ".join(str(value).replace("|", "\\|").split())
+    return "| " + " | ".join(" ".join(str(c).replace("|", "\\|").split()) for c in cells) + " |"

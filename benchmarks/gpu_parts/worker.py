@@ -1,43 +1,39 @@
-"""The process of a part: an error in it, even of the card's context, does not stop the other parts.
-
-It reads one step per line, as JSON, and answers each with one line of JSON. What the steps print
-goes to stderr.
-"""
+"""The process of a part: an error in it, even of the card's context, does not stop the others."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
+import multiprocessing
 import os
-import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from gpu_parts.step import Bench, Step
 
 FATAL = ("CUDA error", "cuBLAS", "CUBLAS_STATUS", "cuDNN error", "device-side assert")
+Steps = Callable[[], Sequence[Step]]
 
 
-def serve(steps: dict[str, Step], bench: Bench) -> None:
-    """Answer until there are no more lines; end at once when the parent has ended."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+def serve(pipe: Connection, steps: Steps, bench: Bench) -> None:
+    """Answer one step after the other; end at once when the parent has ended."""
+    os.setsid()  # this process leads its group: its children end with it
+    os.dup2(2, 1)  # what steps print goes to stderr
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    for line in sys.stdin:
-        asked = json.loads(line)
-        bench.kept, bench.left = asked["kept"], {}
-        answer = _run(steps[asked["step"]], bench)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-        if any(word in answer.get("error", "") for word in FATAL):
-            return  # a broken context of the card cannot be repaired
+    by_name = {step.name: step for step in steps()}
+    error = ""
+    while not any(word in error for word in FATAL):  # a broken context cannot be repaired
+        name, bench.kept = pipe.recv()
+        bench.left = {}
+        answer = _run(by_name[name], bench)
+        error = answer.get("error", "")
+        pipe.send(answer)
 
 
 def _run(step: Step, bench: Bench) -> dict[str, Any]:
@@ -56,77 +52,44 @@ def _run(step: Step, bench: Bench) -> dict[str, Any]:
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(0, signal.SIGKILL)  # this process leads its group, so its children end, too
+    os.killpg(0, signal.SIGKILL)
 
 
 class Worker:
-    """The parent's side of a process.
+    """The parent's side of a process, which finds its steps by itself."""
 
-    Parameters
-    ----------
-    command : list of str
-        Command that starts a process that calls `serve`.
-    """
-
-    def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._last = ""
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        for job, pipe in ((self._answers, self.process.stdout), (self._said, self.process.stderr)):
-            threading.Thread(target=job, args=(pipe,), daemon=True).start()
-
-    def _answers(self, pipe: TextIO) -> None:
-        for line in pipe:
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def _said(self, pipe: TextIO) -> None:
-        for line in pipe:
-            sys.stderr.write(line)
-            self._last = line.strip() or self._last
+    def __init__(self, steps: Steps, bench: Bench) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, steps, bench))
+        self.process.start()
+        theirs.close()
 
     def ask(self, step: str, kept: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Run a step for at most `seconds`; `late` in the answer means that it was killed."""
         began = time.perf_counter()
-        assert self.process.stdin is not None
         try:
-            self.process.stdin.write(json.dumps({"step": step, "kept": kept}) + "\n")
-            self.process.stdin.flush()
-            line = self._lines.get(timeout=max(seconds, 0.0))
-        except queue.Empty:
-            self.end()
-            return {"late": True, "seconds": time.perf_counter() - began}
-        except BrokenPipeError:
-            line = None
-        if line is None:
-            code = self.process.wait()
+            self.pipe.send((step, kept))
+            if not self.pipe.poll(max(seconds, 0.0)):
+                self.end()
+                return {"late": True, "seconds": time.perf_counter() - began}
+            answer: dict[str, Any] = self.pipe.recv()
+            return answer
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
             how = f"signal {-code}" if code < 0 else f"exit status {code}"
-            said = f"; it said last: {self._last}" if self._last else ""
-            return {
-                "error": f"the process ended with {how}{said}",
-                "seconds": time.perf_counter() - began,
-            }
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            text = f"the process ended with {how}"
+            return {"error": text, "seconds": time.perf_counter() - began}
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return self.process.poll() is None
+        return self.process.is_alive()
 
     def end(self) -> None:
         """End the process and all its children."""
+        self.process.kill()  # before it leads a group there is none
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.join()

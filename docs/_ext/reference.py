@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import json_keys
 import typer
 from docstrings import cell, literal, markdown, parameters, parts, table
 from repository import DOCS, SOURCE
@@ -18,7 +19,13 @@ import embedbench
 from embedbench.cli import app as commands
 from embedbench.cli.list_entries import entries
 from embedbench.runs import learner_and_protocol_names
-from embedbench.scores import against_chance, few_shot_scores, metrics, prediction_metrics
+from embedbench.scores import (
+    against_chance,
+    few_shot_scores,
+    label_set_scores,
+    metrics,
+    prediction_metrics,
+)
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
 
@@ -41,6 +48,15 @@ BEHIND = {
 }
 # Words that a search finds a page by before every other, where its name is not one of them.
 SOUGHT = {"fscil": ("few-shot", "few shot")}
+TAGS = {
+    "online": "learns batch by batch",
+    "stores_samples": "stores training samples",
+    "needs_session_id": "needs the session id of a test sample",
+    "multilabel": "can learn label sets",
+    "needs_layers": "needs intermediate embeddings",
+    "images": "also learns whole networks on images",
+    "offline": "gets all sessions at once: a reference",
+}
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -84,6 +100,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
     yield "orders.md", orders_page()
+    yield "json.md", json_keys.page()
     yield "commands.md", commands_page()
     yield "python.md", python_page()
 
@@ -105,14 +122,31 @@ def kind(
         if "package" in row:
             continue  # of another package that is installed here
         same = learner_and_protocol_names.ALIASES.get(name) if room == "learners" else None
-        listed.append((f"[`{name}`]({room}/{same or name}.md)", cell(markdown(row["summary"]))))
+        cls = class_of(same or name)
+        listed.append(
+            (
+                f"[`{name}`]({room}/{same or name}.md)",
+                cell(markdown(row["summary"])),
+                *([", ".join(tags(cls))] if room == "learners" else []),
+            )
+        )
         if same is None:
-            cls = class_of(name)
             yield f"{room}/{name}.md", class_page(name, cls, room, groups, notes(name, cls))
     one = room.removesuffix("s")
     toctree = f"```{{toctree}}\n:hidden:\n:glob:\n\n{room}/*\n```"
     text = f"# {room.capitalize()}\n\n`embedbench list {room}` prints them. Each has a page."
-    yield f"{room}.md", f"{text}\n\n{table((one, 'what it is'), listed)}\n\n{toctree}\n"
+    head = [one, "what it is"]
+    if room == "learners":
+        said = "; ".join(f"`{tag}`: {words}" for tag, words in TAGS.items())
+        text += f" A learner that is not `online` has a session at a time. Tags: {said}."
+        head.append("tags")
+    yield f"{room}.md", f"{text}\n\n{table(head, listed)}\n\n{toctree}\n"
+
+
+def tags(cls: type) -> list[str]:
+    """The tags that a learner has, of those that are explained."""
+    held = cls.tags  # type: ignore[attr-defined]  # learners have them
+    return [tag for tag in TAGS if getattr(held, tag)]
 
 
 def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: str) -> str:
@@ -129,27 +163,24 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: 
             "## Settings",
             f"`--set {key}.SETTING=VALUE` changes one.",
             settings(cls, groups, "../"),
+            f"## Example\n\n{example(cls)}",
             f"The code: [{path}]({SOURCE}/{path}). Its contract is checked by "
             f"`embedbench check {name}`.\n",
         ]
     )
 
 
+def example(thing: object) -> str:
+    """The section **Examples** of a docstring as a block."""
+    return f"```pycon\n{parts(thing)['Examples']}\n```"
+
+
 def learner_notes(name: str, cls: type) -> str:
     """The tags of a learner that are not as usual, in words, and its other names."""
-    said = {
-        "online": "learns batch by batch",
-        "stores_samples": "stores training samples",
-        "needs_session_id": "needs the session id of a test sample",
-        "multilabel": "can learn label sets",
-        "needs_layers": "needs intermediate embeddings",
-        "images": "also learns whole networks on images",
-        "offline": "gets all sessions at once: a reference",
-    }
-    tags = cls.tags  # type: ignore[attr-defined]  # learners have them
-    facts = [text for tag, text in said.items() if getattr(tags, tag)]
-    facts += [] if tags.learns else ["ignores the data: a reference"]
-    facts += [] if tags.deterministic else ["not deterministic"]
+    held = cls.tags  # type: ignore[attr-defined]  # learners have them
+    facts = [TAGS[tag] for tag in tags(cls)]
+    facts += [] if held.learns else ["ignores the data: a reference"]
+    facts += [] if held.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
     for alias, same in learner_and_protocol_names.ALIASES.items():
@@ -168,10 +199,11 @@ def metrics_page() -> str:
     functions = dict(prediction_metrics.FUNCTIONS)
     for home in (few_shot_scores, against_chance, metrics):
         functions |= vars(home)
+    named = {row["name"]: functions[row["name"]] for row in entries("metrics")}
+    named |= {f.__name__: f for f in (*label_set_scores.CURVES, label_set_scores.depth_pw_js)}
     text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."
-    for row in entries("metrics"):
-        function = functions[row["name"]]
-        text += f"\n\n## `{row['name']}`\n\n{markdown(parts(function)[''])}"
+    for name, function in named.items():
+        text += f"\n\n## `{name}`\n\n{markdown(parts(function)[''])}\n\n{example(function)}"
     return text + "\n"
 
 

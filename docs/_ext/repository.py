@@ -12,15 +12,22 @@ from pathlib import Path
 from tomllib import loads
 from typing import Any
 
+import study_tables
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCE = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
-# Files outside docs/ that are pages: `{include}` in the page copies the file's text, or the part
-# `:from:` or `:until:` a line.
+# Files and folders outside docs/ that have a page: `{include}` in the page copies the file's text,
+# or the part `:from:` or `:until:` a line.
 PAGES = {
     "README.md": "start.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
+    # what the pages of reference/ are made from
+    "models": "reference/learners.md",
+    "protocols": "reference/protocols.md",
+    "embedbench/scores/metrics.py": "reference/metrics.md",
+    "embedbench/scores/run_record.py": "reference/json.md",
 }
 LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
 GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
@@ -59,22 +66,8 @@ def page(text: str, path: Path) -> str:
     def matched(found: re.Match[str]) -> str:
         return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
 
-    text = GLOB.sub(matched, text)
-    text = INCLUDE.sub(included, links(text, path, path.parent))
-    return linked_names(text) if path == DOCS / "catalogue.md" else text
-
-
-def linked_names(text: str) -> str:
-    """The catalogue with links from names of learners and protocols to their pages."""
-
-    def link(match: re.Match[str]) -> str:
-        for room in ("learners", "protocols"):
-            if (DOCS / "reference" / room / f"{match[1]}.md").is_file():
-                return f"[`{match[1]}`](reference/{room}/{match[1]}.md)"
-        return match[0]
-
-    names = re.compile(r"`([a-z][\w-]*)`")
-    return re.sub(r"^\| `[^|]*\|", lambda row: names.sub(link, row[0]), text, flags=re.MULTILINE)
+    text = study_tables.fill(GLOB.sub(matched, text), path.parent)
+    return INCLUDE.sub(included, links(text, path, path.parent))
 
 
 def links(text: str, path: Path, folder: Path) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from repository import DOCS
 
-from embedbench.papers.appendix import write_page
-from embedbench.papers.catalogue import names, paper
+from embedbench.papers.paper_folders import names, paper
+from embedbench.papers.printed_beside_ours import write_page
 
 FOLDER = DOCS / "results"
 

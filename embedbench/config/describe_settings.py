@@ -1,4 +1,4 @@
-"""The settings that a dataclass declares: type, default, range and meaning of each."""
+"""Describe the settings of a dataclass: type, default, range and meaning of each."""
 
 import dataclasses
 import inspect

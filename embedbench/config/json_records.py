@@ -1,4 +1,4 @@
-"""Typed values as JSON: frozen dataclasses, written to plain data and read back.
+"""Records as JSON: frozen dataclasses, written to plain data, checked and read back.
 
 `JsonRecord.from_json` is the one validator of such data: it checks every key and every type.
 """

@@ -1,12 +1,15 @@
-"""Seeds of a run: the four that are drawn from one, and lists of them as text."""
+"""Seeds of a run: the four that are drawn from one, lists of them as text, and generators."""
 
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from embedbench.errors import UserError, short, unknown
+
+if TYPE_CHECKING:
+    import torch
 
 LARGEST = 2**63 - 1  # the largest int64: records, files and generators hold any seed up to it
 MOST = 10_000  # the most seeds of one command
@@ -123,3 +126,12 @@ def format_seeds(seeds: Sequence[int]) -> str:
 def is_number(text: str) -> bool:
     """Whether `int` reads a text that has digits alone; it reads at most 4,300 of them."""
     return text.isascii() and text.isdigit() and len(text) <= 4300
+
+
+def generator(seed: int, *counters: int) -> "torch.Generator":
+    """A random generator from `seed` and `counters`; a resumed run gets the same one."""
+    import numpy as np  # `--help` needs neither
+    import torch
+
+    state = np.random.SeedSequence([seed, *counters]).generate_state(1, dtype=np.uint64)
+    return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))

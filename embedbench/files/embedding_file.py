@@ -19,7 +19,7 @@ from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage.safe_hdf5 import attribute
 
-from . import file_format, integrity_checks
+from . import file_digests, hdf5_layout, integrity_checks
 from .optional_columns import read_columns
 from .provenance import read_provenance
 from .sample_metadata import Samples
@@ -64,7 +64,7 @@ class EmbeddingFile:
     dtype: np.dtype[Any]
     layers: dict[str, int]
     columns: dict[str, Array] = field(default_factory=dict)
-    version: str = file_format.VERSIONS[0]
+    version: str = hdf5_layout.VERSIONS[0]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -83,15 +83,15 @@ class EmbeddingFile:
             integrity_checks.check_tables(path, file)
             integrity_checks.check_metadata(path, file)
             samples = Samples(
-                ids=file_format.unpack_strings(file["sample_ids"][()]),
+                ids=hdf5_layout.unpack_strings(file["sample_ids"][()]),
                 labels=file["labels"][()],
                 split=file["split"][()],
-                classes=tuple(file_format.unpack_strings(file["classes"][()]).tolist()),
+                classes=tuple(hdf5_layout.unpack_strings(file["classes"][()]).tolist()),
                 parents=file["parents"][()],
             )
             features = file["features"]
             digests = {
-                key: attribute(file["digests"], key) for key in file_format.digest_keys(file)
+                key: attribute(file["digests"], key) for key in hdf5_layout.digest_keys(file)
             }
             result = cls(
                 path=path,
@@ -108,7 +108,7 @@ class EmbeddingFile:
         samples.check()
         if samples.digest() != digests["samples"]:
             raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
-        if result.columns and file_format.columns_digest(result.columns) != digests["columns"]:
+        if result.columns and file_digests.columns_digest(result.columns) != digests["columns"]:
             raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
         return result
 
@@ -149,8 +149,8 @@ class EmbeddingFile:
         UserError
             The file has no such column.
         """
-        if name not in file_format.COLUMNS:
-            raise unknown("column", name, file_format.COLUMNS)
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
         if name not in self.columns:
             raise UserError(
                 f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
@@ -212,7 +212,7 @@ class EmbeddingFile:
         UserError
             The file holds images, a layer is unknown, or a value is NaN or infinite.
         """
-        if self.kind != file_format.EMBEDDING:
+        if self.kind != hdf5_layout.EMBEDDING:
             raise UserError(
                 f"{self.path} holds images, and this takes embeddings: make a file of them with "
                 "`embedbench extract SOURCE --backbone NAME --out FILE`."
@@ -234,7 +234,7 @@ class EmbeddingFile:
         UserError
             The file holds embeddings.
         """
-        if self.kind != file_format.PIXELS:
+        if self.kind != hdf5_layout.PIXELS:
             raise UserError(
                 f"{self.path} holds embeddings, and this takes images: make a file of them with "
                 "`embedbench extract SOURCE --backbone none --out FILE`."

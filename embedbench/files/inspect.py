@@ -1,4 +1,4 @@
-"""The card of an embedding file: what is in it, and what made it."""
+"""Inspect an embedding file: a card of what is in it, and what made it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,12 @@ from embedbench.array_types import Array
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.text.terminal_text import align_pairs
 
-from . import file_format, integrity_checks
+from . import hdf5_layout, integrity_checks
+from .classes_seen_in_pretraining import list_some
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
 from .layer_alignment import Alignment, alignment_words
-from .provenance import list_some, read_weights_entry
+from .provenance import read_weights_entry
 from .sample_metadata import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
@@ -196,7 +197,7 @@ def card_text(card: Card) -> str:
     layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
         ("file", f"{card.path} ({card.bytes / 1e6:,.1f} MB)"),
-        ("format", f"{file_format.FORMAT} {card.format_version}, kind {card.kind}"),
+        ("format", f"{hdf5_layout.FORMAT} {card.format_version}, kind {card.kind}"),
         ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),

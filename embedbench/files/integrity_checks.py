@@ -1,4 +1,4 @@
-"""Opening embedding files and checking what is in them."""
+"""Integrity checks of an embedding file: its tables, its metadata, its blocks of rows."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from embedbench.array_types import Array
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage import safe_hdf5
 
-from . import file_format
+from . import file_digests, hdf5_layout
 
 
 def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
@@ -50,22 +50,22 @@ def open_embedding_file(path: Path) -> Iterator[h5py.File]:
 
 
 def check_format(path: Path, file: h5py.File) -> None:
-    if "format" not in file.attrs or safe_hdf5.attribute(file, "format") != file_format.FORMAT:
+    if "format" not in file.attrs or safe_hdf5.attribute(file, "format") != hdf5_layout.FORMAT:
         raise UserError(
             f"{path} is an HDF5 file but not an embedding file (its attribute 'format' is not "
-            f"{file_format.FORMAT!r}); bring other data in with `embedbench import`."
+            f"{hdf5_layout.FORMAT!r}); bring other data in with `embedbench import`."
         )
     version = safe_hdf5.attribute(file, "format_version")
-    if version not in file_format.VERSIONS:
-        known = " and ".join(file_format.VERSIONS)
+    if version not in hdf5_layout.VERSIONS:
+        known = " and ".join(hdf5_layout.VERSIONS)
         raise UserError(
             f"{path} has format version {version}, and this embedbench reads {known}; "
             "install the embedbench that wrote it, or a newer one."
         )
     kind = safe_hdf5.attribute(file, "kind")
-    if kind not in file_format.TABLES:
+    if kind not in hdf5_layout.TABLES:
         raise UserError(
-            f"{path} is of kind {kind!r}, and only {' and '.join(file_format.TABLES)} can be "
+            f"{path} is of kind {kind!r}, and only {' and '.join(hdf5_layout.TABLES)} can be "
             "read; install a newer embedbench."
         )
 
@@ -74,13 +74,13 @@ def check_tables(path: Path, file: h5py.File) -> None:
     """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
     if "metadata" not in file.get("checksums", file).attrs:
         raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
-    kind, tables = safe_hdf5.attribute(file, "kind"), file_format.list_tables(file)
+    kind, tables = safe_hdf5.attribute(file, "kind"), hdf5_layout.list_tables(file)
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
             raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
     features, columns = _feature_tables(file), _column_tables(path, file)
     ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
-    rows = (*features, *file_format.SAMPLE_TABLES, *columns)
+    rows = (*features, *hdf5_layout.SAMPLE_TABLES, *columns)
     names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
     for name in dict.fromkeys([*names, *tables]):
         if name not in tables:
@@ -88,7 +88,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
         if name not in names:
             raise UserError(f"{path} has a table {name!r}, which is none of the format; remove it.")
     n, n_classes = (math.prod(tables[name][1][:1]) for name in ("sample_ids", "classes"))
-    sums = "|u1", (-(-n // file_format.BLOCK), 32)
+    sums = "|u1", (-(-n // hdf5_layout.BLOCK), 32)
     expected: dict[str, tuple[str, tuple[int, ...]]] = {
         "labels": ("<i4", (n,)),
         "split": ("|u1", (n,)),
@@ -101,28 +101,28 @@ def check_tables(path: Path, file: h5py.File) -> None:
     for name in names:
         dtype, shape = tables[name]
         if name in features:
-            fits = file_format.find_kind(dtype, shape) == kind and shape[0] == n
-            form = file_format.TABLES[kind].replace("N", str(n), 1)
+            fits = hdf5_layout.find_kind(dtype, shape) == kind and shape[0] == n
+            form = hdf5_layout.TABLES[kind].replace("N", str(n), 1)
         else:
             letter, size = expected.get(name, sums)
             fits = letter in (dtype.str, dtype.kind) and shape == size
             form = f"{letter} of shape {size}"
         if not fits:
             raise UserError(f"{path}: {name} is {dtype} of shape {shape}; expected {form}.")
-    if kind == file_format.PIXELS and len(features) > 1:
+    if kind == hdf5_layout.PIXELS and len(features) > 1:
         raise UserError(f"{path} holds images, and layers beside them; images have none.")
     most = max(2**23, 20 * path.stat().st_size)  # of what is read whole
     for name in ones:
         dtype, shape = tables[name]
         length = dtype.itemsize * math.prod(shape)
-        limit = file_format.PROVENANCE if name == "provenance" else most
+        limit = hdf5_layout.PROVENANCE if name == "provenance" else most
         if length > limit:
             raise UserError(f"{path}: {name} has {length:,} bytes; expected at most {limit:,}.")
 
 
 def _feature_tables(file: h5py.File) -> list[str]:
     for name in file["layers"]:
-        if not file_format.LAYER_NAME.fullmatch(name):
+        if not hdf5_layout.LAYER_NAME.fullmatch(name):
             raise UserError(
                 f"layer name {name!r} must be letters, digits, '.', '_' and '-' only; rename it."
             )
@@ -134,31 +134,31 @@ def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
     if "columns" not in file:
         return {}
     group = file["columns"]
-    if safe_hdf5.attribute(file, "format_version") == file_format.VERSIONS[0]:
+    if safe_hdf5.attribute(file, "format_version") == hdf5_layout.VERSIONS[0]:
         raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
     if not isinstance(group, h5py.Group) or not len(group):
         raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
     for name in group:
-        if name not in file_format.COLUMNS:
-            raise unknown(f"column of {path}", name, file_format.COLUMNS)
-    return {f"columns/{name}": file_format.COLUMNS[name] for name in group}
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown(f"column of {path}", name, hdf5_layout.COLUMNS)
+    return {f"columns/{name}": hdf5_layout.COLUMNS[name] for name in group}
 
 
 def _row_tables(file: h5py.File) -> list[str]:
     """Tables of one value a sample: labels, splits, ids, and the optional columns."""
-    return [*file_format.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
+    return [*hdf5_layout.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
 
 
 def check_metadata(path: Path, file: h5py.File) -> None:
     """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
-    if file_format.metadata_digest(file) != safe_hdf5.attribute(file["checksums"], "metadata"):
+    if file_digests.metadata_digest(file) != safe_hdf5.attribute(file["checksums"], "metadata"):
         raise DamagedFileError(
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
         )
     tables = _feature_tables(file)
-    content = file_format.content_digest(
+    content = file_digests.content_digest(
         (
-            file_format.table_signature(table, file[table].dtype, file[table].shape),
+            hdf5_layout.table_signature(table, file[table].dtype, file[table].shape),
             file[f"checksums/{table}"][()].tobytes(),
         )
         for table in tables
@@ -180,7 +180,7 @@ def read_blocks(
     Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
     """
     sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(file_format.block_ranges(n)):
+    for block, (first, end) in enumerate(hdf5_layout.block_ranges(n)):
         rows: Array | None = None
         with suppress(OSError, RuntimeError):
             rows = file[table][first:end]
@@ -189,7 +189,7 @@ def read_blocks(
 
 def is_sound(rows: Array | None, checksum: bytes) -> TypeGuard[Array]:
     """Whether a block could be read, and matches its checksum."""
-    return rows is not None and file_format.block_digest(rows) == checksum
+    return rows is not None and file_digests.block_digest(rows) == checksum
 
 
 def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, int]]:

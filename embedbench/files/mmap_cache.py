@@ -1,4 +1,4 @@
-"""Private copies of large tables in the user's cache, mapped and shared by its processes.
+"""Memory-mapped copies of large tables, in the user's cache, shared by processes.
 
 A copy holds the plain rows of one table as stored, without a header. It is made once, under a
 lease, from blocks that match their checksums; machines that share a cache share it too. A copy that

@@ -1,4 +1,4 @@
-"""The optional columns of a file: one value a sample, by which streams can be cut."""
+"""Optional columns of a file, one value a sample: `domain`, `group` and `time`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ import numpy as np
 from embedbench.array_types import Array
 from embedbench.errors import UserError, short, unknown
 
-from . import file_format
-from .sample_metadata import read_by_sample, read_lines
+from . import hdf5_layout
+from .sample_lists import read_by_sample, read_lines
 
 
 def checked_columns(columns: Mapping[str, Array], n: int) -> dict[str, Array]:
@@ -30,14 +30,14 @@ def checked_columns(columns: Mapping[str, Array], n: int) -> dict[str, Array]:
         A name is unknown, or values have another type or number.
     """
     for name in columns:
-        if name not in file_format.COLUMNS:
-            raise unknown("column", name, file_format.COLUMNS)
-    ordered = {name: np.asarray(columns[name]) for name in file_format.COLUMNS if name in columns}
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
+    ordered = {name: np.asarray(columns[name]) for name in hdf5_layout.COLUMNS if name in columns}
     return {name: _checked(name, values, n) for name, values in ordered.items()}
 
 
 def _checked(name: str, values: Array, n: int) -> Array:
-    text = file_format.COLUMNS[name] == "S"
+    text = hdf5_layout.COLUMNS[name] == "S"
     if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
         raise UserError(
             f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
@@ -74,11 +74,11 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     if head[0] != "sample_id" or not names:
         raise UserError(
             f"{path} begins with {short(','.join(head))}; expected a first line such as "
-            f"sample_id,{','.join(file_format.COLUMNS)}."
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}."
         )
     for name in names:
-        if name not in file_format.COLUMNS:
-            raise unknown(f"column in the first line of {path}:", name, file_format.COLUMNS)
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown(f"column in the first line of {path}:", name, hdf5_layout.COLUMNS)
     if len(set(names)) < len(names):
         raise UserError(f"{path} names a column twice in its first line; keep one of each.")
 
@@ -90,8 +90,8 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     rows = read_by_sample(path, ids, lines, check)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return {
-        name: file_format.texts(column, f"{path}: {name}")
-        if file_format.COLUMNS[name] == "S"
+        name: hdf5_layout.texts(column, f"{path}: {name}")
+        if hdf5_layout.COLUMNS[name] == "S"
         else np.array(column, np.float64)
         for name, column in table.items()
     }
@@ -108,14 +108,14 @@ def _check_time(where: str, line: Mapping[str, str]) -> None:
 
 def pack_column(values: Array) -> Array:
     """Return a column as it lies in the file."""
-    return file_format.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
+    return hdf5_layout.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
 
 
 def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, Array]:
     """Read the columns of a file whose tables were checked."""
     stored = {name: table[()] for name, table in file.get("columns", {}).items()}
     columns = {
-        k: file_format.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
+        k: hdf5_layout.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
     }
     try:
         return checked_columns(columns, n)

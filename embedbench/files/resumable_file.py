@@ -1,4 +1,4 @@
-"""Writing an embedding file block by block, by one process or several; interrupted work resumes."""
+"""Write an embedding file block by block; interrupted work resumes, several processes share it."""
 
 import hashlib
 import json
@@ -23,10 +23,11 @@ from embedbench.storage.atomic_write import sync_path, temporary_name, write_saf
 from embedbench.storage.regular_files import open_regular
 from embedbench.system.callback_types import Notify
 
-from . import file_format
+from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import Target, check_target, drop, made_at, read_text, text_digest
+from .output_path import Target, check_target
 from .sample_metadata import Samples
+from .unfinished_work import drop, made_at, read_text, text_digest
 from .write_file import assemble, check_rows
 
 
@@ -53,7 +54,7 @@ class Partial:
         The file exists, its directory does not, or unfinished work of another job is there.
     """
 
-    BLOCK = file_format.BLOCK
+    BLOCK = hdf5_layout.BLOCK
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Partial:
         if not isinstance(target, Target):
             target = check_target(Path(target), overwrite=overwrite)
         self.target, self.path, self.directory = target, target.path, target.directory
-        self._text = file_format.canonical_json(job)
+        self._text = file_digests.canonical_json(job)
         self._job = text_digest(self._text)
         self._notes: dict[int, Any] = {}
         if not self.is_published():
@@ -303,10 +304,14 @@ def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) ->
         Digest of the job that the block belongs to.
     """
     tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
-    head = file_format.canonical_json({"tables": tables, "note": note, "job": job}).encode() + b"\n"
-    body = head + b"".join(
-        rows.astype(file_format.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
-        for rows in arrays.values()
+    head = file_digests.canonical_json({"tables": tables, "note": note, "job": job})
+    body = (
+        head.encode()
+        + b"\n"
+        + b"".join(
+            rows.astype(hdf5_layout.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
+            for rows in arrays.values()
+        )
     )
     digest = hashlib.sha256(body).hexdigest().encode()
     write_safely(path, digest + b"\n" + body)
@@ -332,7 +337,7 @@ def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
         arrays = {}
         offset = 0
         for name, dtype, shape in head.tables:
-            rows = np.frombuffer(data, file_format.FEATURE_TYPES[dtype], math.prod(shape), offset)
+            rows = np.frombuffer(data, hdf5_layout.FEATURE_TYPES[dtype], math.prod(shape), offset)
             arrays[str(name)] = rows.reshape(shape)
             offset += rows.nbytes
         return arrays, head.note

@@ -1,4 +1,4 @@
-"""Splits for sources without a split: a stable hash by group, stratified or not, or a list."""
+"""Train/test splits for sources without one: a stable hash by group, stratified, or a list."""
 
 import hashlib
 import re
@@ -13,7 +13,8 @@ import numpy as np
 from embedbench.array_types import Bools, Bytes, Ints
 from embedbench.errors import UserError, short
 
-from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
+from .sample_lists import read_by_sample, read_lines
+from .sample_metadata import SPLITS, TEST, TRAIN
 
 TEST_FRACTION = 0.3
 HEAD = ["sample_id", "split"]  # of a list file, which may have one

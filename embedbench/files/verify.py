@@ -1,4 +1,4 @@
-"""Verifying an embedding file: every checksum and every value."""
+"""Verify an embedding file: every checksum and every value."""
 
 from itertools import groupby
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from embedbench.errors import DamagedFileError, UserError
 
-from . import file_format, integrity_checks
+from . import hdf5_layout, integrity_checks
 from .embedding_file import EmbeddingFile
 
 
@@ -46,7 +46,7 @@ def _damage_sentences(path: Path) -> list[str]:
     except UserError:  # the checksums cannot be read either
         return []
     sentences = []
-    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // file_format.BLOCK - e[0]))
+    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // hdf5_layout.BLOCK - e[0]))
     for (table, _), run in runs:
         blocks = [block for _, block in run]
         sentences.append(

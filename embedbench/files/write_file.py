@@ -1,4 +1,4 @@
-"""Assembling rows, samples and provenance into one HDF5 file, as docs/format.md describes."""
+"""Write an embedding file from rows, samples and provenance."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.storage import safe_hdf5
 from embedbench.storage.atomic_write import writing
 
-from . import file_format
+from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .formats.lazy_tables import SampleTable
 from .optional_columns import checked_columns, pack_column
@@ -26,7 +26,7 @@ from .provenance import read_provenance
 from .sample_metadata import SPLITS, Samples
 
 _LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_LAYER = (file_format.TABLES[file_format.EMBEDDING],)  # the form of a layer
+_LAYER = (hdf5_layout.TABLES[hdf5_layout.EMBEDDING],)  # the form of a layer
 
 
 def assemble(
@@ -46,38 +46,38 @@ def assemble(
     samples.check()
     columns = checked_columns(columns or {}, len(samples.ids))
     provenance = _completed(provenance, samples)
-    text = file_format.canonical_json(provenance).encode()
+    text = file_digests.canonical_json(provenance).encode()
     read_provenance(text, "the provenance")
-    if len(text) > file_format.PROVENANCE:
+    if len(text) > hdf5_layout.PROVENANCE:
         raise UserError(
             f"the provenance has {len(text):,} bytes; an embedding file holds at most "
-            f"{file_format.PROVENANCE:,}, so make it shorter."
+            f"{hdf5_layout.PROVENANCE:,}, so make it shorter."
         )
-    recipe = file_format.recipe_digest(provenance)
+    recipe = file_digests.recipe_digest(provenance)
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
-        file_format.set_attribute(file, "format", file_format.FORMAT)
-        file_format.set_attribute(
-            file, "format_version", file_format.lowest_version(provenance, columns)
+        hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
+        hdf5_layout.set_attribute(
+            file, "format_version", hdf5_layout.lowest_version(provenance, columns)
         )
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
         kind, tables = _write_features(file, samples, chunks, compress=compress)
-        file_format.set_attribute(file, "kind", kind)
+        hdf5_layout.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
         _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
         _write_column(file, "provenance", np.array(text))
         digests = file.create_group("digests")
-        file_format.set_attribute(digests, "samples", samples.digest())
-        file_format.set_attribute(digests, "recipe", recipe)
-        file_format.set_attribute(digests, "content", file_format.content_digest(tables))
+        hdf5_layout.set_attribute(digests, "samples", samples.digest())
+        hdf5_layout.set_attribute(digests, "recipe", recipe)
+        hdf5_layout.set_attribute(digests, "content", file_digests.content_digest(tables))
         if columns:
-            file_format.set_attribute(digests, "columns", file_format.columns_digest(columns))
-        file_format.set_attribute(sums, "metadata", file_format.metadata_digest(file))
+            hdf5_layout.set_attribute(digests, "columns", file_digests.columns_digest(columns))
+        hdf5_layout.set_attribute(sums, "metadata", file_digests.metadata_digest(file))
 
 
 def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings) -> None:
-    """Raise UserError unless the rows are finite embeddings or images: `file_format.TABLES`.
+    """Raise UserError unless the rows are finite embeddings or images: `hdf5_layout.TABLES`.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings
     layer = table.removeprefix("layers/")
     if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
         raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
-    kind = file_format.find_kind(rows.dtype, rows.shape)
-    if kind is None or (table != "features" and kind != file_format.EMBEDDING):
-        either = ", or ".join(file_format.TABLES.values() if table == "features" else _LAYER)
+    kind = hdf5_layout.find_kind(rows.dtype, rows.shape)
+    if kind is None or (table != "features" and kind != hdf5_layout.EMBEDDING):
+        either = ", or ".join(hdf5_layout.TABLES.values() if table == "features" else _LAYER)
         raise UserError(
             f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
         )
-    if kind == file_format.EMBEDDING and not np.isfinite(rows).all():
+    if kind == hdf5_layout.EMBEDDING and not np.isfinite(rows).all():
         bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
         who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
         raise UserError(
@@ -113,9 +113,9 @@ class _Table:
 
     def __init__(self, file: h5py.File, name: str, rows: Array, n: int, compress: bool):
         self.name = name
-        self.dtype = file_format.FEATURE_TYPES[rows.dtype.name]
+        self.dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
         self.shape = (n, *rows.shape[1:])
-        storage = {"chunks": (min(n, file_format.BLOCK), *rows.shape[1:])} if compress else {}
+        storage = {"chunks": (min(n, hdf5_layout.BLOCK), *rows.shape[1:])} if compress else {}
         filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
         self.data = file.create_dataset(
             name, self.shape, self.dtype, **storage, **(filters if compress else {})
@@ -135,11 +135,11 @@ class _Table:
         rows = np.ascontiguousarray(rows, dtype=self.dtype)
         self.data[self.filled : self.filled + len(rows)] = rows
         while len(rows):
-            part = rows[: file_format.BLOCK - self.filled % file_format.BLOCK]
+            part = rows[: hdf5_layout.BLOCK - self.filled % hdf5_layout.BLOCK]
             self._hash.update(part.view(np.uint8).data)
             self.filled += len(part)
             rows = rows[len(part) :]
-            if self.filled % file_format.BLOCK == 0 or self.filled == self.shape[0]:
+            if self.filled % hdf5_layout.BLOCK == 0 or self.filled == self.shape[0]:
                 self.sums += self._hash.digest()
                 self._hash = hashlib.sha256()
 
@@ -168,12 +168,12 @@ def _write_features(
                 f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
             )
         _write_sums(file, table.name, bytes(table.sums))
-    kind = file_format.find_kind(tables["features"].dtype, tables["features"].shape)
+    kind = hdf5_layout.find_kind(tables["features"].dtype, tables["features"].shape)
     assert kind is not None
-    if kind == file_format.PIXELS and len(tables) > 1:
+    if kind == hdf5_layout.PIXELS and len(tables) > 1:
         raise UserError("images have no layers beside them; leave the layers out.")
     return kind, [
-        (file_format.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
+        (hdf5_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
         for table in tables.values()
     ]
 
@@ -182,12 +182,12 @@ def _write_samples(file: h5py.File, samples: Samples) -> None:
     rows = {
         "labels": samples.labels.astype("<i4"),
         "split": samples.split,
-        "sample_ids": file_format.pack_strings(samples.ids),
+        "sample_ids": hdf5_layout.pack_strings(samples.ids),
     }
     _write_rows(file, rows)
     meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
-    file_format.set_attribute(file["split"], "meaning", meaning)
-    _write_column(file, "classes", file_format.pack_strings(samples.classes))
+    hdf5_layout.set_attribute(file["split"], "meaning", meaning)
+    _write_column(file, "classes", hdf5_layout.pack_strings(samples.classes))
     _write_column(file, "parents", samples.parents.astype("<i4"))
 
 
@@ -195,8 +195,8 @@ def _write_rows(file: h5py.File, tables: Mapping[str, Array]) -> None:
     """Write tables of one value a sample, and their checksums."""
     for name, values in tables.items():
         _write_column(file, name, values)
-        blocks = file_format.block_ranges(len(values))
-        _write_sums(file, name, b"".join(file_format.block_digest(values[a:b]) for a, b in blocks))
+        blocks = hdf5_layout.block_ranges(len(values))
+        _write_sums(file, name, b"".join(file_digests.block_digest(values[a:b]) for a, b in blocks))
 
 
 def _write_column(file: h5py.File, name: str, values: Array) -> None:
@@ -275,5 +275,5 @@ def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, 
             raise UserError(
                 f"{name} has {len(values)} rows for {n} sample ids; give one row per sample."
             )
-    for first, end in file_format.block_ranges(n):
+    for first, end in hdf5_layout.block_ranges(n):
         yield {name: values[first:end] for name, values in tables.items()}

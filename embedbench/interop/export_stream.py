@@ -1,4 +1,4 @@
-"""A stream as files for other tools: which samples each session has, and with which labels.
+"""Export a stream as files for other tools: the samples of each session, with labels.
 
 docs/answers.md describes the files. `stream.json` is written last.
 """
@@ -58,7 +58,7 @@ class EvalEntry(JsonRecord):
 class ExportedStream(JsonRecord):
     """The contents of `stream.json`.
 
-    The names that docs/record.md has too mean the same there. In addition:
+    Names of `RunRecord` mean the same here. In addition:
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Importing a run: answers of another tool on an exported stream become a run like any other."""
+"""Import a run: answers of another tool on an exported stream become a run like any other."""
 
 import json
 import math
@@ -19,7 +19,8 @@ from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
-from embedbench.scores.predictions import Answers, Predictions, WrongError
+from embedbench.scores.array_file import WrongError
+from embedbench.scores.predictions import Answers, Predictions
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache

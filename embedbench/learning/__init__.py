@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from embedbench.config.run_seeds import Seeds as Seeds
+    from embedbench.config.run_seeds import generator as generator
     from embedbench.streams.stream import Session as Session
     from embedbench.streams.stream import StreamSpec as StreamSpec
 
@@ -12,42 +13,41 @@ if TYPE_CHECKING:
     from .exemplars import Memory as Memory
     from .footprint import Footprint as Footprint
     from .footprint import tensor_bytes as tensor_bytes
+    from .image_training import augmented_views as augmented_views
     from .learner import Context as Context
     from .learner import Learner as Learner
     from .learner import Tags as Tags
     from .loss import Objective as Objective
     from .loss import pull as pull
-    from .net_and_optimiser import OptimiserName as OptimiserName
-    from .net_and_optimiser import augmented_views as augmented_views
-    from .net_and_optimiser import eval_features as eval_features
-    from .net_and_optimiser import generator as generator
-    from .net_and_optimiser import predict as predict
-    from .net_and_optimiser import trainable_parameters as trainable_parameters
     from .net_learner import NetLearner as NetLearner
     from .net_learner import ReplayLearner as ReplayLearner
-    from .online import OnlineLearner as OnlineLearner
+    from .network import eval_features as eval_features
+    from .network import predict as predict
+    from .online_learner import OnlineLearner as OnlineLearner
+    from .optimisers import OptimiserName as OptimiserName
+    from .optimisers import trainable_parameters as trainable_parameters
     from .prototypes import UNSEEN as UNSEEN
-    from .sample_storage import Store as Store
+    from .sample_containers import Store as Store
     from .stopping import Stop as Stop
     from .training_loop import train as train
 
 _HOMES = {  # a test holds both lists together
     name: home
     for home, names in {
-        "embedbench.config.run_seeds": "Seeds",
+        "embedbench.config.run_seeds": "Seeds generator",
         "embedbench.streams.stream": "Session StreamSpec",
         ".exemplars": "Exemplars Memory",
         ".footprint": "Footprint tensor_bytes",
         ".learner": "Context Learner Tags",
         ".loss": "Objective pull",
         ".net_learner": "NetLearner ReplayLearner",
-        ".net_and_optimiser": (
-            "OptimiserName augmented_views eval_features generator predict trainable_parameters"
-        ),
-        ".online": "OnlineLearner",
+        ".network": "eval_features predict",
+        ".optimisers": "OptimiserName trainable_parameters",
+        ".image_training": "augmented_views",
+        ".online_learner": "OnlineLearner",
         ".prototypes": "UNSEEN",
         ".stopping": "Stop",
-        ".sample_storage": "Store",
+        ".sample_containers": "Store",
         ".training_loop": "train",
     }.items()
     for name in names.split()

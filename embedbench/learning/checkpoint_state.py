@@ -237,31 +237,6 @@ def _check_moments(optimiser: torch.optim.Optimizer) -> None:
                     raise ValueError(f"{name} is of shape {tuple(value.shape)}")
 
 
-def weigh(part: Any, kind: str) -> dict[str, int]:
-    """Bytes of a learner's part, by kind; a part with a `footprint` names the kinds itself.
-
-    What is empty or None has no kind yet.
-    """
-    if hasattr(part, "footprint"):
-        return dict(part.footprint())
-    if isinstance(part, torch.nn.Module) and kind == "parameters":
-        buffers = _size(list(part.buffers()))  # statistics of BatchNorm
-        sizes = {kind: _size(list(part.parameters()))}
-        return {**sizes, "buffers": buffers} if buffers else sizes
-    if part is None or (isinstance(part, list) and not part):
-        return {}
-    return {kind: _size(take_state(part))}
-
-
-def _size(state: Any) -> int:
-    """Bytes of all tensors and arrays in a state; settings of an optimiser are no tensors."""
-    if isinstance(state, dict):
-        return sum(map(_size, state.values()))
-    if isinstance(state, list | tuple):
-        return sum(map(_size, state))
-    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0
-
-
 def random_states(device: str) -> list[torch.Tensor]:
     """The global random states of torch, which layers such as dropout draw from."""
     states = [torch.get_rng_state()]

@@ -15,7 +15,7 @@ from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .footprint import Footprint
-from .sample_storage import JoinedView, Packing, Rows
+from .sample_containers import JoinedView, Packing, Rows
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes

@@ -214,7 +214,7 @@ class Learner(ABC):
         An optimiser counts where it is kept: online from the first of `steps` on, and unless
         `optimiser_state` is "fresh".
         """
-        from .checkpoint_state import weigh
+        from .footprint import weigh
 
         kept = getattr(self, "steps", 0) > 0 or getattr(self, "optimiser_state", "kept") == "kept"
         held = Footprint()

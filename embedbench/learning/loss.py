@@ -1,4 +1,4 @@
-"""Losses, and the monitored value; labels are classes (b,) or label sets (b, C)."""
+"""Losses of gradient learners: cross-entropy, label sets, distillation, quadratic penalties."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .net_and_optimiser import PART, in_parts, trainable_parameters
-from .sample_storage import blocks
+from .optimisers import trainable_parameters
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 
@@ -77,57 +75,6 @@ def loss_classes(session: Session, device: str) -> Tensor | None:
     if session.loss_classes is None:
         return None
     return torch.from_numpy(session.loss_classes.nonzero()[0]).to(device)
-
-
-@torch.no_grad()
-def validation_value(
-    net: nn.Module, session: Session, monitor: str, loss_of: Objective, device: str
-) -> float:
-    """Loss, negative accuracy or negative pw-JS on a session's validation data; lower is better."""
-    net.eval()
-    y = torch.from_numpy(session.val_y).to(device)
-    if monitor == "loss":
-        return _mean_loss(loss_of, session, y, device)
-    if (monitor == "pw_js") != (y.ndim == 2):
-        raise UserError(
-            "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
-            f"where they have sets of labels; got {monitor}"
-        )
-    logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
-    if monitor == "pw_js":
-        return -pw_js(logits, y, loss_classes(session, device))
-    mask = loss_mask(session, device)
-    logits = logits if mask is None else logits + mask
-    return -float((logits.argmax(1) == y).float().mean())
-
-
-def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> float:
-    """The mean loss of the validation data; images go in parts, as in `in_parts`."""
-    means, sizes = list[float](), list[int]()
-    for x in blocks(session.val_x, device):
-        for part in [x] if x.ndim == 2 else torch.split(x, PART):
-            first = sum(sizes)
-            means.append(float(loss_of(part, y[first : first + len(part)])))
-            sizes.append(len(part))
-    return sum(a * n for a, n in zip(means, sizes, strict=True)) / sum(sizes)
-
-
-def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
-    """Mean precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}.
-
-    Logits and y are (n, C), `classes` (k,), or None for all.
-
-    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
-    """
-    answer, true = logits > 0, y
-    if classes is not None:
-        answer, true = answer[:, classes], true[:, classes]
-    common = (answer & true).sum(1).double()
-    either, answered = (answer | true).sum(1), answer.sum(1)
-    return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())
-
-
-# --- against forgetting: distillation and quadratic penalties ---
 
 
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:

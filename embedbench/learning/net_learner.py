@@ -1,6 +1,6 @@
 """The shared part of gradient learners: a network and its training; with a memory of samples."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from torch import Tensor, nn
@@ -8,14 +8,18 @@ from torch import Tensor, nn
 from embedbench.config.fields_added_later import later
 from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import above, at_least
+from embedbench.errors import UserError
+from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session, StreamSpec
 
-from . import net_and_optimiser
 from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
+from .image_training import PLAINLY, ImageTraining, image_training
 from .learner import Context, Learner, Tags
+from .network import eval_features, predict, trunk_and_head
+from .optimisers import OptimiserName, fresh_optimiser
 from .stopping import Stop
 from .training_loop import train
-from .trunk import ImageTraining
+from .trunk import FLAT, check_trunk, weights_file
 
 
 @dataclass
@@ -59,7 +63,7 @@ class NetLearner(Learner):
     batch_size: Annotated[int, at_least(1)] = 256
     lr: Annotated[float, above(0)] = 8e-4
     weight_decay: Annotated[float, at_least(0)] = 0.0
-    optimiser: net_and_optimiser.OptimiserName = "nadam"
+    optimiser: OptimiserName = "nadam"
     optimiser_state: Literal["fresh", "kept"] = "fresh"
     stop: Stop = field(default_factory=Stop)
     images: ImageTraining = field(default_factory=ImageTraining)
@@ -70,17 +74,17 @@ class NetLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        net_and_optimiser.settle_trunk(self)
+        settle_trunk(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
         self.scores_are = "logits"
         self.net = self.make_net(spec, seeds.init).to(device)
-        self.optimiser_ = net_and_optimiser.fresh_optimiser(self, self.net)
+        self.optimiser_ = fresh_optimiser(self, self.net)
 
     def make_net(self, spec: StreamSpec, seed: int) -> nn.Module:
         """The network before the first session."""
-        return net_and_optimiser.trunk_and_head(self, spec, seed)
+        return trunk_and_head(self, spec, seed)
 
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.
@@ -92,7 +96,7 @@ class NetLearner(Learner):
         return train(self, session, ctx, **hooks)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return net_and_optimiser.predict(self.net, x)
+        return predict(self.net, x)
 
 
 class ReplayLearner(NetLearner):
@@ -123,4 +127,26 @@ class ReplayLearner(NetLearner):
 
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the input of the head, which herding compares, (n, d)."""
-        return net_and_optimiser.eval_features(self.net, x)
+        return eval_features(self.net, x)
+
+
+def settle_trunk(learner: Any) -> None:
+    """Refuse an unknown trunk, or image settings that do not fit; fill in its weights' digest."""
+    name, images = learner.name, image_training(learner)
+    check_trunk(f"{name}.trunk", learner.trunk)
+    if images == PLAINLY:
+        return
+    if learner.trunk in FLAT:
+        raise UserError(
+            f"{name}.images is for trunks of images, and {name}.trunk is {learner.trunk!r}; leave "
+            "it out, or choose one with --trunk resnet32"
+        )
+    if not images.weights:
+        return
+    digest = file_sha256(weights_file(learner.trunk, images.weights))
+    if images.sha256 not in ("", digest):
+        raise UserError(
+            f"{images.weights} has the SHA-256 {digest[:12]}…, and {name}.images.sha256 says "
+            f"{images.sha256[:12]}…; give the original file, or leave sha256 out"
+        )
+    learner.images = replace(images, sha256=digest)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from embedbench.array_types import digest
 from embedbench.config import fields_added_later, setting_ranges
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import Samples
 from embedbench.networks.weights import HEAD
@@ -25,11 +25,12 @@ from embedbench.system.gpu_determinism import repeatable
 
 from .checkpoint_state import DamagedStateError, pack_state, put_state, take_state, unpack_state
 from .image_augmentation import AugmentName, Views
-from .loss import Objective, validation_value
-from .net_and_optimiser import VIEWS, CosineNet, Net, generator
-from .stopping import Stop
+from .image_training import VIEWS, ImageTraining
+from .loss import Objective
+from .network import CosineNet, Net
+from .stopping import Stop, validation_value
 from .training_loop import Hooks, Loop, fit
-from .trunk import FLAT, ImageTraining, Trunk, check_trunk, image_trunk
+from .trunk import FLAT, Trunk, check_trunk, image_trunk
 
 AnyNet = Net | CosineNet
 SCALE = 12.0  # of the cosines, as in the code of Tang et al. (2024)

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
+from embedbench.streams.stream import Session
+
+from .loss import Objective, loss_classes, loss_mask
+from .network import PART, in_parts
+from .sample_containers import blocks
 
 
 @dataclass(frozen=True)
@@ -154,3 +159,51 @@ class Best:
         if self.stop.rewind and group["lr"] < before and self.weights is not None:
             net.load_state_dict(self.weights)
         return bool(group["lr"] < self.stop.lr_min)
+
+
+@torch.no_grad()
+def validation_value(
+    net: nn.Module, session: Session, monitor: str, loss_of: Objective, device: str
+) -> float:
+    """Loss, negative accuracy or negative pw-JS on a session's validation data; lower is better."""
+    net.eval()
+    y = torch.from_numpy(session.val_y).to(device)
+    if monitor == "loss":
+        return _mean_loss(loss_of, session, y, device)
+    if (monitor == "pw_js") != (y.ndim == 2):
+        raise UserError(
+            "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
+            f"where they have sets of labels; got {monitor}"
+        )
+    logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
+    if monitor == "pw_js":
+        return -pw_js(logits, y, loss_classes(session, device))
+    mask = loss_mask(session, device)
+    logits = logits if mask is None else logits + mask
+    return -float((logits.argmax(1) == y).float().mean())
+
+
+def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> float:
+    """The mean loss of the validation data; images go in parts, as in `in_parts`."""
+    means, sizes = list[float](), list[int]()
+    for x in blocks(session.val_x, device):
+        for part in [x] if x.ndim == 2 else torch.split(x, PART):
+            first = sum(sizes)
+            means.append(float(loss_of(part, y[first : first + len(part)])))
+            sizes.append(len(part))
+    return sum(a * n for a, n in zip(means, sizes, strict=True)) / sum(sizes)
+
+
+def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
+    """Mean precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}.
+
+    Logits and y are (n, C), `classes` (k,), or None for all.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
+    """
+    answer, true = logits > 0, y
+    if classes is not None:
+        answer, true = answer[:, classes], true[:, classes]
+    common = (answer & true).sum(1).double()
+    either, answered = (answer | true).sum(1), answer.sum(1)
+    return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())

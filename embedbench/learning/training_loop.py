@@ -9,13 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.streams.stream import Session
 
 from .image_augmentation import Views
+from .image_training import PLAIN, augmented_views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
-from .loss import Objective, plain_loss, validation_value
-from .net_and_optimiser import PLAIN, augmented_views, fresh_optimiser, generator
-from .stopping import Best, Stop
+from .loss import Objective, plain_loss
+from .optimisers import fresh_optimiser
+from .stopping import Best, Stop, validation_value
 
 AS_LONG = Stop(rule="epochs", epochs=100_000)  # until as many samples were presented
 

@@ -1,82 +1,19 @@
-"""Trunks: the networks below the head, among them small residual networks."""
+"""Trunks: the networks below the head, built by name, with their weights and frozen stages."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.setting_ranges import check_settings
 from embedbench.errors import UserError, unknown
-from embedbench.networks.hub_weights import hub_weights, shipped_weights
+from embedbench.networks.published_weights import hub_weights, shipped_weights
+from embedbench.networks.small_resnet import RESNETS, STAGES, ResNet
 from embedbench.networks.weights import load_weights
 
-from .image_augmentation import AugmentName
-
-WHOLE = -1  # value of `frozen`: all stages
-
-
-@dataclass(frozen=True)
-class ImageTraining:
-    """How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
-
-    **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; for the rest
-    see `augment` and timm.
-
-    **Departs**: bfloat16 is used only by the trunk and only in training. Features, head and loss
-    are float32. In evaluation mode everything is float32: answers, features of exemplars, targets
-    of a teacher. So answers do not depend on how a batch is cut. float16 is left out, because it
-    needs the loss scaled. A frozen stage is in evaluation mode as a whole, with its dropout.
-
-    Parameters
-    ----------
-    weights : str
-        "": random initial weights; "hub": those that timm publishes; "shipped": those in the
-        package, of tf_efficientnet_lite0; or a file with weights of the trunk, .safetensors or
-        .pth. Everything except a classifier must fit. If images have other than the file's 3
-        channels, the first convolution is adapted as timm does.
-    sha256 : str
-        SHA-256 of the file of weights. If it is not given it is filled in, so that it is in the
-        record and part of the run's place. A file with another digest is refused.
-    frozen : int
-        Number of stages, counted from the input, that are not trained: they get no gradient, and
-        the statistics of their BatchNorm do not change. The stem belongs to the first stage. Stages
-        are those of `RESNETS`; for a timm model, its coarse groups of layers. -1: the whole trunk.
-    augment : str
-        "none", "crop-flip" or "timm", see `augment`. Only batches to train on are augmented, not
-        what is stored, answered or validated.
-    amp : str
-        "none" or "bf16": arithmetic of the trunk in training.
-    channels_last : bool
-        Whether images lie in memory pixel by pixel, in training.
-    compile : bool
-        Whether torch.compile compiles the trunk, for training.
-    """
-
-    weights: str = ""
-    sha256: str = ""
-    frozen: int = 0
-    augment: AugmentName = "none"
-    amp: Literal["none", "bf16"] = "none"
-    channels_last: bool = False
-    compile: bool = False
-
-    def __post_init__(self) -> None:
-        check_settings(self, "images")
-        if self.frozen < WHOLE:
-            raise UserError(f"images.frozen must be at least 0, or -1 for all, got {self.frozen}")
-        if self.sha256 and not self.weights:
-            raise UserError(
-                "images.sha256 is the digest of a file, and images.weights names none; give a file"
-            )
-
-
-PLAINLY = ImageTraining()
-
+from .image_training import ImageTraining
 
 FLAT = ("mlp", "linear")  # take vectors, or flattened images
 
@@ -274,73 +211,3 @@ def _untrained(module: nn.Module) -> tuple[nn.Module, ...]:
     if parameters and not any(p.requires_grad for p in parameters):
         return (module,)
     return tuple(m for child in module.children() for m in _untrained(child))
-
-
-# --- small residual networks for images of 28 to 64 pixels ---
-
-
-RESNETS = {"resnet8": 1, "resnet20": 3, "resnet32": 5}  # blocks per stage
-STAGES = (16, 32, 64)  # channels of each stage
-
-
-class ResNet(nn.Module):
-    """Residual network for small images, of 6n + 2 layers with the head.
-
-    **Source**: He et al. (2016), Section 4.2: a 3x3 convolution to 16 channels, three stages of n
-    blocks of 16, 32 and 64 channels, the second and third begin with stride 2, global average
-    pooling; shortcuts without parameters (option A); weights as in He et al. (2015), by the number
-    of outputs. Without the last ReLU: Hou et al. (2019, LUCIR), for cosine heads.
-
-    **Departs**: n = 1 (resnet8) is not in the paper. A shortcut fills missing channels with zeros,
-    after its existing ones; their place makes no difference.
-
-    Parameters
-    ----------
-    channels : int
-        Channels of the images.
-    blocks : int
-        n, the number of blocks per stage.
-    """
-
-    def __init__(self, channels: int, blocks: int, *, relu: bool = True) -> None:
-        super().__init__()
-        self.conv = _conv(channels, STAGES[0], 1)
-        self.norm = nn.BatchNorm2d(STAGES[0])
-        widths = [STAGES[0], *(width for width in STAGES for _ in range(blocks))]
-        last = len(widths) - 2
-        self.blocks = nn.Sequential(
-            *(
-                _Block(a, b, 1 if a == b else 2, relu=relu or i < last)
-                for i, (a, b) in enumerate(pairwise(widths))
-            )
-        )
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Features of x (n, C, H, W), (n, 64)."""
-        out: Tensor = self.blocks(torch.relu(self.norm(self.conv(x))))
-        return out.mean((2, 3))
-
-
-class _Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut."""
-
-    def __init__(self, inputs: int, width: int, stride: int, *, relu: bool) -> None:
-        super().__init__()
-        self.conv1, self.norm1 = _conv(inputs, width, stride), nn.BatchNorm2d(width)
-        self.conv2, self.norm2 = _conv(width, width, 1), nn.BatchNorm2d(width)
-        self.stride, self.more, self.relu = stride, width - inputs, relu
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = torch.relu(self.norm1(self.conv1(x)))
-        h = self.norm2(self.conv2(h))
-        short = nn.functional.pad(
-            x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.more)
-        )
-        return torch.relu(h + short) if self.relu else h + short
-
-
-def _conv(inputs: int, outputs: int, stride: int) -> nn.Conv2d:
-    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)

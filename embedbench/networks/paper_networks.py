@@ -12,7 +12,7 @@ from timm.models.resnet import BasicBlock, ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from . import hub_weights
+from . import published_weights
 
 __all__ = ["timm"]
 
@@ -56,8 +56,8 @@ def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any])
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of a provenance's backbone, published or shipped, as its `weights`."""
-    if backbone.get("weights_sha256") == hub_weights.SHA256:
-        return {"weights": {"licence": hub_weights.LICENCE}}
+    if backbone.get("weights_sha256") == published_weights.SHA256:
+        return {"weights": {"licence": published_weights.LICENCE}}
     name = str(backbone.get("weights_id", ""))
     if backbone.get("library") != "timm" or not name.startswith(HUB):
         return {}

@@ -13,8 +13,8 @@ import numpy as np
 
 from embedbench.errors import UserError
 
-from .published import EXACT, Value
-from .results import Results, ResultTable
+from .paper_table import EXACT, Value
+from .result_files import Results, ResultTable
 
 PRINTED = "printed"  # the file of what is checked on printed numbers
 LAST = "last"  # as a label: the largest number

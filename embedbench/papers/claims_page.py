@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from embedbench.errors import unknown
-from embedbench.scores.mean_intervals import format_signed
+from embedbench.scores.number_text import format_signed
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.markdown import block, escape_markdown, table
 
-from .catalogue import names
 from .claim_cells import PRINTED, collect_cells
 from .claims import Claim, ClaimedPaper, load_claims
 from .judge_claims import CANNOT, HOLDS, NOT, NOT_RUN, STATUSES, UNDECIDED, Answer, judge
-from .results import read_results
+from .paper_folders import names
+from .result_files import read_results
 
 GROUPS = ("printed numbers", "the papers' data", "other data")
 ALL = "all"  # in the place of a paper's name

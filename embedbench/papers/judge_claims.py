@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.scores.multiple_comparisons import subtract_rows
+from embedbench.scores.learner_verdicts import subtract_rows
 from embedbench.scores.rank_statistics import LEVEL
 
 from .claim_cells import PRINTED, Cell, Choice, Runs, choose_cells
 from .claims import Claim, ClaimedPaper, ClaimPart, Names, OtherSide
-from .published import EXACT
+from .paper_table import EXACT
 
 HOLDS, NOT, UNDECIDED = "holds", "does not hold", "undecided"
 NOT_RUN, CANNOT = "not run", "cannot be tested here"

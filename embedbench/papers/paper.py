@@ -1,21 +1,15 @@
-"""A paper that can be reproduced: its tables, the runs that they need, and the page of them."""
+"""A paper that can be reproduced: its tables, and the runs that they need."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from rich.table import Table
-from rich.text import Text
-
-from embedbench.reports.html_page import page
 from embedbench.runs.run_spec import RunSpec
-from embedbench.storage.atomic_write import write_safely
 from embedbench.system.callback_types import StageProgress
-from embedbench.text.terminal_text import line, new_table, render_text
 
-from .published import PARTS, PaperTable
-from .runs import PaperRuns, RunRequest, select_names
+from .paper_runs import PaperRuns, RunRequest, select_names
+from .paper_table import PaperTable
 
 KIND = "learner of the paper"  # named in errors
 RunsT = TypeVar("RunsT", bound=PaperRuns)
@@ -29,7 +23,7 @@ class ReproduceRequest(RunRequest):
     Parameters
     ----------
     names : sequence of str
-        Tables and figures; empty: all except the costly ones. So with learners.
+        Tables; empty: all except the costly ones. So with learners.
     data : sequence of str
         Embedding files, in the form that `data.py` or the paper's `find_data` reads; empty: shipped
         ones.
@@ -156,44 +150,3 @@ def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
 def per_file(make: Callable[[RunsT, str], PaperTable]) -> Measured[RunsT]:
     """Return a maker of one table for each file of the runs, by its name."""
     return lambda runs: [make(runs, name) for name in runs.data]
-
-
-def table_text(table: PaperTable) -> str:
-    """Return a table as text for the terminal, one line per row."""
-    return render_text(table_parts(table)).rstrip()
-
-
-def table_parts(table: PaperTable) -> list[Text | Table]:
-    """Return the heading, the table and its remarks."""
-    first = table.parts[:1]
-    titles = [c if [k] == first else PARTS[k] for c in table.columns for k in table.parts]
-    grid = new_table([*table.heads, *titles], names=len(table.heads))
-    for cells in table.lines():
-        grid.add_row(*map(line, cells))
-    lines = [f"* {remark}" for remark in table.remarks] + [f"note: {n}" for n in table.notes]
-    below = map(line, lines)
-    return [line(table.heading, "bold"), *([grid] if table.rows else []), *below]
-
-
-def table_rows(table: PaperTable) -> list[dict[str, Any]]:
-    """Return one row for each value: paper's, ours with the half-width of its interval."""
-    return [
-        {
-            "table": table.name,
-            **dict(zip(table.heads, labels, strict=True)),
-            "column": column,
-            "published": value.words[0] if value.words else value.published,
-            "ours": value.words[1] if value.words else value.ours and value.ours.mean,
-            "ours.half_95": value.ours and value.ours.half,
-        }
-        for labels, values in table.rows
-        for column, value in values.items()
-    ]
-
-
-def save_page(tables: Sequence[PaperTable], paper: Paper[Any], out: Path) -> Path:
-    """Write the tables as one HTML page; return its path."""
-    text = page("reproduce.html.j2", paper=paper.citation, tables=tables, parts=PARTS)
-    path = out / f"{paper.stem}.html"
-    write_safely(path, text)
-    return path

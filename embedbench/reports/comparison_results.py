@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.scores.multiple_comparisons import PairVerdict, RowVerdict
+from embedbench.scores.learner_verdicts import PairVerdict, RowVerdict
 from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy, TableVerdicts
@@ -21,7 +21,15 @@ SCHEMA = "embedbench-comparison/2.0"
 
 @dataclass(frozen=True)
 class RankedLearner(RowVerdict):
-    """One learner of a ranking and the verdict on it. docs/record.md describes each field."""
+    """One learner of a ranking and the verdict on it.
+
+    Parameters
+    ----------
+    learner : str
+        Its name, with settings where they tell rows apart.
+    runs : int
+        How many there are.
+    """
 
     learner: str
     runs: int
@@ -29,7 +37,22 @@ class RankedLearner(RowVerdict):
 
 @dataclass(frozen=True, kw_only=True)
 class _View(JsonRecord):
-    """What the views of a study share. docs/record.md describes each field."""
+    """What the views of a study share.
+
+    A study is all runs that differ in learner, class order and seed only, in whatever directories
+    they are, without `chance` and the references.
+
+    Parameters
+    ----------
+    title, metric : str
+        What was run, and what is compared.
+    orders : tuple of str
+        The class orders.
+    units : str
+        What the observations of an interval are: `orders` (each the mean over its seeds) where
+        several orders have several seeds each, `seeds` where there is one order, or
+        `seeds (each its own class order)`.
+    """
 
     title: str
     metric: str
@@ -41,8 +64,14 @@ class _View(JsonRecord):
 class Ranking(_View):
     """The learners of a study, best mean first; the `against` of a verdict is a place in them.
 
-    `notes` are remarks on the learners: settings that were tuned, several settings of one learner.
-    `groups` is what the test sample is counted in: `groups` of a file, or `samples`.
+    Parameters
+    ----------
+    learners : tuple of RankedLearner
+        Best mean first.
+    notes : tuple of str
+        Remarks: settings that were tuned, several settings of one learner.
+    groups : str
+        What the test sample is counted in: `groups` of a file, or `samples`.
     """
 
     learners: tuple[RankedLearner, ...]
@@ -57,7 +86,13 @@ class Ranking(_View):
 
 @dataclass(frozen=True)
 class ComparedPair(PairVerdict):
-    """Two learners of a study, the better one first, and their labels."""
+    """Two learners of a study, the better one first.
+
+    Parameters
+    ----------
+    better, worse : str
+        Their labels.
+    """
 
     better: str
     worse: str
@@ -67,7 +102,14 @@ class ComparedPair(PairVerdict):
 class AllPairs(_View):
     """All pairs of learners of a study, with Holm's correction: a bound for the whole table.
 
-    `learners` are their labels, best mean first; `a` and `b` of a pair are places in them.
+    Parameters
+    ----------
+    learners : tuple of str
+        Their labels, best mean first.
+    pairs : tuple of ComparedPair
+        Each pair once.
+    notes : tuple of str
+        As in a ranking.
     """
 
     learners: tuple[str, ...]
@@ -77,7 +119,21 @@ class AllPairs(_View):
 
 @dataclass(frozen=True)
 class LearnerByOrder(JsonRecord):
-    """One learner on several class orders. docs/record.md describes each field."""
+    """One learner on several class orders.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    mean : float
+        Over the orders.
+    by_order, ranks : dict
+        Order → mean, and rank of that mean.
+    least, most : float
+        The lowest and the highest mean of an order.
+    sd_orders, sd_seeds : float
+        Standard deviation of the means of the orders, and of the runs within orders, pooled.
+    """
 
     learner: str
     mean: float
@@ -91,7 +147,19 @@ class LearnerByOrder(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderSpread(_View):
-    """Spread of the learners of a study over class orders. docs/record.md describes each field."""
+    """Spread of the learners of a study over class orders.
+
+    Parameters
+    ----------
+    learners : tuple of LearnerByOrder
+        Best mean first.
+    tau : dict
+        Two orders → Kendall's τ_b of their rankings.
+    tau_mean : float
+        Its mean.
+    tau_least : str or None
+        The two orders that agree least.
+    """
 
     learners: tuple[LearnerByOrder, ...]
     tau: dict[str, float]
@@ -104,7 +172,15 @@ Study = Ranking | AllPairs | OrderSpread | SeedSpread
 
 @dataclass(frozen=True)
 class Comparison(JsonRecord):
-    """The studies of a directory of runs: rankings, pairs, or spreads over orders or over seeds."""
+    """The studies of a directory of runs.
+
+    Parameters
+    ----------
+    schema : str
+        `embedbench-comparison/2.0`.
+    studies : tuple of Ranking, AllPairs, OrderSpread or SeedSpread
+        By the option: `--compare`, `--pairs`, `--by order`, `--by seeds`.
+    """
 
     schema: str
     studies: tuple[Study, ...]

@@ -17,8 +17,7 @@ from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.run_record import Moments, RunRecord
 
 from .chance_and_upper_bound import chance
-from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
-from .inline_svg import svg
+from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import colour, look
 from .result_rows import Group, Row
 
@@ -59,13 +58,6 @@ class Curve:
         return every if self.samples is None else self.samples
 
 
-def curve_plot(
-    curves: Sequence[Curve], ideal: float, first: int, label: str, width: float = 3.25, **more: Any
-) -> str:
-    """The figure of `draw_curves` on a page; `label` describes it for screen readers."""
-    return svg(draw_curves(curves, ideal, first, width, **more), label)
-
-
 @rc_context(STYLE)
 def draw_curves(
     curves: Sequence[Curve],
@@ -74,11 +66,7 @@ def draw_curves(
     width: float,
     *,
     chance: Curve | None = None,
-    axis: str = "after session",
     name: str = "",
-    unit: str = "%",
-    deviations: bool = False,
-    places: Sequence[str] = (),
 ) -> Figure:
     """Means over runs, see `draw_curve`; α_ideal dashed. The y axis fits what is drawn.
 
@@ -90,56 +78,38 @@ def draw_curves(
         The session of the first column of values.
     chance : Curve or None
         Drawn where it lies between the others.
-    axis, name : str
-        What the x axis and the scores are; without a name these have their unit.
-    unit : str
-        "%"; with another unit the values are not fractions and are drawn unchanged.
-    deviations : bool
-        Draw bands of the standard deviation over runs instead.
-    places : sequence of str
-        Names of the columns, if these are not sessions.
+    name : str
+        The scores; "" is their unit.
     """
-    scale, top = (100.0, 100.0) if unit == "%" else (1.0, np.inf)
     pale = 0.15 if len(curves) < MANY else 0.06
     figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
-        scaled = replace(curve, values=scale * curve.values)
-        draw_curve(axes, scaled, first, top, deviations=deviations, alpha=pale)
+        draw_curve(axes, replace(curve, values=100 * curve.values), first, alpha=pale)
     if not math.isnan(ideal):
-        axes.axhline(scale * ideal, **OFFLINE, label=level_name("offline", ideal))
-    fit(axes, axes.dataLim.y0, axes.dataLim.y1, top)
+        axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
+    fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
     if chance is not None:
-        (low, high), guesses = axes.get_ylim(), scale * chance.values.mean(axis=0)
+        (low, high), guesses = axes.get_ylim(), 100 * chance.values.mean(axis=0)
         if ((low <= guesses) & (guesses <= high)).any():
-            draw_curve(axes, replace(chance, values=guesses[None]), first, top)
+            draw_curve(axes, replace(chance, values=guesses[None]), first)
     last = max(curve.across(first)[-1] for curve in curves)
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    if places:
-        axes.set_xticks(range(first, first + len(places)), places, rotation=30, ha="right")
     axes.grid(axis="y")
     axes.spines["left"].set_visible(False)
     by_session = all(curve.samples is None for curve in curves)
-    axes.set_xlabel(axis if by_session else "training samples seen")
-    axes.set_title(name or unit, loc="left")
+    axes.set_xlabel("after session" if by_session else "training samples seen")
+    axes.set_title(name or "%", loc="left")
     return figure
 
 
-def draw_curve(
-    axes: Axes,
-    curve: Curve,
-    first: int,
-    top: float,
-    *,
-    deviations: bool = False,
-    alpha: float = 0.15,
-) -> None:
-    """Draw the mean of a curve over its runs, and how far they lie apart.
+def draw_curve(axes: Axes, curve: Curve, first: int, *, alpha: float = 0.15) -> None:
+    """Draw the mean of a curve in percent over its runs, and how far they lie apart.
 
-    That is a band of the 95 % t-interval, or of the standard deviation, between 0 and `top`; of
-    fewer than `LEAST` runs, whose interval says little, the runs themselves.
+    That is a band of the 95 % t-interval, between 0 and 100; of fewer than `LEAST` runs, whose
+    interval says little, the runs themselves.
     """
     values, x = curve.values, curve.across(first)
     n, sessions = values.shape
@@ -149,11 +119,11 @@ def draw_curve(
         axes.plot(x, mean, **CHANCE, label=label)
         return
     ink = colour(curve.style)
-    if 1 < n < LEAST and not deviations:
+    if 1 < n < LEAST:
         axes.plot(x, values.T, color=ink, linewidth=0.6, alpha=0.5)
     elif n > 1:
-        half = values.std(axis=0, ddof=1) * (1 if deviations else t_quantile(n) / np.sqrt(n))
-        low, high = np.clip(mean - half, 0, top), np.clip(mean + half, 0, top)
+        half = values.std(axis=0, ddof=1) * t_quantile(n) / np.sqrt(n)
+        low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
         axes.fill_between(x, low, high, color=ink, alpha=alpha, linewidth=0)
     every = max(1, -(-sessions // 6))
     look_of: Any = look(curve.style) | {"markevery": (curve.style % every, every)}

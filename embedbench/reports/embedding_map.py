@@ -7,11 +7,11 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from embedbench.array_types import Array, Floats, Ints
-from embedbench.files import file_format
+from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 
-from .figure_files import STYLE, words
 from .figure_kinds import MAP_CLASSES, SHEET_CLASSES
+from .figure_style import STYLE, words
 from .learner_colours import LINE, look
 
 POINTS = 2000  # at most
@@ -31,7 +31,7 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     DamagedFileError
         Blocks do not match their checksums.
     """
-    if file.kind == file_format.PIXELS:
+    if file.kind == hdf5_layout.PIXELS:
         return _sheet(file, width)
     rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))

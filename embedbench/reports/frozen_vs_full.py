@@ -14,7 +14,7 @@ from rich.text import Text
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.files.file_format import PIXELS
+from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_record import FINAL, Digests, RunRecord
@@ -39,7 +39,13 @@ PERMUTED = (
 
 @dataclass(frozen=True)
 class Sides(JsonRecord):
-    """A number over pairs of runs: on embeddings, on images, and their difference."""
+    """A number over pairs of runs.
+
+    Parameters
+    ----------
+    frozen, full, gap : Stat
+        On embeddings, on images, and full minus frozen; a value a pair.
+    """
 
     frozen: Stat
     full: Stat
@@ -54,7 +60,23 @@ class Sides(JsonRecord):
 
 @dataclass(frozen=True)
 class BridgedLearner(JsonRecord):
-    """One learner, on embeddings and on images. docs/record.md describes each field."""
+    """One learner, on embeddings and on images.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    trunk : str or None
+        The network on images.
+    n, unpaired : int
+        Pairs of runs with the same four seeds, and runs without a partner.
+    metrics : dict
+        Name → both sides; of the curves `raa`, `raf` and `gacc` the means over the sessions.
+    bytes, learn_seconds, learn_joules : Sides
+        What it holds and spends; joules are null where one side has none.
+    gap_per_hour : float
+        Gap of the final score divided by the hours of learning on images.
+    """
 
     learner: str
     trunk: str | None
@@ -71,7 +93,14 @@ class BridgedLearner(JsonRecord):
 class BridgedStream(JsonRecord):
     """One stream with its learners, on embeddings and on images.
 
-    docs/record.md describes each field.
+    Parameters
+    ----------
+    title, score : str
+        Of the stream, and its base score.
+    ideal, devices : dict
+        `frozen`, `full` → α_ideal, and the devices.
+    learners : tuple of BridgedLearner
+        One a row.
     """
 
     title: str
@@ -88,7 +117,15 @@ class BridgedStream(JsonRecord):
 
 @dataclass(frozen=True)
 class Alone(JsonRecord):
-    """A row without a partner: its label, its table, embeddings or images, and the reason."""
+    """A row without a partner.
+
+    Parameters
+    ----------
+    learner, title : str
+        Its label and its table.
+    on, why : str
+        `embeddings` or `images`, and the reason.
+    """
 
     learner: str
     title: str
@@ -98,7 +135,17 @@ class Alone(JsonRecord):
 
 @dataclass(frozen=True)
 class Bridge(JsonRecord):
-    """Learners that ran on embeddings and on images, and rows without a partner."""
+    """Learners that ran on embeddings and on images, and rows without a partner.
+
+    Parameters
+    ----------
+    schema : str
+        `embedbench-bridge/1.0`.
+    streams : tuple of BridgedStream
+        With the learners that have a partner.
+    alone : tuple of Alone
+        Those that have none.
+    """
 
     schema: str
     streams: tuple[BridgedStream, ...]

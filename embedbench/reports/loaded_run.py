@@ -30,7 +30,7 @@ from embedbench.scores.score_matrix import ScoreMatrix
 
 @dataclass(frozen=True, kw_only=True)
 class _Brief(JsonRecord):
-    """The parts of a record that make a row; docs/record.md describes each."""
+    """The parts of a record that make a row, as `RunRecord` has them."""
 
     schema: str
     protocol: str
@@ -117,7 +117,7 @@ class Run:
 
         Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. Settings are
         `learner.lam`, `protocol.base`, nested ones `learner.stop.epochs`; digests `digests.train`;
-        sizes `bytes.total`; times `seconds.learn`. Other names are those of docs/record.md.
+        sizes `bytes.total`; times `seconds.learn`. Other names are those of `RunRecord`.
         """
         b = self._brief
         row: dict[str, Any] = {

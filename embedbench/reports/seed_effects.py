@@ -33,7 +33,14 @@ COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
 class Spread(JsonRecord):
     """A standard deviation with its 95 % interval; NaN where no two runs can be compared.
 
-    docs/record.md describes each field.
+    Parameters
+    ----------
+    sd, low, high : float
+        The standard deviation and its interval (chi-square).
+    n : int
+        Runs; 0 where it was not varied.
+    share : float or None
+        Of the summed variances.
     """
 
     sd: float
@@ -62,7 +69,19 @@ class Spread(JsonRecord):
 
 @dataclass(frozen=True)
 class LearnerBySeeds(JsonRecord):
-    """The spreads of one learner. docs/record.md describes each field."""
+    """The spreads of one learner.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    seeds : dict
+        `order`, `init`, `batches`, `memory` → the spread over the runs that differ in it alone.
+    sum : float
+        Root of the summed variances.
+    all : Spread
+        The spread over the runs that share no seed.
+    """
 
     learner: str
     seeds: dict[str, Spread]
@@ -72,7 +91,15 @@ class LearnerBySeeds(JsonRecord):
 
 @dataclass(frozen=True)
 class SeedSpread(JsonRecord):
-    """The spreads of a table's learners, with the title of the table and the metric."""
+    """The spreads of a table's learners.
+
+    Parameters
+    ----------
+    title, metric : str
+        Of the table.
+    learners : tuple of LearnerBySeeds
+        One a row.
+    """
 
     title: str
     metric: str

@@ -18,12 +18,12 @@ from typing import Any
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, printable
-from embedbench.scores.extra_metrics import Outside, outside_metrics, with_outside
+from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.multiple_comparisons import Over, RowVerdict
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
 
 from .comparability import check_average, check_comparable
@@ -206,7 +206,20 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
+    """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null.
+
+    One object: `schema` (`embedbench-report/1.0`) and `tables`, one a stream, with `place`,
+    `protocol`, `protocol_params`, `files`, `sessions`, `score`, `validation`, `digests`, `ideal`
+    (α_ideal, or a list, one a session), `verdict`, `notes` and `rows`.
+
+    A row has `learner`, `params`, `label`, `n` (runs that the means include), `runs` and `left_out`
+    (their names), `passes` (times that a training sample was seen, mean), `steps` (of the optimiser
+    in a run, mean; null for learners that take none), `verdict` (on the final score, with the keys
+    of a ranking below; null for `chance`), `candidates` (settings that a search chose from, or
+    null), `flags` (flag → names of the runs), `footprint` and `commands`. Under `metrics` and
+    `seconds` each name has `mean`, `half_95` (half-width of the 95 % t-interval), `sd` and `values`
+    (one a run, in the order of `runs`).
+    """
     tables = [_table_json(mine) for mine in split_tables(rows)]
     result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
     return result

@@ -56,7 +56,7 @@ class Tracker(Protocol):
             The session.
         scores : dict
             Of the test data: the main score over all classes so far, under its name; the curves of
-            docs/record.md; and `R/j`, the score on eval set j. NaN is left out.
+            `RunRecord`; and `R/j`, the score on eval set j. NaN is left out.
         log : dict
             Seconds, bytes, and the learner's log of the session.
         """

@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from embedbench.files.classes_seen_in_pretraining import seen_note
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.provenance import read_weights_entry, seen_note
+from embedbench.files.provenance import read_weights_entry
 from embedbench.files.remote.fetch import origin
 from embedbench.files.remote.uri import is_name
 from embedbench.plugins import find_package
@@ -15,7 +16,7 @@ from .run_job import Task
 
 
 def described_stream(task: Task) -> dict[str, Any]:
-    """The fields of a record that depend on the stream alone; docs/record.md describes each."""
+    """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
     spec, stream, files = task.spec, task.stream, task.files
     protocol = spec.protocol.settings
     order = protocol.order_record()

@@ -28,8 +28,8 @@ from embedbench.learning.learner import (
     learns_sessions,
     trim,
 )
-from embedbench.learning.online import OnlineLearner
-from embedbench.learning.sample_storage import blocks
+from embedbench.learning.online_learner import OnlineLearner
+from embedbench.learning.sample_containers import blocks
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec

@@ -20,24 +20,27 @@ class References(JsonRecord):
     Parameters
     ----------
     preset : str
-        How Ω is normalised.
+        How Ω is normalised: `kemker_table` or `kemker_eq`.
     normalise_new : bool
-        Whether Ω_new is divided by α_ideal too.
+        Whether Ω_new is divided by α_ideal too (`kemker_table`, permutation streams).
     offline_runs : tuple of str, or tuple of such tuples
-        Directories of the runs behind α_ideal, relative to the root. If every session has its own
-        α_ideal, one tuple per session.
+        Directories of the runs behind α_ideal, from RUNS. If every session has its own α_ideal, one
+        tuple per session.
     chance_run : str or None
-        Directory of the chance run on the same stream, relative to the root.
+        Directory of the chance run on the same stream, from RUNS.
     source : str
-        `runs`, `record` or `missing`: where the values below come from.
+        `runs`: measured from those runs; `record`: those runs were deleted and the values here are
+        used; `missing`: never measured, so Ω is null.
     ideal : dict or None
-        Base score → α_ideal, or a tuple with the α_ideal of each session.
+        Base score → α_ideal, the mean over the offline runs, or a tuple with that of each session;
+        null for `within_…` scores.
     chance : dict or None
-        Base score → (T,) the score of the chance run on session j just before session j.
+        Base score → (T,) the score of the chance run on session j just before session j; null at 0.
     so_far : bool or None
-        Whether the α_ideal of a session is that of all data up to it; None: no.
+        Whether the α_ideal of a session is that of all data up to it (`instance` streams).
     learner : str or None
-        The learner behind α_ideal, or its trunk; None: the MLP.
+        The learner behind α_ideal, or its trunk: `linear`, `slda`, `resnet18`, …; absent: `mlp`
+        (before 2026-11-23 trunks for images were not named).
     """
 
     preset: str

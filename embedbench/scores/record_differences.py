@@ -11,8 +11,8 @@ from embedbench.array_types import Array, Bools
 from embedbench.config.json_records import JsonRecord
 
 from . import against_chance, few_shot_scores, label_set_scores, single_label_scores
-from .flags import FLAGS
 from .metrics import all_metrics
+from .run_flags import FLAGS
 from .run_record import BaseScore, RunRecord
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0
@@ -30,7 +30,15 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Difference(JsonRecord):
-    """One value of a record, as it is kept and as it is recomputed."""
+    """One value of a record.
+
+    Parameters
+    ----------
+    metric : str
+        Its path.
+    kept, recomputed : any JSON
+        As it is kept and as it is recomputed.
+    """
 
     metric: str
     kept: Any

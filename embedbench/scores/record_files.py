@@ -1,6 +1,6 @@
 """Run records: one directory per cell with `record.json` and `predictions.h5`.
 
-docs/record.md describes the schema. NaN is written as null, so that the file is plain JSON. The
+`RunRecord` describes the schema. NaN is written as null, so that the file is plain JSON. The
 record names the SHA-256 of the predictions, which is compared whenever they are read.
 """
 
@@ -22,12 +22,12 @@ from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
-from .flags import find_flags
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
 from .offline_references import Matrices, References, measure_references, reference_values
 from .predictions import Predictions
 from .record_differences import MISSING, compare, fill_open_values
+from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix
@@ -49,7 +49,7 @@ def load(directory: Path) -> RunRecord:
     Raises
     ------
     UserError
-        There is no record, or it does not have the form of docs/record.md.
+        There is no record, or it does not have the form of a `RunRecord`.
     """
     return parse_record(read(directory), directory)
 

@@ -1,4 +1,4 @@
-"""The contents of `record.json`, as docs/record.md describes them: the run, its cost, its results.
+"""The contents of `record.json`: what was run, what it cost, what came out.
 
 Fields that a record of an earlier version lacks are None, and are left out of the JSON.
 """
@@ -47,8 +47,84 @@ class BaseScore(JsonRecord):
 class UnscoredRun(JsonRecord):
     """A run before it is scored: what was run, and what it cost.
 
-    docs/record.md describes each field. In addition, `run` is the name of the run: the name of its
-    directory without `seed-`. `more` holds fields that a later version added to the record.
+    T sessions, E eval sets; the `offline` reference has one of each. Of the fields, `run` is the
+    name of the run's directory without `seed-`, and `more` holds what a later version added.
+
+    Parameters
+    ----------
+    schema : str
+        `embedbench-record/1.0`; a reader refuses what it does not know.
+    protocol, learner : str
+        Their names, or `package.module:Class`.
+    protocol_params, learner_params : dict
+        All their settings; one that is a group (such as `stop`) is an object.
+    learns : bool
+        False for references that ignore the data (`chance`); they are never flagged.
+    session_id_at_test : bool or None
+        Whether the learner was given the session id of each test sample.
+    seed : int
+        The one seed that the four are drawn from.
+    seeds : Seeds
+        The four seeds in use: `order` (the stream), `init` (weights), `batches`, `memory`.
+    files : tuple of FileInfo
+        The embedding files.
+    unknown : FileInfo or None
+        The file of `--unknown`.
+    predictions_sha256 : str or None
+        SHA-256 of `predictions.h5`, in hexadecimal.
+    answers : str or None
+        `full` where `predictions.h5` says how sure the learner was.
+    order : ClassOrder or None
+        The class order; None where the protocol orders no classes.
+    digests : Digests
+        They say which runs may be averaged or compared.
+    validation : str
+        `train`: validation data was taken from training data; `test`: test data could stop it.
+    notes : tuple of str
+        What the protocol decided for this file because its parameters left it open.
+    scale : str or None
+        How the features were scaled: what `protocol.scale`, or its `auto`, came to.
+    n_train : tuple of int
+        (T,) training samples, validation data not counted.
+    n_classes : tuple of int or None
+        (T,) classes that each session introduces.
+    n_candidates : tuple of int or None
+        (E,) classes that an answer is chosen from; None where these are all classes seen.
+    n_train_by_class : tuple of int or None
+        (C,) training samples of each class over all sessions; not for label sets.
+    classes : tuple of tuple of str
+        Names of the leaf classes, one list a file, in the order of the labels.
+    reference : References
+        What the metrics are relative to.
+    environment : dict
+        `embedbench`, `python`, `torch` (versions), `device`, `machine` (processor family) and
+        `threads` (of the run's arithmetic; its last bits depend on them).
+    command : str
+        What makes this run, or the run that needed this reference; empty if made from Python.
+    packages : dict or None
+        `learner`, `protocol` → the installed package where they are of another one.
+    tuning : dict or None
+        Where settings were tuned, the log of the search: `grid`, `sessions` (of a trial), `tried`
+        (settings and average incremental accuracy on validation data), `chosen`, and `seed`; of a
+        search on several `seeds` also `default` (what the learner has without a search), `gain` and
+        `standard_error` (of the best over it, paired by seed; null where the default is best),
+        `edge` (settings whose chosen value lies at the edge of those tried) and in each of `tried`
+        the scores `by_seed`.
+    imported : ImportedAnswers or None
+        Where another tool gave the answers. What it cost is then null.
+    sessions : tuple of SessionCosts
+        (T,) what each session cost.
+    seconds : Costs
+        Sums over the sessions.
+    joules : Costs or None
+        Sums over the sessions, by the energy counter of the GPU; null where there is none: on a
+        CPU, on cards before NVIDIA's Volta, without the package `nvidia-ml-py`. The counter covers
+        the whole card, with idling and other processes on it.
+    resumed : int or None
+        How often the run was resumed from a checkpoint. Seconds add up over the parts. Work that
+        was lost after the last checkpoint is not counted; the same work done again counts once.
+    footprint : dict
+        The last session's, and `total`, the sum of the kinds.
     """
 
     schema: str
@@ -169,7 +245,27 @@ class UnscoredRun(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(UnscoredRun):
-    """A finished run: what was run, what it cost, and what came out."""
+    """A finished run: what was run, what it cost, and what came out.
+
+    Parameters
+    ----------
+    score : str
+        Base score of `R`, `pooled` and `metrics`: `class_accuracy`; of label sets `pw_js`.
+    R : tuple of tuple of float
+        (T, E) score on eval set j after session i; null until all its classes were seen.
+    pooled : tuple of float
+        (T,) score after session i over the test samples of sessions 0…i together.
+    moments : Moments or None
+        The same at every evaluation moment, also inside a session.
+    metrics : dict
+        Name → value; null where undefined.
+    curves : dict or None
+        Name → (T,) the value after each session.
+    by_score : dict
+        Base score → its own `R`, `pooled`, `metrics` and `curves`.
+    flags : tuple of str
+        What tables print beside the run.
+    """
 
     score: str
     R: tuple[tuple[float, ...], ...]
@@ -231,7 +327,13 @@ class RunRecord(UnscoredRun):
 
 @dataclass(frozen=True)
 class Package(JsonRecord):
-    """The package that code from outside came from: its name and version."""
+    """A package: its name and version.
+
+    Parameters
+    ----------
+    name, version : str
+        As it is installed, or as the user said.
+    """
 
     name: str
     version: str
@@ -239,9 +341,16 @@ class Package(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedAnswers(JsonRecord):
-    """The tool that gave the answers of an imported run, and the SHA-256 of its file of answers.
+    """The tool that gave the answers of an imported run.
 
-    `gave` is "scores" or "answers".
+    Parameters
+    ----------
+    tool : Package
+        The tool, as the user said.
+    gave : str
+        `scores` or `answers`.
+    sha256 : str
+        Of its npz file.
     """
 
     tool: Package
@@ -251,9 +360,19 @@ class ImportedAnswers(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class FileInfo(JsonRecord):
-    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests.
+    """A file of a run.
 
-    Of a file that was fetched also its URL, the commit on the hub, and the SHA-256 of its bytes.
+    Parameters
+    ----------
+    name : str
+        Its name, without directories.
+    kind : str or None
+        `embedding` or `pixels`.
+    digests : dict
+        `samples`, `recipe`, `content`.
+    url, commit, sha256 : str or None
+        Of a file that was named by a URL: that, its commit on the hub, and the SHA-256 of its
+        bytes.
     """
 
     name: str
@@ -266,7 +385,16 @@ class FileInfo(JsonRecord):
 
 @dataclass(frozen=True)
 class ClassOrder(JsonRecord):
-    """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
+    """A class order.
+
+    Parameters
+    ----------
+    kind : any JSON
+        `natural`, `random`, `size`, `icarl1993`, or what an order file states, `file` where it
+        states none.
+    name, digest : str or None
+        Of an order file: its name, and the SHA-256 of its bytes.
+    """
 
     kind: Any  # any JSON value from an order file
     name: str | None = None
@@ -275,7 +403,19 @@ class ClassOrder(JsonRecord):
 
 @dataclass(frozen=True)
 class Digests(JsonRecord):
-    """The four digests of a stream."""
+    """The four digests of a stream: SHA-256 in hexadecimal.
+
+    Parameters
+    ----------
+    recipe : str
+        The protocol and its parameters, no seed.
+    train : str
+        Training and validation data: ids, labels, sessions in order, column permutations.
+    eval : str
+        Test data, likewise.
+    features : str
+        The bytes of the features and how they are scaled.
+    """
 
     recipe: str
     train: str
@@ -285,7 +425,13 @@ class Digests(JsonRecord):
 
 @dataclass(frozen=True)
 class Costs(JsonRecord):
-    """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
+    """Seconds or joules.
+
+    Parameters
+    ----------
+    learn, evaluate : float
+        Of learning and of evaluation; null where they were not measured.
+    """
 
     learn: float
     evaluate: float
@@ -298,13 +444,18 @@ class SessionCosts(JsonRecord):
     Parameters
     ----------
     learn_seconds, evaluate_seconds : float
-        Time spent.
+        Learning, `prepare` included; and answering all test samples once.
     footprint : dict
-        Bytes after the session, by kind.
+        Bytes that the learner holds after the session, by kind (`parameters`, `means`, …); under
+        `samples` a value counts four bytes, a value of an image one.
     log : dict
-        What the learner's `learn` returned.
+        What the learner returned for the session. Training has `steps` (of the optimiser),
+        `epochs`, `stopped` (the rule that ended it; `diverged` where the loss was not finite) and
+        `train_loss`; online learners have `steps` and `epochs`, their steps on each batch, and with
+        `passes` also `presented` (samples, those from memory included). A setting that was chosen
+        on validation data (such as λ) is here.
     learn_joules, evaluate_joules : float or None
-        Energy used; NaN where it was not measured.
+        Energy used; null where it was not measured.
     """
 
     learn_seconds: float
@@ -335,7 +486,15 @@ def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Moments(JsonRecord):
-    """(M,) The main score at every evaluation moment, and the training samples seen by then."""
+    """The main score at every evaluation moment.
+
+    Parameters
+    ----------
+    samples_seen : tuple of int
+        (M,) training samples seen by then.
+    pooled : tuple of float
+        (M,) the score.
+    """
 
     samples_seen: tuple[int, ...]
     pooled: tuple[float, ...]

@@ -18,9 +18,9 @@ from embedbench.storage import user_cache
 from embedbench.version import __version__
 
 from . import record_files
-from .extra_metrics import Outside, with_outside
 from .record_differences import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .run_record import RunRecord
+from .unrecorded_metrics import Outside, with_outside
 
 KIND = "metrics"  # of what is kept in the cache
 
@@ -157,7 +157,7 @@ def recompute_record(
 
 @dataclass(frozen=True, kw_only=True)
 class RescoredRun(JsonRecord):
-    """One run, recomputed and compared.
+    """One run, recomputed and compared; `score --json` adds `agrees`: nothing kept is in doubt.
 
     Parameters
     ----------
@@ -169,14 +169,18 @@ class RescoredRun(JsonRecord):
         Why it could not be recomputed.
     differs : tuple of Difference
         Values that do not agree.
-    new, open, unchecked : tuple of str
-        As in `RecordComparison`.
+    new : tuple of str
+        Computed here, not in the record.
+    open : tuple of str
+        Left open, because reference runs were missing that are finished now.
+    unchecked : tuple of str
+        In the record, not computed here.
     waits_for : tuple of str
         Reference runs that are still missing.
     updated : bool
         Whether the record was written.
     outside : dict or None
-        Metrics that records do not hold: name → value of the main score. None: there are none.
+        Metrics that records do not hold: name → value of the main score.
     """
 
     run: str

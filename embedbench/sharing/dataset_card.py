@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.files import file_format
+from embedbench.files import hdf5_layout
+from embedbench.files.classes_seen_in_pretraining import list_some
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
-from embedbench.files.provenance import list_some, read_weights_entry
+from embedbench.files.provenance import read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.reports.tables_from_runs import collect
@@ -92,7 +93,7 @@ def data_licence(provenance: Mapping[str, Any]) -> str:
 def pretty_name(card: Card) -> str:
     """Return a title: the data set, and the backbone."""
     source = (card.provenance.get("source") or {}).get("name") or Path(card.path).stem
-    if card.kind == file_format.PIXELS:
+    if card.kind == hdf5_layout.PIXELS:
         return f"{source}: pixels"
     return f"{source}: {_backbone(card)} embeddings"
 
@@ -109,7 +110,7 @@ def _front(card: Card, licence: str, parquet: Mapping[str, str]) -> str:
     import yaml
 
     n = card.shape[0]
-    pixels = card.kind == file_format.PIXELS
+    pixels = card.kind == hdf5_layout.PIXELS
     data: dict[str, Any] = {
         **hub_licence(licence),
         "pretty_name": pretty_name(card),
@@ -129,7 +130,7 @@ def _summary(card: Card) -> str:
     name = escape_markdown(source.get("name") or "a data set without a name")
     what = (
         f"{n} images of {name}, {'×'.join(map(str, card.shape[1:]))} pixels"
-        if card.kind == file_format.PIXELS
+        if card.kind == hdf5_layout.PIXELS
         else f"What {code(_backbone(card))} makes of {n} samples of {name}: one vector of "
         f"{card.shape[1]:,} numbers each"
     )
@@ -137,7 +138,7 @@ def _summary(card: Card) -> str:
         f"{what}, with labels of {card.classes.leaves:,} classes. It is an embedding file: one "
         "HDF5 file that says what made it and checks itself. It is meant for continual learning on "
         "frozen features, and serves any classifier on them."
-        if card.kind != file_format.PIXELS
+        if card.kind != hdf5_layout.PIXELS
         else f"{what}, with labels of {card.classes.leaves:,} classes. It is a pixel file: one "
         "HDF5 file that says what made it and checks itself, for networks that train on images."
     )
@@ -145,7 +146,7 @@ def _summary(card: Card) -> str:
 
 def _caption(card: Card) -> str:
     n = card.classes.leaves
-    if card.kind == file_format.PIXELS:
+    if card.kind == hdf5_layout.PIXELS:
         which = f"the {SHEET_CLASSES} largest classes" if n > SHEET_CLASSES else f"all {n} classes"
         return f"Some samples of {which}"
     which = "by class" if n <= MAP_CLASSES else f"by the {MAP_CLASSES} largest of {n} classes"
@@ -161,7 +162,7 @@ def _facts(lines: Iterator[tuple[str, str]]) -> str:
 def _contents(card: Card) -> Iterator[tuple[str, str]]:
     size = " × ".join(f"{size:,}" for size in card.shape)
     yield "file", f"{code(Path(card.path).name)}, {_size(card.bytes)}"
-    yield "format", f"{file_format.FORMAT} {card.format_version}, {card.kind}"
+    yield "format", f"{hdf5_layout.FORMAT} {card.format_version}, {card.kind}"
     yield "features", f"{size} {card.dtype}"
     yield "layers", ", ".join(f"{code(name)} ({width:,})" for name, width in card.layers.items())
     yield "samples", ", ".join(f"{n:,} {name}" for name, n in card.samples.items() if n)
@@ -243,7 +244,7 @@ def _limits(card: Card) -> Iterator[str]:
             f"{len(names):,} of the {card.classes.leaves:,} classes by name "
             f"({escape_markdown(list_some(names))}): these are not new to it."
         )
-    if card.kind != file_format.PIXELS and not seen.pretrained_on:
+    if card.kind != hdf5_layout.PIXELS and not seen.pretrained_on:
         yield (
             "- What the backbone was pretrained on is not stated, so nobody can say which classes "
             "it has seen before."
@@ -296,7 +297,7 @@ def loading_lines(
     url = f"{place}/{name}"
     fixed = f"{url}#sha256={sha256}" if sha256 else url
     lines = [f"embedbench inspect {shlex.quote(url)}"]
-    if card.kind == file_format.EMBEDDING:
+    if card.kind == hdf5_layout.EMBEDDING:
         lines += [
             f"embedbench run {shlex.quote(fixed)} \\",
             "    --protocol incremental-class --learner ncm,slda,joint --out runs",
@@ -327,7 +328,7 @@ def _python(card: Card, place: str, name: str) -> Iterator[str]:
         yield f'path = hf_hub_download({repository}, {quoted(name)}, repo_type="dataset")'
     yield f"file = EmbeddingFile.open({opened})"
     yield f'assert file.digests["content"] == {quoted(card.digests["content"])}'
-    read = "images" if card.kind == file_format.PIXELS else "read"
+    read = "images" if card.kind == hdf5_layout.PIXELS else "read"
     yield f"x, y = file.{read}(), file.labels  # {tuple(card.shape)}, ({card.shape[0]},)"
     yield "test = file.split == 2"
 

@@ -1,11 +1,11 @@
 """What breaks, hangs, is killed or is missing while `benchmarks/gpu.py` runs: real processes."""
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +16,13 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+from gpu_parts.step import Bench  # noqa: E402  (the path is set above)
 from gpu_parts.worker import Worker  # noqa: E402  (the path is set above)
 
 SCRIPT = """
-import os, sys, time
-sys.path.insert(0, {benchmarks!r})
+import os, time
 from pathlib import Path
-from gpu_parts.step import Bench, Figure, Step
-from gpu_parts.worker import serve
+from gpu_parts.step import Figure, Step
 
 def prints(bench):
     print("noise")
@@ -41,20 +40,21 @@ def dies(bench):
     os.kill(os.getpid(), 9)
 
 def hangs(bench):
-    Path({file!r}).write_text(str(os.getpid()))
+    (bench.scratch / "pid").write_text(str(os.getpid()))
     time.sleep(1000)
 
-steps = [prints, breaks, poisons, dies, hangs]
-serve({{f.__name__: Step(f.__name__, 1, f) for f in steps}}, Bench("cpu", True, Path(".")))
+def steps():
+    return [Step(f.__name__, 1, f) for f in (prints, breaks, poisons, dies, hangs)]
 """
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Callable[[], Worker]:
-    script = tmp_path / "script.py"
-    file = str(tmp_path / "pid")
-    script.write_text(textwrap.dedent(SCRIPT).format(benchmarks=str(BENCHMARKS), file=file))
-    return lambda: Worker([sys.executable, str(script)])
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Worker]:
+    (tmp_path / "strange_steps.py").write_text(SCRIPT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "strange_steps", raising=False)
+    steps = importlib.import_module("strange_steps").steps
+    return lambda: Worker(steps, Bench("cpu", True, tmp_path))
 
 
 def test_a_worker_answers_whatever_happens_in_it(worker: Callable[[], Worker]) -> None:
@@ -62,9 +62,9 @@ def test_a_worker_answers_whatever_happens_in_it(worker: Callable[[], Worker]) -
     answer = one.ask("prints", {"card": {"x": 1}}, 20)
     assert answer["left"] == {"seen": {"card": {"x": 1}}}
     assert answer["figures"][0]["figure"] == "1 s"
-    assert one.ask("breaks", {}, 20)["error"].startswith("ValueError: too bad (script.py:")
+    assert one.ask("breaks", {}, 20)["error"].startswith("ValueError: too bad (strange_steps.py:")
     assert one.ask("poisons", {}, 20)["error"].startswith("RuntimeError: CUDA error: an illegal")
-    one.process.wait(20)  # a broken context is left behind
+    one.process.join(20)  # a broken context is left behind
     assert not one.alive
     two = worker()
     assert two.ask("dies", {}, 20)["error"] == "the process ended with signal 9"
@@ -73,14 +73,20 @@ def test_a_worker_answers_whatever_happens_in_it(worker: Callable[[], Worker]) -
     assert not three.alive
 
 
-def test_a_worker_ends_with_its_parent(worker: Callable[[], Worker], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("worker")
+def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
     code = f"""
 import sys
-sys.path.insert(0, {str(BENCHMARKS)!r})
+from pathlib import Path
+sys.path[:0] = [{str(BENCHMARKS)!r}, {str(tmp_path)!r}]
+from gpu_parts.step import Bench
 from gpu_parts.worker import Worker
-Worker([sys.executable, {str(tmp_path / "script.py")!r}]).ask("hangs", {{}}, 100)
+from strange_steps import steps
+if __name__ == "__main__":
+    Worker(steps, Bench("cpu", True, Path({str(tmp_path)!r}))).ask("hangs", {{}}, 100)
 """
-    parent = subprocess.Popen([sys.executable, "-c", code])
+    (tmp_path / "parent.py").write_text(code)
+    parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")])
     pid = tmp_path / "pid"
     assert _soon(lambda: pid.exists() and pid.read_text())
     parent.kill()

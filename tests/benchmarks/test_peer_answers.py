@@ -9,9 +9,9 @@ import torch
 from plan_runs import plan
 from protocol_files import make_file
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.interop.export_stream import export
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.ranpac import RanPAC
 from embedbench.runs.run_job import Task, make_task
 from embedbench.runs.stream_cache import StreamCache

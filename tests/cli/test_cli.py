@@ -63,7 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("cli")
     _sources(place)
     _photos(place)
-    from embedbench.files.import_export import import_file
+    from embedbench.files.import_features import import_file
 
     for name in ("toy", "twin"):
         import_file(place / f"{name}.npz", place / f"{name}.h5")

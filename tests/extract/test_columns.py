@@ -13,7 +13,7 @@ from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.provenance import UserMetadata
+from embedbench.files.user_metadata import UserMetadata
 from embedbench.networks.paper_networks import known_weights, pretrained_on
 
 IDS = (

@@ -221,7 +221,7 @@ def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_commit_is_part_of_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
-    from embedbench.networks.hub_weights import model_folder
+    from embedbench.networks.published_weights import model_folder
 
     asked: list[Any] = []
 

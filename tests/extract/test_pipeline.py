@@ -29,7 +29,7 @@ from embedbench.extract import backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import TEST
 

@@ -22,7 +22,7 @@ from embedbench.files.formats.audioset import (
     dequantise,
     read_ontology,
 )
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.files.sample_metadata import TEST, TRAIN
 
 ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]

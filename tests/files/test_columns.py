@@ -52,14 +52,16 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import file_format
+from embedbench.files import file_digests, hdf5_layout
+from embedbench.files.classes_seen_in_pretraining import classes_seen
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import export_file, import_file
+from embedbench.files.export_features import export_file
+from embedbench.files.import_features import import_file
 from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.optional_columns import read_list
-from embedbench.files.provenance import UserMetadata, classes_seen
 from embedbench.files.resumable_file import Partial
+from embedbench.files.user_metadata import UserMetadata
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 
@@ -189,7 +191,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "checksums of none": (lambda f: f.pop("columns/time"), "'checksums/columns/time', which is n"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (
-        lambda f: file_format.set_attribute(f, "format_version", "1.0"),
+        lambda f: hdf5_layout.set_attribute(f, "format_version", "1.0"),
         "of format 1.0, which has no columns",
     ),
     "many bytes": (long_texts, "columns/domain has 9,000,000 bytes; expected at most 8,388,608"),
@@ -213,11 +215,11 @@ def test_a_file_that_breaks_the_format_is_refused(tmp_path: Path, case: str) -> 
         change(f)
         for name in ("time", "domain"):  # whoever forges the values forges the checksums
             if isinstance(table := f.get(f"columns/{name}"), h5py.Dataset) and len(table) == N:
-                sums = np.frombuffer(file_format.block_digest(table[()]), np.uint8).reshape(1, 32)
+                sums = np.frombuffer(file_digests.block_digest(table[()]), np.uint8).reshape(1, 32)
                 if f"checksums/columns/{name}" in f:
                     f[f"checksums/columns/{name}"][()] = sums
         if "columns" in f["digests"].attrs:
-            file_format.set_attribute(f["checksums"], "metadata", file_format.metadata_digest(f))
+            hdf5_layout.set_attribute(f["checksums"], "metadata", file_digests.metadata_digest(f))
     with pytest.raises(UserError, match=sentence):
         EmbeddingFile.open(path)
 

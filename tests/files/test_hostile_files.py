@@ -17,14 +17,15 @@ import pytest
 from file_helpers import JOB, PROVENANCE, contents, flip, make_features, make_samples
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.files import file_format
+from embedbench.files import file_digests, hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import export_file, import_file
+from embedbench.files.export_features import export_file
+from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card, card_text
-from embedbench.files.output_path import text_digest
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples, levels
 from embedbench.files.train_test_split import read_split_list
+from embedbench.files.unfinished_work import text_digest
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 from embedbench.storage import safe_hdf5
@@ -77,7 +78,7 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
         "sample_ids has 9,000,000 bytes; expected at most 8,388,608",
     ),
     "a long provenance": (
-        replaced("provenance", np.array(b" " * (file_format.PROVENANCE + 1))),
+        replaced("provenance", np.array(b" " * (hdf5_layout.PROVENANCE + 1))),
         "provenance has 33,554,433 bytes; expected at most",
     ),
     "kind is a number": (lambda f: f.attrs.create("kind", 1), "'kind' is not a text"),
@@ -104,10 +105,10 @@ def remade(path: Path, change: Callable[[h5py.File], None]) -> None:
     with h5py.File(path, "r+") as f:
         change(f)
         try:
-            digest = file_format.metadata_digest(f)
+            digest = file_digests.metadata_digest(f)
         except (KeyError, ValueError, TypeError, AttributeError):
             return
-        file_format.set_attribute(f["checksums"], "metadata", digest)
+        hdf5_layout.set_attribute(f["checksums"], "metadata", digest)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -156,16 +157,16 @@ def test_values_that_are_not_finite_are_not_exported(path: Path, tmp_path: Path)
 
     def change(f: h5py.File) -> None:
         replaced("layers/b", bad)(f)
-        digest = np.frombuffer(file_format.block_digest(bad), np.uint8)[None]
+        digest = np.frombuffer(file_digests.block_digest(bad), np.uint8)[None]
         replaced("checksums/layers/b", digest)(f)
-        content = file_format.content_digest(
+        content = file_digests.content_digest(
             (
-                file_format.table_signature(name, f[name].dtype, f[name].shape),
+                hdf5_layout.table_signature(name, f[name].dtype, f[name].shape),
                 f[f"checksums/{name}"][()].tobytes(),
             )
             for name in ("features", "layers/b")
         )
-        file_format.set_attribute(f["digests"], "content", content)
+        hdf5_layout.set_attribute(f["digests"], "content", content)
 
     remade(path, change)
     assert verify(path) == ["row 7 of layers/b holds NaN or infinite values."]
@@ -242,7 +243,7 @@ def test_a_block_of_another_form_is_made_again(path: Path, head: bytes) -> None:
     partial.write(0, {"features": make_features(3)})
     partial.write(1, {"features": make_features(3)})
     (first, _) = sorted(partial.directory.glob("block-*"))
-    job = text_digest(file_format.canonical_json(JOB)).encode()
+    job = text_digest(file_digests.canonical_json(JOB)).encode()
     body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n" + bytes(4)
     first.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert partial.done() == {1}

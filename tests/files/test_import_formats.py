@@ -16,7 +16,7 @@ from safetensors.torch import save_file as save_torch_tensors
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats import lazy_tables
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 from embedbench.networks.weights import load_weights
 from embedbench.storage import load_torch_file, untrusted_files
 
@@ -405,7 +405,7 @@ def test_without_pyarrow_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No slice of a table is longer than a block."""
-    from embedbench.files import file_format
+    from embedbench.files import hdf5_layout
 
     longest: list[int] = []
     first = lazy_tables.SlicedTable.__getitem__
@@ -421,7 +421,7 @@ def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("a.safetensors", "a.pt"):
         longest.clear()
         import_file(tmp_path / name, tmp_path / f"{name}.h5")
-        assert max(longest) == file_format.BLOCK
+        assert max(longest) == hdf5_layout.BLOCK
 
 
 # --- hostile texts, names and rows

@@ -31,7 +31,8 @@ from embedbench.errors import DamagedFileError, UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.diff import diff
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.import_export import export_file, import_file
+from embedbench.files.export_features import export_file
+from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card
 from embedbench.files.resumable_file import Partial
 from embedbench.files.verify import verify

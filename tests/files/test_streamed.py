@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.formats.lazy_tables import SlicedTable
 from embedbench.files.formats.numpy_files import load_npy, load_npz
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 
 N = 2500
 Y = np.arange(N) % 3
@@ -68,7 +68,7 @@ def test_a_damaged_member_is_one_sentence(tmp_path: Path) -> None:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from embedbench.files.import_export import import_file
+from embedbench.files.import_features import import_file
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 src = Path(sys.argv[1])

@@ -14,9 +14,10 @@ from file_helpers import JOB, PROVENANCE, blocks, contents, flip, make_features,
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.file_format import canonical_json
-from embedbench.files.output_path import check_target, text_digest
+from embedbench.files.file_digests import canonical_json
+from embedbench.files.output_path import check_target
 from embedbench.files.resumable_file import Partial
+from embedbench.files.unfinished_work import text_digest
 from embedbench.files.write_file import write_file
 from embedbench.storage.atomic_write import write_safely
 

@@ -7,7 +7,7 @@ from report_records import scored
 
 from embedbench.array_types import Floats
 from embedbench.papers.fscil.runs import FSCILRuns
-from embedbench.papers.published import PaperTable
+from embedbench.papers.paper_table import PaperTable
 from embedbench.scores.few_shot_scores import curves_from_accuracies
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord

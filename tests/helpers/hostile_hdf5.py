@@ -6,7 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from embedbench.files import file_format
+from embedbench.files import file_digests, hdf5_layout
 
 Change = Callable[[h5py.File, str, np.random.Generator], None]
 HUGE = 10**10
@@ -37,8 +37,8 @@ def mutate(path: Path, draw: np.random.Generator) -> bool:
                 continue  # HDF5 itself refuses
         if draw.integers(2) and "checksums" in file:
             try:
-                sum_ = file_format.metadata_digest(file)
-                file_format.set_attribute(file["checksums"], "metadata", sum_)
+                sum_ = file_digests.metadata_digest(file)
+                hdf5_layout.set_attribute(file["checksums"], "metadata", sum_)
                 signed = True
             except Exception:  # the structure no longer has a checksum
                 signed = False

@@ -14,7 +14,7 @@ from embedbench.checks.blob_streams import as_images, blobs
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes
-from embedbench.learning.sample_storage import JoinedView, Packing, Rows
+from embedbench.learning.sample_containers import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL

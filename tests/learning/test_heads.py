@@ -14,6 +14,7 @@ from torch import Tensor
 from embedbench.errors import UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning.image_training import ImageTraining
 from embedbench.learning.pretraining import (
     AnyNet,
     Pretraining,
@@ -24,7 +25,7 @@ from embedbench.learning.pretraining import (
     pretrain,
     taught_digest,
 )
-from embedbench.learning.trunk import ImageTraining, image_trunk
+from embedbench.learning.trunk import image_trunk
 from embedbench.networks.weights import HEAD, load_head, save_weights
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.stream import Stream

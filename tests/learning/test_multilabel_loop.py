@@ -11,12 +11,13 @@ import torch
 from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.loss import pw_js, set_loss
-from embedbench.learning.net_and_optimiser import generator, make_optimiser, mlp_net
-from embedbench.learning.stopping import Stop
+from embedbench.learning.loss import set_loss
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.stopping import Stop, pw_js
 from embedbench.learning.training_loop import Hooks, Log, Loop, fit
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint

@@ -8,11 +8,10 @@ import pytest
 import torch
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator
 from embedbench.learning.stopping import Stop
 from embedbench.models.eeil import BALANCED, EEIL
 from embedbench.streams.stream import Stream

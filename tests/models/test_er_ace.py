@@ -11,7 +11,7 @@ from toy import class_stream, context
 from embedbench.config.run_seeds import Seeds
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.er import ER
 from embedbench.models.er_ace import ERACE

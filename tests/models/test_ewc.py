@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import ewc
 from embedbench.models.ewc import EWC, fisher_diagonal

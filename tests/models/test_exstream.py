@@ -25,7 +25,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Capacity
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from embedbench.config.run_seeds import Seeds
 from embedbench.models.fr import FR, TERMS, Rectifier
-from embedbench.papers.published import load_published
+from embedbench.papers.paper_folders import facts
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
 from embedbench.streams.stream import StreamSpec
 
@@ -33,7 +33,9 @@ def test_the_reference_module_has_their_number_of_parameters(hidden: int, parame
 
 def test_the_paper_counts_three_modules_of_equal_widths() -> None:
     """11.57 million: the backbone, three modules, and 100 prototypes of 256 numbers."""
-    (row,) = [r for r in load_published("fscil")["tables"]["1"] if r["method"] == "YourSelf (Ours)"]
+    (row,) = [
+        r for r in facts("fscil")["printed"]["tables"]["1"] if r["method"] == "YourSelf (Ours)"
+    ]
     modules = 3 * sum(p.numel() for p in Module(256, 256).parameters())
     assert round((9_564_416 + modules + 100 * 256) / 1e6, 2) == row["params_m"]
 
@@ -63,7 +65,7 @@ def test_the_reference_losses_by_hand() -> None:
 
 @pytest.mark.parametrize("number", ["A1", "A2", "A3"])
 def test_the_reference_gacc_is_that_of_their_printed_accuracies(number: str) -> None:
-    *rows, mean = load_published("fscil")["tables"][number]
+    *rows, mean = facts("fscil")["printed"]["tables"][number]
     assert gacc([row["on"] for row in rows], 12) == pytest.approx(mean["gacc"], abs=0.006)
     if number == "A1":
         assert gacc([[85.0]], 12) == pytest.approx(81.46, abs=0.005)

@@ -13,7 +13,7 @@ from toy import Array, class_stream, context
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.sample_storage import Store
+from embedbench.learning.sample_containers import Store
 from embedbench.models._som import Rehearsal, Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM

@@ -16,7 +16,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import Net, mlp_net
+from embedbench.learning.network import Net, mlp_net
 from embedbench.learning.per_sample_gradients import is_mlp
 from embedbench.models.gss import FIRST, GSS, most_alike, select
 from embedbench.runs.stream_runner import run_stream

@@ -10,11 +10,11 @@ from torch import Tensor
 from toy import class_stream, context, session
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
 from embedbench.runs.stream_runner import run_stream

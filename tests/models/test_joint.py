@@ -9,10 +9,10 @@ import torch
 from toy import class_stream, context
 
 from embedbench.cli import list_entries
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator, mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP

@@ -14,10 +14,10 @@ from torch.nn.functional import logsigmoid
 from toy import class_stream, context
 
 from embedbench.checks.learner_check_tools import state_bytes
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.net_and_optimiser import CosineNet, generator, mlp_net
+from embedbench.learning.network import CosineNet, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias

@@ -14,8 +14,8 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
-from embedbench.learning.net_and_optimiser import mlp_net
-from embedbench.learning.online import OnlineLearner
+from embedbench.learning.network import mlp_net
+from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.runs.stream_runner import run_stream

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
-from embedbench.learning.net_and_optimiser import generator
 from embedbench.models import pathnet
 from embedbench.models.pathnet import (
     Contest,

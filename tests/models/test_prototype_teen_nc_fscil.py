@@ -13,8 +13,9 @@ from toy import blobs, context, session
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.learning.base_classifier import Classifier
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.prototypes import UNSEEN, Classifier
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop
 from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype

@@ -9,10 +9,9 @@ import torch
 from sklearn.linear_model import Ridge
 from toy import blobs, class_stream, context, session
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
 from embedbench.streams.stream import Session, StreamSpec
 

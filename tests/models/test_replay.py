@@ -19,7 +19,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project

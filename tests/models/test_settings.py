@@ -14,7 +14,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.online import OnlineLearner
+from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
+from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
-from embedbench.learning.net_and_optimiser import generator, make_optimiser, mlp_net
+from embedbench.learning.network import mlp_net
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.si import SI

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.net_and_optimiser import mlp_net
+from embedbench.learning.network import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.mas import sensitivity
@@ -31,7 +31,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.studies.presets import preset
-from embedbench.studies.set_options import Key
+from embedbench.studies.set_and_tune_options import Key
 
 SEEDS = Seeds.of(0)
 ALL = StreamSpec((6,), 4)

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.papers.catalogue import names, paper
 from embedbench.papers.claim_cells import PRINTED, Cell, Runs, collect_cells
 from embedbench.papers.claims import Claim, ClaimedPaper, ClaimFile, ClaimPart, load_claims
 from embedbench.papers.claims import OtherSide as B
@@ -33,8 +32,9 @@ from embedbench.papers.judge_claims import (
     judge,
     judge_part,
 )
-from embedbench.papers.published import EXACT, Value
-from embedbench.papers.results import ResultRow, Results, ResultTable, read_results
+from embedbench.papers.paper_folders import names, paper
+from embedbench.papers.paper_table import EXACT, Value
+from embedbench.papers.result_files import ResultRow, Results, ResultTable, read_results
 from embedbench.scores.mean_intervals import Stat
 
 ROOT = Path(__file__).resolve().parents[2]

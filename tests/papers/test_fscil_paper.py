@@ -14,7 +14,6 @@ from embedbench.errors import UserError
 from embedbench.papers.fscil.paper import (
     PAPER,
     compare_rows,
-    curves,
     further,
     learners,
     losses,
@@ -42,14 +41,13 @@ from embedbench.papers.fscil.runs import (
     shape,
     weights,
 )
-from embedbench.papers.paper import ReproduceRequest, table_text
-from embedbench.papers.published import load_published
-from embedbench.reports.curve_figures import Curve, curve_plot
-from embedbench.reports.learner_colours import assign_styles
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_table import table_text
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
-MISPRINTS = load_published("fscil")["misprints"]
+MISPRINTS = facts("fscil")["printed"]["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}
 ROWS = {
     "1": 19, "2": 16, "3": 11, "4": 4, "5": 4, "6": 7, "A1": 10, "A2": 10, "A3": 10, "A4": 5,
@@ -65,7 +63,7 @@ FAR_CIFAR = {"+YourSelf (Ours)": -0.14}
 
 
 def test_every_cell_is_there() -> None:
-    assert {n: len(printed_rows(n)) for n in load_published("fscil")["tables"]} == ROWS
+    assert {n: len(printed_rows(n)) for n in facts("fscil")["printed"]["tables"]} == ROWS
     for number in ROWS:
         for row in printed_rows(number):
             if "sessions" in row:
@@ -190,8 +188,7 @@ def test_figures_of_printed_numbers() -> None:
     for key, n in (("fig2", 6), ("fig5", 14), ("figa3", 11)):
         made_table = figure(key)
         assert len(made_table.rows) == n
-        assert len(made_table.figures) == 2
-    rows = {labels[0][2:]: values for labels, values in figure("fig2").rows}
+    rows = {labels[0]: values for labels, values in figure("fig2").rows}
     expected = {"Lazy": (0, 65.49, 49.92), "Greedy-NF": (100, 32.40, 49.86)}
     for name, numbers in expected.items():
         for head, number in zip(("α = 0", "α = 1", "gAcc"), numbers, strict=True):
@@ -463,23 +460,6 @@ def test_rows_of_layers_go_by_the_place_of_a_layer(
         assert rows[row,]["aAcc"].made == how
 
 
-def test_figures_of_runs(tmp_path: Path) -> None:
-    (result,) = curves(runs_of(tmp_path, ncm=[flat(0.8, 0.2), flat(0.7, 0.3)]))
-    assert [title for title, _ in result.figures] == [
-        "aAcc by session", "gAcc by session", "accuracy on novel classes by session",
-        "mean gAcc by α",
-    ]  # fmt: skip
-    assert "NCM" in result.notes[0]
-    # by α with the ratio of the runs' own classes, 24 to 2: the accuracies of 12 · base + novel
-    along = np.stack([over_alpha(flat(b, n), 12.0) for b, n in ((0.8, 0.2), (0.7, 0.3))])
-    style = assign_styles((n, n) for n in LEARNERS)["ncm"]
-    label = "toy, a stand-in: mean gAcc by α"
-    expected = curve_plot([Curve(along, style)], float("nan"), 0, label, axis="12 α")
-    assert result.figures[-1][1] == expected
-    (empty,) = curves(runs_of(tmp_path))
-    assert empty.figures == []
-
-
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
     asked = ReproduceRequest(tmp_path, [0], names=["A1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
@@ -503,12 +483,11 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     result = {t.name: t for t in tables}
-    assert list(result) == ["Learners · toy", "Further · toy", "Curves · toy"]
+    assert list(result) == ["Learners · toy", "Further · toy"]
     for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
         stat = ours(result["Learners · toy"], label, "gAcc")
         assert len(stat.values) == 2
         assert 0 < stat.mean < 100
-    assert len(result["Curves · toy"].figures) == 4
 
 
 def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:

@@ -36,14 +36,15 @@ from embedbench.papers.kemker2018.runs import (
     paper_size,
     summary,
 )
-from embedbench.papers.paper import ReproduceRequest, save_page, table_text
-from embedbench.papers.published import Value, load_published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_table import Value, table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.view import rows_of
 
-MISPRINTS = load_published("kemker2018")["misprints"]
-TABLES = load_published("kemker2018")["tables"]
+MISPRINTS = facts("kemker2018")["printed"]["misprints"]
+TABLES = facts("kemker2018")["printed"]["tables"]
 
 
 def test_every_cell_of_the_paper_is_there() -> None:
@@ -186,7 +187,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     asked = ReproduceRequest(
         out,
         [0, 1],
-        names=["2", "2mb", "4", "5", "figures"],
+        names=["2", "2mb", "4", "5"],
         data=["cub-stand-in=birds.h5"],
         learners=["mlp"],
         items=items,
@@ -200,10 +201,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert mine.published == 0.635
     assert mine.difference is None
     assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
-    page = save_page(tables, PAPER, out).read_text(encoding="utf-8")
-    assert "birds for CUB-200" in page
-    assert page.count("<svg") == 4  # two of each protocol
-    assert [t.name for t in tables] == ["2", "2 MB", "4", "5", "Figures 2, S2, S3"]
+    assert [t.name for t in tables] == ["2", "2 MB", "4", "5"]
     assert asked.used == [Path("birds.h5")]
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
     sizes = dict(tables[1].rows)["MLP", "birds for CUB-200"]
@@ -237,7 +235,7 @@ def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -
         return dict(Counter(cell.protocol.name for cell in PAPER.specs(runs, tables)))
 
     one = {"permutation": 3 * 6, "incremental-class": 3 * 5}
-    assert protocols("4") == protocols("figures") == one
+    assert protocols("4") == one
     assert protocols("s8") == {"multi-modal": 2 * 6}
     assert protocols("2", "s8") == protocols("5") == {**one, "multi-modal": 2 * 6}
     assert protocols("1", "2mb", "s9") == {}
@@ -306,7 +304,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     assert len(table.rows) == 22
 
 
-def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
+def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
     runs = KemkerRuns(
         tmp_path,
@@ -325,4 +323,3 @@ def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> Non
         pooled = record.by_score["accuracy"].pooled
         assert values["after 10"].ours == Stat.of([100 * pooled[9]])
     assert "samples" in record.footprint  # of the last, which keeps validation data
-    assert len(table.figures) == 1

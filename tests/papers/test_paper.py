@@ -13,14 +13,13 @@ from typer.testing import CliRunner
 import embedbench.papers
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.papers.catalogue import names, paper
-from embedbench.papers.data import find_files
-from embedbench.papers.paper import save_page, table_text
-from embedbench.papers.published import PaperTable, Value, load_published
-from embedbench.papers.results import ResultTable
-from embedbench.papers.runs import PaperRuns, select_names
+from embedbench.papers.paper_folders import facts, names, paper
+from embedbench.papers.paper_runs import PaperRuns, select_names
+from embedbench.papers.paper_table import PaperTable, Value, table_text
+from embedbench.papers.reproduction_data import find_files
+from embedbench.papers.result_files import ResultTable
 from embedbench.scores.mean_intervals import Stat
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 ALIASES = {
     "kemker2018": (),
@@ -32,10 +31,10 @@ ALIASES = {
 SIXTH = """
 from pathlib import Path
 
-from embedbench.papers.paper_facts import read_paper
+from embedbench.papers.paper_folders import read_paper
 from embedbench.papers.paper import Paper
-from embedbench.papers.published import PaperTable, Value
-from embedbench.papers.runs import PaperRuns
+from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.paper_runs import PaperRuns
 from embedbench.scores.mean_intervals import Stat
 
 
@@ -65,7 +64,7 @@ def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
     chosen = paper(name)
     assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
     assert all(paper(alias) is chosen for alias in chosen.aliases)
-    assert load_published(chosen.stem)["tables"]
+    assert facts(chosen.stem)["printed"]["tables"]
     assert [*chosen.exact, *chosen.tables, *chosen.costly]
 
 
@@ -87,7 +86,7 @@ def test_an_unknown_paper_is_refused_with_every_name() -> None:
 
 def test_names_are_known_before_anything_slow_is_imported() -> None:
     code = (
-        "import sys; from embedbench.papers.catalogue import names; names(); "
+        "import sys; from embedbench.papers.paper_folders import names; names(); "
         "sys.exit('torch' in sys.modules or 'embedbench.papers.fscil.paper' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -119,9 +118,7 @@ def test_a_sixth_paper_is_a_folder(
         ["row", "v", "ours", "diff."],
         ["x", "0.500", "0.250", "−0.250"],
     ]
-    page = tmp_path / "reproduce" / "another-one" / "another-one.html"
-    assert "Sixth et al. (2027): Another one" in page.read_text(encoding="utf-8")
-    assert page.with_suffix(".json").is_file()
+    assert (tmp_path / "reproduce" / "another-one" / "another-one.json").is_file()
     assert paper("another-one").name == "sixth2027"
     assert names()["sixth"] == ("sixth2027", "another-one")
 
@@ -163,12 +160,6 @@ def test_names_that_are_words_stand_alone() -> None:
     heads = {"S6": "Table S6", "2 MB": "Table 2 MB", "Figure 3": "Figure 3", "Rankings": "Rankings"}
     for name, short in heads.items():
         assert PaperTable(name, "t", (), ()).short == short
-
-
-def test_a_page_places_figures_as_asked(tmp_path: Path) -> None:
-    table = PaperTable("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
-    page = save_page([table], paper("michel2023"), tmp_path).read_text(encoding="utf-8")
-    assert "repeat(2, 1fr)" in page
 
 
 def test_files_go_by_their_stem(tmp_path: Path) -> None:

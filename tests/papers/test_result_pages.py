@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.papers.catalogue import names
-from embedbench.papers.published import load_published
-from embedbench.papers.results import read_results
+from embedbench.papers.paper_folders import facts, names
+from embedbench.papers.result_files import read_results
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA = DOCS / "results" / "data"
@@ -34,7 +33,7 @@ def test_every_paper_has_a_page_with_all_its_tables(pages: dict[str, str]) -> No
     assert sorted(pages) == sorted(PAPERS)
     for name, page in pages.items():
         stem = next(n[-1] for n in names().values() if n[0] == name)
-        for number in load_published(stem)["tables"]:
+        for number in facts(stem)["printed"]["tables"]:
             assert f"\n## Table {number}: " in page
         for source in read_results([DATA], name):
             assert f"| {source} | `embedbench reproduce {name}" in page

@@ -12,11 +12,18 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.appendix import RUNS, Entry, compare, is_plausible, page_text, text
 from embedbench.papers.paper import Paper
-from embedbench.papers.published import EXACT, PaperTable, Value
-from embedbench.papers.results import Results, read_results
-from embedbench.papers.runs import PaperRuns
+from embedbench.papers.paper_runs import PaperRuns
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.printed_beside_ours import (
+    RUNS,
+    Entry,
+    compare,
+    is_plausible,
+    page_text,
+    text,
+)
+from embedbench.papers.result_files import Results, read_results
 from embedbench.scores.mean_intervals import Stat
 
 THREE = (0.49, 0.5, 0.51)

@@ -22,7 +22,7 @@ from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import print_report, table_text
 from embedbench.scores import record_files
-from embedbench.scores.mean_intervals import amount, format_signed
+from embedbench.scores.number_text import amount, format_signed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -423,7 +423,9 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
 # --- records as the grid writes them -------------------------------------------------------------
 
 
-def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
+def test_real_records_are_reported_and_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from embedbench.files.sample_metadata import TEST, TRAIN, Samples
     from embedbench.files.write_file import write_file
     from embedbench.runs.grid_scheduler import run_grid
@@ -444,10 +446,13 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     assert (ncm.n, ncm.metrics["final_accuracy"].mean) == ("2", 1.0)
     assert chance.learner == "chance"
     write_html(collect(tmp_path / "runs"), tmp_path / "page.html", "runs")
-    documented = set(re.findall(r"`([\w.\[\]]+)`", (DOCS / "record.md").read_text("utf-8")))
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    from json_keys import page
+
+    documented = set(re.findall(r"`([\w.\[\]]+)`", page()))
     made = record_files.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
     data = made.to_json()
-    parts = [data, *(data[k] for k in ("seeds", "digests", "reference", "environment"))]
-    assert {k for part in parts for k in part} <= documented
+    inner = {f"{key}.{k}" for key in ("seeds", "digests", "reference") for k in data[key]}
+    assert {*data, *inner, *data["environment"]} <= documented
     assert {f"sessions[i].{k}" for k in data["sessions"][0]} <= documented
     assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented

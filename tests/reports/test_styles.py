@@ -2,8 +2,6 @@
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +9,6 @@ from numpy.typing import ArrayLike
 from report_records import keep, make
 
 from embedbench.array_types import Floats
-from embedbench.papers.fscil import paper as fscil
-from embedbench.papers.iirc import paper as iirc
-from embedbench.papers.kemker2018 import paper as kemker
-from embedbench.papers.new_metrics import paper as michel
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import (
     COLOURS,
@@ -190,24 +184,3 @@ def test_pages_and_their_tables_use_it(tmp_path: Path) -> None:
     marks = set(re.findall(pattern, render(collect(tmp_path), "runs")))
     expected = {n: LEARNERS.index(n) for n in ("il2m", "ewc")}
     assert marks == {(str(hue(s)), glyph(s), name) for name, s in expected.items()}
-
-
-@pytest.mark.parametrize("paper", [kemker.LEARNERS, fscil.LEARNERS, iirc.LEARNERS, michel.LEARNERS])
-def test_papers_have_the_marks_of_reports(paper: dict[str, Any]) -> None:
-    """The key below a paper's figures has the mark of each learner, and its colour with it."""
-    data = {"x": SimpleNamespace(label="x")}
-    runs: Any = SimpleNamespace(data={}, files=[], curve=lambda *_: None, of=lambda *_: ["a run"])
-    notes = {
-        id(kemker.LEARNERS): lambda: kemker.figures(runs).notes,
-        id(michel.LEARNERS): lambda: michel.figure4(runs).notes,
-        id(fscil.LEARNERS): lambda: fscil.curves(replaced(runs, data=data))[0].notes,
-        id(iirc.LEARNERS): lambda: iirc.figure("performance", replaced(runs, data=data))[0].notes,
-    }[id(paper)]()
-    styles = assign_styles((name, name) for name in paper)
-    assert len(set(styles.values())) == len(paper)
-    for name, variant in paper.items():
-        assert f"{glyph(styles[name])} {variant.label}" in ", ".join(notes)
-
-
-def replaced(runs: Any, **changes: Any) -> Any:
-    return SimpleNamespace(**{**vars(runs), **changes})

@@ -25,11 +25,12 @@ from toy import class_stream
 from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
 from embedbench.config.json_records import plain
-from embedbench.engines.task import TimeUpError, ends_soon
+from embedbench.config.run_seeds import generator
+from embedbench.engines.task_endings import TimeUpError, ends_soon
+from embedbench.learning.base_classifier import Classifier
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
-from embedbench.learning.net_and_optimiser import generator, make_optimiser
-from embedbench.learning.prototypes import Classifier
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Loop, fit
 from embedbench.models.er import ER

@@ -24,9 +24,10 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
+from embedbench.learning.base_classifier import Classifier, KnownFile
 from embedbench.learning.learner import Context
 from embedbench.learning.pretraining import taught_digest
-from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
+from embedbench.learning.prototypes import Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights

@@ -15,7 +15,7 @@ from embedbench.array_types import Floats
 from embedbench.cli.list_entries import entries
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.papers.published import load_published
+from embedbench.papers.paper_folders import facts
 from embedbench.scores import metrics, record_files
 from embedbench.scores.few_shot_scores import (
     CORNER_CASES,
@@ -59,7 +59,7 @@ def drawn(seed: int, sessions: int) -> Floats:
     ("number", "case"), [("A1", "Lazy"), ("A2", "Greedy"), ("A3", "Greedy-NF")]
 )
 def test_the_corner_cases_have_the_printed_scores(number: str, case: str) -> None:
-    *rows, mean = load_published("fscil")["tables"][number]
+    *rows, mean = facts("fscil")["printed"]["tables"][number]
     found = CORNER_CASES[case](9, 0.85)
     a, g = 100 * aacc(found, [60] + [5] * 8), 100 * gacc_area(found, 12)
     assert len(rows) == 9

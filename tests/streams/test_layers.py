@@ -16,14 +16,14 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.sample_storage import Store
+from embedbench.learning.sample_containers import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
+from embedbench.streams.load_table import load_table
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table
 from embedbench.streams.view import View, table_of
 
 N, D = 60, 4

@@ -9,11 +9,11 @@ import pytest
 from bridge_records import shown
 from report_records import keep, make
 
-from embedbench.cli.table_output import show_tables
+from embedbench.cli.command_output import show_tables
 from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
-from embedbench.papers.paper import table_text as paper_text
-from embedbench.papers.published import PaperTable, Value
+from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.paper_table import table_text as paper_text
 from embedbench.reports.compare_learners import ComparisonStudy, studies
 from embedbench.reports.comparison_results import by_order, compare
 from embedbench.reports.comparison_text import by_order_parts, comparison_parts

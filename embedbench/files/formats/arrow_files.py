@@ -1,4 +1,4 @@
-"""Columns of Arrow: of Parquet files, and of data sets that Hugging Face's `datasets` saved.
+"""Read Arrow columns: of Parquet files, and of data sets that Hugging Face's `datasets` saved.
 
 By hand, because `pyarrow.dataset` reads no Arrow streams, which `datasets` writes, and opens files
 before their declared sizes can be compared with their bytes.
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, unknown
-from embedbench.files.file_format import texts
+from embedbench.files.hdf5_layout import texts
+from embedbench.files.sample_metadata import SPLIT_NAMES
 from embedbench.storage.regular_files import open_regular, read_text
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_tables import PARTS, NamedLabels, SampleTable, join_tables, streamed_table
+from .lazy_tables import NamedLabels, SampleTable, join_tables, streamed_table
 
 BATCH = 1024  # rows that are read at once
 
@@ -258,7 +259,7 @@ def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -
 
 def split_from_name(name: str) -> int | None:
     """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
-    return PARTS.get(name.partition("-")[0].partition(".")[0])
+    return SPLIT_NAMES.get(name.partition("-")[0].partition(".")[0])
 
 
 # --- Parquet files: one, or a folder of them, as the Hugging Face hub has data sets ---
@@ -336,7 +337,7 @@ def read_saved_data_set(path: Path) -> Mapping[str, Any]:
     parts = []
     for name in names:
         if split_from_name(name) is None:
-            raise unknown(f"split of {path}", name, PARTS)
+            raise unknown(f"split of {path}", name, SPLIT_NAMES)
         parts += _saved_parts(path / name, split_from_name(name))
     return Columns(parts)
 

@@ -1,4 +1,4 @@
-"""AudioSet's published frame embeddings: from TFRecords to one vector and class per clip.
+"""Read AudioSet's published frame embeddings: one vector and class per clip, from TFRecords.
 
 **Source** Gemmeke et al. (2017) and the data set's download page: folders `bal_train`,
 `unbal_train` and `eval` of `*.tfrecord` files; each record a SequenceExample with the context

@@ -1,7 +1,6 @@
-"""Tables of samples that are read slice by slice, and sources that keep their splits apart."""
+"""Lazy tables of samples: they are read slice by slice, not whole."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
@@ -10,11 +9,6 @@ import numpy as np
 
 from embedbench.array_types import Array, Ints, Strings
 from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST, TRAIN, VAL
-
-PARTS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
-_WORDS = "|".join(PARTS)
-_KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
 
 
 class SampleTable(Protocol):
@@ -135,31 +129,3 @@ def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
         return np.concatenate(parts) if parts else np.empty((0, *shapes.copy().pop()), dtype)
 
     return SlicedTable((ends[-1], *shapes.copy().pop()), dtype, take)
-
-
-def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Join keys such as `X_train` and `X_test`, or `train_labels` and `test_labels`, into one.
-
-    What is joined gets the name without the part, and `split` says which rows are which.
-    """
-    by_name: dict[str, dict[str, str]] = {}
-    for key in arrays:
-        if match := _KEY.fullmatch(key):
-            part, name = match["a"] or match["b"], match["key"] or match["key2"]
-            by_name.setdefault(name, {})[part] = key
-    parts = sorted({part for keys in by_name.values() for part in keys}, key=PARTS.__getitem__)
-    whole = {name: keys for name, keys in by_name.items() if len(keys) == len(parts)}
-    if "split" in arrays or not whole or len(parts) < 2:
-        return arrays
-    lengths = [len(arrays[next(iter(whole.values()))[part]]) for part in parts]
-    taken = {key for keys in whole.values() for key in keys.values()}
-    out = {key: value for key, value in arrays.items() if key not in taken}
-    for name, keys in whole.items():
-        tables = [arrays[keys[part]] for part in parts]
-        for table, n, part in zip(tables, lengths, parts, strict=True):
-            if not np.ndim(table) or len(table) != n:
-                raise UserError(f"{where}: {keys[part]} has not {n} rows, as others of its part.")
-        one = tables[0].ndim == 1
-        out[name] = np.concatenate(tables) if one else join_tables(tables, f"{where}: {name}")
-    out["split"] = np.repeat([PARTS[part] for part in parts], lengths).astype(np.uint8)
-    return out

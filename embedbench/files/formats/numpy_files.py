@@ -1,4 +1,4 @@
-"""NumPy's npy and npz files; what they declare is compared with the bytes that are there.
+"""Read NumPy's npy and npz files; what they declare is compared with the bytes that are there.
 
 Arrays of samples are streamed, since `np.load` holds a member of an npz whole in memory, and the
 pages of an npy count as memory too.
@@ -15,7 +15,7 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.errors import UserError
-from embedbench.files.file_format import TEXT
+from embedbench.files.hdf5_layout import TEXT
 from embedbench.storage.untrusted_files import too_large
 
 from .lazy_tables import SlicedTable, streamed_table

@@ -1,5 +1,6 @@
-"""Sources of `import` in one form, whatever format they have."""
+"""Read what `import` is given into arrays of one form, whatever its format."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,16 +10,17 @@ import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
 from embedbench.errors import LONG, UserError, unknown
-from embedbench.files import file_format
+from embedbench.files import file_digests, hdf5_layout
 from embedbench.files.provenance import read_provenance
-from embedbench.files.sample_metadata import SPLITS, TEST, Samples
+from embedbench.files.raw_pixels import pixels, pixels_recipe
+from embedbench.files.sample_metadata import SPLIT_NAMES, SPLITS, TEST, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
-from . import arrow_files, tensor_files
+from . import arrow_files, safetensors_and_torch
 from .audioset import N_CLASSES, is_audioset, read_audioset
-from .idx import is_idx, pixels, pixels_recipe, read_idx
-from .lazy_tables import PARTS, NamedLabels, SampleTable, without_parts
+from .lazy_tables import NamedLabels, SampleTable, join_tables
+from .mnist_idx import is_idx, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
 
 _KEYS = {
@@ -35,8 +37,8 @@ _Reader = Callable[[Path], Mapping[str, Any]]
 _FILES: dict[str, _Reader] = {
     ".npz": load_npz,
     **dict.fromkeys(arrow_files.PARQUET, arrow_files.read_parquet),
-    **dict.fromkeys(tensor_files.SAFETENSORS, tensor_files.read_safetensors),
-    **dict.fromkeys(tensor_files.TORCH, tensor_files.read_torch),
+    **dict.fromkeys(safetensors_and_torch.SAFETENSORS, safetensors_and_torch.read_safetensors),
+    **dict.fromkeys(safetensors_and_torch.TORCH, safetensors_and_torch.read_torch),
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
     (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
@@ -165,7 +167,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) ->
             f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
-    columns = {name: name for name in file_format.COLUMNS if name in arrays} | dict(wanted.columns)
+    columns = {name: name for name in hdf5_layout.COLUMNS if name in arrays} | dict(wanted.columns)
     chosen = {*columns.values(), *filter(None, names.values())}
     rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
     taken = {key: _taken(arrays, key, src) for key in rest | chosen}
@@ -250,9 +252,9 @@ def _split_numbers(split: Array) -> Bytes:
             raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
         return split
     for value in np.unique(split).tolist():
-        if value not in PARTS:
-            raise unknown("split", value, PARTS)
-    return np.array([PARTS[value] for value in split.tolist()], dtype=np.uint8)
+        if value not in SPLIT_NAMES:
+            raise unknown("split", value, SPLIT_NAMES)
+    return np.array([SPLIT_NAMES[value] for value in split.tolist()], dtype=np.uint8)
 
 
 def _default_ids(n: int, split: Bytes | None) -> Strings:
@@ -276,12 +278,45 @@ def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> 
     if "provenance" in arrays:
         return read_provenance(str(arrays["provenance"][()]), f"{src}: provenance")
     sums = (
-        file_format.block_digest(features[a:b]) for a, b in file_format.block_ranges(len(features))
+        file_digests.block_digest(features[a:b]) for a, b in hdf5_layout.block_ranges(len(features))
     )
-    made = file_format.sha256_parts([("features", b"".join(sums))])
+    made = file_digests.sha256_parts([("features", b"".join(sums))])
     return {
         "backbone": {"name": "unknown", "features_sha256": made},
         "preprocessing": {},
         "arithmetic": {"dtype": features.dtype.name},
         "source": {"name": src.stem, "revision": "", "licence": ""},
     }
+
+
+_WORDS = "|".join(SPLIT_NAMES)
+_KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
+
+
+def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Join keys such as `X_train` and `X_test`, or `train_labels` and `test_labels`, into one.
+
+    What is joined gets the name without the part, and `split` says which rows are which.
+    """
+    by_name: dict[str, dict[str, str]] = {}
+    for key in arrays:
+        if match := _KEY.fullmatch(key):
+            part, name = match["a"] or match["b"], match["key"] or match["key2"]
+            by_name.setdefault(name, {})[part] = key
+    found = {part for keys in by_name.values() for part in keys}
+    parts = sorted(found, key=SPLIT_NAMES.__getitem__)
+    whole = {name: keys for name, keys in by_name.items() if len(keys) == len(parts)}
+    if "split" in arrays or not whole or len(parts) < 2:
+        return arrays
+    lengths = [len(arrays[next(iter(whole.values()))[part]]) for part in parts]
+    taken = {key for keys in whole.values() for key in keys.values()}
+    out = {key: value for key, value in arrays.items() if key not in taken}
+    for name, keys in whole.items():
+        tables = [arrays[keys[part]] for part in parts]
+        for table, n, part in zip(tables, lengths, parts, strict=True):
+            if not np.ndim(table) or len(table) != n:
+                raise UserError(f"{where}: {keys[part]} has not {n} rows, as others of its part.")
+        one = tables[0].ndim == 1
+        out[name] = np.concatenate(tables) if one else join_tables(tables, f"{where}: {name}")
+    out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], lengths).astype(np.uint8)
+    return out

@@ -1,4 +1,4 @@
-"""TFRecord files of tf.train.SequenceExample, read without TensorFlow.
+"""Read TFRecord files of tf.train.SequenceExample without TensorFlow.
 
 **Source** A TFRecord file is a sequence of records: the length as an unsigned little-endian 64-bit
 integer, the masked CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (TensorFlow's

@@ -1,4 +1,4 @@
-"""Downloading: into a partial file, continued after an interruption, verified, and then named.
+"""Download a file: continued after an interruption, verified, and only then named.
 
 By hand, since the hub's client and fsspec begin anew, and name a file before it is verified.
 """

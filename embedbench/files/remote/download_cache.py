@@ -1,4 +1,4 @@
-"""The files that were fetched, in the user's cache: `files/SHA256/NAME`.
+"""The cache of downloaded files: `files/SHA256/NAME` in the user's cache directory.
 
 They lie by the SHA-256 of their bytes, so that several names of one content are one file. Nobody
 else can read them, what another user wrote is not believed, and a file that has changed since it

@@ -1,4 +1,4 @@
-"""From the name of a file to a path on this machine."""
+"""Fetch a file by its name: from the cache, or else by a download; paths stay paths."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from embedbench.storage import user_cache
 from embedbench.storage.regular_files import check_regular, unreadable
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
-from . import catalog
+from . import known_files
 from .uri import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -
         `progress` and `notify`, see `local`.
     """
     result = as_written(name)
-    if is_name(name) and not catalog.find_shipped(name):
+    if is_name(name) and not known_files.find_shipped(name):
         result = str(here) if (here := find_here(name)) else fetch(name, expect, **calls).fixed
     if expect is not None:
         _check(name, local(result), expect)
@@ -81,7 +81,7 @@ def find_here(text: str) -> Path | None:
         The file of this machine is missing, or its SHA-256 is not that of the name.
     """
     if text.startswith(KNOWN):
-        return catalog.find_shipped(text)
+        return known_files.find_shipped(text)
     name = Name.parse(text)
     if name.scheme not in LOCAL:
         return None
@@ -100,7 +100,7 @@ def fetch(text: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> "
     """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
     from .download import download, find_cached
 
-    entry = catalog.entry(text) if text.startswith(KNOWN) else None
+    entry = known_files.entry(text) if text.startswith(KNOWN) else None
     name = parse_name(text)
     if (found := _without_asking(name, expect)) is None:
         remote = ask(name)
@@ -120,7 +120,7 @@ def parse_name(text: str) -> Name:
     """
     if not text.startswith(KNOWN):
         return Name.parse(text)
-    entry = catalog.entry(text)
+    entry = known_files.entry(text)
     return Name(Name.parse(entry.url).url, entry.sha256)
 
 

@@ -1,4 +1,4 @@
-"""The card of a file elsewhere, read by ranges; the file is not fetched.
+"""Inspect a remote file without downloading it: its card is read by ranges.
 
 The bytes were never verified. HDF5 reads them in a process of its own, this module run as a script,
 with bounded memory and time as in `storage.untrusted_files`. It writes lines of JSON: `read`, a

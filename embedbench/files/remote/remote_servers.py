@@ -1,4 +1,4 @@
-"""One file of a server or a store: its facts, and how its bytes are read.
+"""Servers of files (web, hub, stores): the facts on one file, and how its bytes are read.
 
 Web servers are read by ranges (RFC 9110) by the standard library, since fsspec's reader follows any
 redirect and does not see that a file has changed. The hub's client resolves names, also on a server

@@ -1,4 +1,4 @@
-"""Names of files that lie elsewhere: `hf://…`, `https://…`, `s3://…`, `known:NAME`.
+"""URIs of files that lie elsewhere: `hf://…`, `https://…`, `s3://…`, `known:NAME`.
 
 `file:///…` names a file of this machine: what `push` to a folder prints.
 

@@ -8,29 +8,28 @@ if classes are equally large, as in CIFAR-100.
 """
 
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.papers import runs
-from embedbench.papers.data import named_files
-from embedbench.papers.drawing import draw_curves, legend
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file
-from embedbench.papers.paper_facts import read_paper
-from embedbench.papers.published import PaperTable, Value
-from embedbench.papers.runs import read_settings, read_variants
+from embedbench.papers.paper_folders import read_paper
+from embedbench.papers.paper_runs import (
+    PaperRuns,
+    Variant,
+    holds_images,
+    read_settings,
+    read_variants,
+)
+from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.reproduction_data import named_files
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores import record_files
-from embedbench.scores.mean_intervals import Stat, format_signed
-from embedbench.scores.predictions import Predictions
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
@@ -63,7 +62,7 @@ def find_data(
     """
     files = {name: path for name, (path, _) in named_files(given, [OFFICIAL], out, notify).items()}
     if (path := files.get(OFFICIAL)) is not None and not (
-        runs.holds_images(path) and cifar100_labels(EmbeddingFile.open(path)) is not None
+        holds_images(path) and cifar100_labels(EmbeddingFile.open(path)) is not None
     ):
         raise UserError(
             f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {path} is none; make "
@@ -74,7 +73,7 @@ def find_data(
 
 
 @dataclass
-class OrderingRuns(runs.PaperRuns):
+class OrderingRuns(PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them.
 
     Parameters
@@ -126,26 +125,15 @@ class OrderingRuns(runs.PaperRuns):
                     make_class_order.write_order(order, made)
                 self.orders[name, kind] = str(made)
 
-    def order(self, name: str, kind: str) -> dict[str, Any] | None:
-        """Return the content of the order file of a kind; None if there is none."""
-        if (name, kind) not in self.orders:
-            return None
-        result: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
-        return result
-
     def specs(self, name: str, kind: str, learner: str) -> list[RunSpec]:
         """One spec per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
         return self._plan(name, LEARNERS[learner], self.orders[name, kind])
 
-    def joint(self, name: str) -> list[RunSpec]:
-        """One joint training on all classes at once, for the first seed."""
-        return self._plan(name, runs.Variant("joint", "offline"), "natural")[:1]
-
-    def _plan(self, name: str, variant: runs.Variant, order: str) -> list[RunSpec]:
+    def _plan(self, name: str, variant: Variant, order: str) -> list[RunSpec]:
         file, settings = self.data[name], read_settings(FACTS["set"])
-        preset = "class-orderings-images" if runs.holds_images(file) else None
+        preset = "class-orderings-images" if holds_images(file) else None
         if preset is None:
             settings |= read_settings(FACTS["set_embeddings"])
         fixed = read_settings({"protocol": {"order": order}}) | variant.fixed
@@ -166,11 +154,10 @@ def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> OrderingRuns:
 
 def plan_runs(runs: OrderingRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
-    specs = [spec for name in runs.data for spec in runs.joint(name)] if "fig1" in tables else []
-    if {"1", "fig4"} & set(tables):
-        for name, kind in itertools.product(runs.data, ORDERS):
-            by_learner = [runs.specs(name, kind, learner) for learner in runs.learners]
-            specs += [spec for seed in zip(*by_learner, strict=True) for spec in seed]
+    specs = []
+    for name, kind in itertools.product(runs.data, ORDERS):
+        by_learner = [runs.specs(name, kind, learner) for learner in runs.learners]
+        specs += [spec for seed in zip(*by_learner, strict=True) for spec in seed]
     return specs
 
 
@@ -217,144 +204,6 @@ def _beside(records: Callable[[str, str], Sequence[RunRecord]]) -> PaperTable:
     return table
 
 
-# --- figures ---
-
-
-def _empty(key: str, name: str) -> PaperTable:
-    return PaperTable.of_facts(FACTS, key, file=name, label=name)
-
-
-def _figure1(runs: OrderingRuns, name: str) -> PaperTable:
-    """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
-    table = _empty("fig1", name)
-    run_dirs = [runs.streams.run_dir(spec, runs.out / "runs") for spec in runs.joint(name)]
-    if all(map(record_files.is_finished, run_dirs)):
-        predictions = record_files.read_predictions(run_dirs[0])
-        assert isinstance(predictions, Predictions)
-        recall, file = _recall(predictions), EmbeddingFile.open(runs.data[name])
-        groups = _groups(file)
-        cuts = np.cumsum(make_class_order.session_sizes(file.samples.n_leaves, runs.sessions))[
-            :-1
-        ].tolist()
-        orders = {"from the lowest accuracy up": np.argsort(recall, kind="stable")}
-        if (name, "coarse") in runs.orders:
-            orders["grouped by the file's hierarchy"] = _order(runs, name, "coarse")
-        for title, order in orders.items():
-            caption = f"{name}, classes {title}"
-            table.figures.append((caption, _bars(recall[order], groups[order], cuts, caption)))
-    return table
-
-
-def _bars(values: Floats, styles: Ints, cuts: Sequence[int], label: str) -> str:
-    """One bar per class, fractions in the colours of `styles`; dashed lines before bars `cuts`."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from embedbench.reports.figure_files import STYLE
-    from embedbench.reports.inline_svg import svg
-    from embedbench.reports.learner_colours import SOFT, colour
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=(6.75, 1.9), layout="constrained")
-        axes = figure.add_subplot()
-        axes.bar(np.arange(len(values)), 100 * values, color=[colour(s) for s in styles])
-        for cut in cuts:
-            axes.axvline(cut - 0.5, color=SOFT, linewidth=0.6, dashes=(4, 3))
-        axes.set(xlim=(-0.6, len(values) - 0.4), ylim=(0, 102), xticks=[], xlabel="classes")
-        axes.set_title("%", loc="left")
-        return svg(figure, label)
-
-
-def _recall(p: Predictions) -> Floats:
-    """(C,) share of right answers per class after the last session; NaN without test samples."""
-    n = p.seen.shape[1]
-    with np.errstate(invalid="ignore"):
-        right = np.bincount(p.y, p.answer[-1] == p.y, n)
-        share: Floats = right / np.bincount(p.y, minlength=n)
-    return share
-
-
-def _groups(file: EmbeddingFile) -> Ints:
-    """(C,) index of the top group of every class; 0 if it has none."""
-    tops = []
-    for leaf in range(file.samples.n_leaves):
-        node = leaf
-        while file.parents[node] >= 0:
-            node = int(file.parents[node])
-        tops.append(node if node != leaf else -1)
-    return np.unique(tops, return_inverse=True)[1]
-
-
-def _order(runs: OrderingRuns, name: str, kind: str) -> Ints:
-    """(C,) the classes of an order, by their indices in the file."""
-    result, file = runs.order(name, kind), EmbeddingFile.open(runs.data[name])
-    assert result is not None
-    number = {c: i for i, c in enumerate(file.classes[: file.samples.n_leaves])}
-    return np.array([number[c] for c in result["order"]])
-
-
-def _matrix(runs: OrderingRuns, name: str) -> Floats:
-    """(C, C) confusion from 0 to 1: square roots of shares of the largest entry."""
-    result = runs.order(name, make_class_order.CONFUSION[0])
-    assert result is not None
-    errors = np.array(result["matrix"], dtype=np.float64)
-    shares: Floats = np.sqrt(errors / max(errors.max(), 1.0))
-    return shares
-
-
-def _heat_map(matrix: Floats, caption: str, axis: tuple[str, str]) -> tuple[str, str]:
-    from embedbench.reports.matrix_figures import heat_map
-
-    return caption, heat_map(matrix, caption, axes_names=axis, numbers=False)
-
-
-def _confusion(runs: OrderingRuns, name: str, order: Ints, caption: str) -> tuple[str, str]:
-    """The confusion matrix in an order."""
-    matrix = _matrix(runs, name)[np.ix_(order, order)]
-    return _heat_map(matrix, caption, ("class", "taken for class"))
-
-
-def _figure2(runs: OrderingRuns, name: str) -> PaperTable:
-    """Figure 2: the confusion matrix in the original and in the coarse order."""
-    table = _empty("fig2", name)
-    orders = {"the file's order": np.arange(len(_matrix(runs, name)))}
-    if (name, "coarse") in runs.orders:
-        orders["coarse"] = _order(runs, name, "coarse")
-    table.figures += [_confusion(runs, name, o, f"{name}, {title}") for title, o in orders.items()]
-    return table
-
-
-def _figure3(runs: OrderingRuns, name: str) -> PaperTable:
-    """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
-    table, results = _empty("fig3", name), []
-    for kind in make_class_order.CONFUSION:
-        order = runs.order(name, kind)
-        assert order is not None
-        W = make_class_order.objective(kind, order["sizes"])
-        unit = (W - W.min()) / max(W.max() - W.min(), 1.0)
-        caption = f"{ORDERS[kind]}: what confusion costs"
-        table.figures.append(_heat_map(unit, caption, ("position", "position")))
-        scores = (format_signed(order[key], 0) for key in ("natural_score", "score"))
-        caption = f"{ORDERS[kind]}: {' → '.join(scores)}"
-        results.append(_confusion(runs, name, _order(runs, name, kind), caption))
-    table.figures += results
-    return table
-
-
-def _figure4(runs: OrderingRuns, name: str) -> PaperTable:
-    """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
-    table = _empty("fig4", name)
-    table.notes.append(legend(dict(enumerate(ORDERS.values()))))
-    for learner, where in FACTS["curves"].items():
-        curves = {}
-        for style, kind in enumerate(ORDERS):
-            if records := runs.of(name, kind, learner):
-                curves[style] = np.array([r.pooled for r in records], dtype=np.float64)
-        caption = f"{name}, {LEARNERS[learner].label} ({where})"
-        table.figures += draw_curves(caption, curves, first=1, axis="sessions learned")
-    return table
-
-
 PAPER = Paper(
     FACTS,
     runs=runs_on,
@@ -363,9 +212,5 @@ PAPER = Paper(
     printed=lambda: [_beside(lambda *_: ())],
     tables={
         "1": per_file(_table),
-        "fig1": per_file(_figure1),
-        "fig2": per_file(_figure2),
-        "fig3": per_file(_figure3),
-        "fig4": per_file(_figure4),
     },
 )

@@ -11,30 +11,25 @@ layer replaces the final embedding; the prototype baseline classifies them.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats
 from embedbench.files.embedding_file import FINAL
-from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file
-from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value, read_misprints
+from embedbench.papers.paper_table import DRAWN, FIXED, PaperTable, Value, read_misprints
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.few_shot_scores import CORNER_CASES, class_ratio, curves_from_accuracies
+from embedbench.scores.few_shot_scores import CORNER_CASES, curves_from_accuracies
 from embedbench.scores.few_shot_scores import summary as quoted
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
 from .printed import (
-    AXIS,
     COLUMNS,
     FACTS,
     HEADS,
     SAME,
     TITLES,
     figure,
-    over_alpha,
     printed_rows,
     row_name,
     table,
@@ -299,10 +294,6 @@ def _losses(runs: FSCILRuns, name: str) -> PaperTable:
             values = dict(zip(result.columns, numbers, strict=True))
             values = flag_short_runs(runs, name, n, values)
         result.rows.append(((variant.label, *cells), values))
-    result.figures += _by_alpha(runs, name, {n: i for i, n in enumerate(variants)})
-    if result.figures:
-        marks = legend({i: v.label for i, v in enumerate(variants.values())})
-        result.notes.insert(0, f"Figure 7: {marks}")
     result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     result.notes += runs.alignment(name)
     return result
@@ -336,50 +327,6 @@ def flag_short_runs(
     return {**values, head: replace(values[head], remark=remark)}
 
 
-# --- curves ---
-
-
-def _curves(runs: FSCILRuns, name: str) -> PaperTable:
-    """Our version of Figures 2, 5, 6 and A3: accuracies by session and gAcc by α."""
-    styles, axis = learner_styles(LEARNERS), "after session i"
-    result, draw = _empty("curves", runs, name), partial(_pictures, runs, name, styles)
-    novel = "accuracy on novel classes by session"
-    result.figures += draw("aAcc by session", curve("aacc"), axis, 1)
-    result.figures += draw("gAcc by session", curve("gacc"), axis, 1)
-    result.figures += draw(novel, lambda r: curve("novel_accuracy")(r)[1:], axis, 2)
-    result.figures += _by_alpha(runs, name, styles)
-    some = {styles[n]: v.label for n, v in LEARNERS.items() if runs.of(name, n)}
-    result.notes.insert(0, legend(some))
-    return result
-
-
-curves = per_file(_curves)
-
-
-def _by_alpha(runs: FSCILRuns, name: str, styles: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Figures 5, 7, A3: mean gAcc by α, variant → style; empty without runs."""
-
-    def along(record: RunRecord) -> Floats:
-        return over_alpha(accuracies(record), class_ratio(record.n_classes or ()))
-
-    return _pictures(runs, name, styles, "mean gAcc by α", along, AXIS, 0)
-
-
-def _pictures(
-    runs: FSCILRuns,
-    name: str,
-    styles: Mapping[str, int],
-    caption: str,
-    read: Callable[[RunRecord], Floats],
-    axis: str,
-    first: int,
-) -> list[tuple[str, str]]:
-    """A figure of one curve for each variant that was run; empty without runs."""
-    drawn = {style: runs.curve(name, n, read) for n, style in styles.items()}
-    label = f"{runs.data[name].label}: {caption}"
-    return draw_curves(caption, drawn, first=first, label=label, axis=axis)
-
-
 def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
     """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
     result = _empty("figa4", runs, name)
@@ -389,15 +336,6 @@ def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
             if records:
                 values = dict(zip(result.columns, quote(records, ("aacc", "gacc")), strict=True))
                 result.rows.append(((beta, f"{weight:g}"), values))
-        if len(by_weight[0]) > 0 and len({len(records) for records in by_weight}) == 1:
-            swept = {
-                style: np.array([[summary(r)[m] for r in of] for of in by_weight]).T
-                for style, m in enumerate(PLACES)
-            }
-            label = f"{runs.data[name].label}: aAcc and gAcc by {beta}"
-            more: dict[str, Any] = {"axis": beta, "places": [f"{w:g}" for w in SWEPT]}
-            result.figures += draw_curves(f"by {beta}", swept, label=label, **more)
-    result.notes[:0] = [legend({0: "aAcc", 1: "gAcc"})] if result.figures else []
     result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return result
 
@@ -419,9 +357,6 @@ def _layers(runs: FSCILRuns, name: str) -> PaperTable:
             if known.learner == "fr":
                 values = flag_short_runs(runs, name, variant, values)
             result.rows.append(((label, LABELS.get(variant) or known.label), values))
-    if result.rows:
-        result.figures += _layer_figures(runs, name, names)
-        result.notes.insert(0, legend({0: "raw", 1: "rectified"}))
     result.rows += _papers_layers()
     result.notes += [*([] if names else [NO_LAYERS]), *runs.alignment(name)]
     return result
@@ -446,30 +381,6 @@ def _papers_layers() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     return rows
 
 
-def _layer_figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
-    kinds = (
-        [*(f"{n}-raw" for n in names), "prototype", ""],
-        [*(f"{n}-recti" for n in names), "", "fr"],
-    )
-    figures = []
-    for head, caption in LAST.items():
-        each = [_by_layer(runs, name, variants, READ[head]) for variants in kinds]
-        drawn = {style: values for style, values in enumerate(each) if len(values)}
-        more: dict[str, Any] = {"axis": "", "places": [*names, FINAL, "ensemble"]}
-        label = f"{runs.data[name].label}: {caption}"
-        figures += draw_curves(caption, drawn, label=label, **more)
-    return figures
-
-
-def _by_layer(runs: FSCILRuns, name: str, variants: Sequence[str], read: Read) -> Floats:
-    """(n, len(variants)) for the seeds that all variants have; NaN for "" and missing variants."""
-    each = [{r.seed: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
-    seeds = [set(e) for e in each if e]
-    common = sorted(set.intersection(*seeds)) if seeds else []
-    return np.array([[e.get(s, np.nan) for e in each] for s in common], dtype=np.float64)
-
-
 PAPER = Paper(
     FACTS,
     runs=runs_on,
@@ -484,7 +395,6 @@ PAPER = Paper(
         "learners": learners,
         "compared": compare_rows,
         "further": further,
-        "curves": curves,
     },
     # many runs of FR, or one extra run per file
     costly={"losses": losses, "layers": layers, "tsne": tsne, "figa4": sweeps},

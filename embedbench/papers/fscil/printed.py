@@ -4,16 +4,15 @@ A row's aAcc is the mean of its printed sessions. If Tables A6 and A7 print a me
 the novel classes too, its gAcc can be computed: the base classes' accuracy follows from aAcc_i.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.papers.drawing import draw_curves
-from embedbench.papers.paper_facts import read_paper
-from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
+from embedbench.papers.paper_folders import read_paper
+from embedbench.papers.paper_table import EXACT, PaperTable, Value, read_misprints
 from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, aacc, gacc, gacc_area
 from embedbench.scores.mean_intervals import Stat
 
@@ -26,7 +25,6 @@ CLASSES = [60] + [5] * 8  # classes per session of miniImageNet and CIFAR-100
 RATIO = CLASSES[0] / CLASSES[1]
 STEPS = 12  # steps of α, as in the paper
 POINTS = {"α = 0": 0, "α = 1/12": 1, "α = 1/2": 6, "α = 1": STEPS}
-AXIS = f"{STEPS} α"
 NOTE = "by α: means over the sessions, at α = 0 over those with novel classes"
 LOSSES = ("fr", "cos_nov", "cr", "ir")
 HEADS = {
@@ -190,7 +188,7 @@ def over_alpha(R: Floats, ratio: float) -> Floats:
 
 
 def figure(key: str) -> PaperTable:
-    """Figures 2 and A1, 5, or A3: gAcc by α and by session, of methods with both accuracies.
+    """Figures 2 and A1, 5, or A3: gAcc by α, of methods with both accuracies.
 
     Figure 2 has the corner cases too; ALICE, which it also has, has no printed novel accuracy.
     """
@@ -198,27 +196,12 @@ def figure(key: str) -> PaperTable:
     rows = {row_name(r): behind(about["table"], r) for r in printed_rows(about["table"])}
     cases = {n: CORNER_CASES[n](len(CLASSES), BASE) for n in CORNER_CASES if "only" in about}
     cases |= {n: R for n in about.get("only", rows) if (R := rows[n]) is not None}
-    return _gacc_figure(about["name"], about["what"], cases)
-
-
-def _gacc_figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
-    """gAcc by α and by session for several score matrices."""
-    from embedbench.reports.learner_colours import glyph
-
-    title = f"{name}: gAcc by α and by session, {what}, percent"
-    table = PaperTable(name, title, ("method",), [*POINTS, "gAcc"])
-    by_alpha, by_session = {}, {}
-    for style, (label, R) in enumerate(cases.items()):
+    title = f"{about['name']}: gAcc by α, {about['what']}, percent"
+    table = PaperTable(about["name"], title, ("method",), [*POINTS, "gAcc"])
+    for label, R in cases.items():
         along, areas = over_alpha(R, RATIO), gacc_area(R, RATIO)
         stats = [Stat.of([100 * v]) for v in (*along[[*POINTS.values()]], areas.mean())]
         values = {c: Value(None, s, 2) for c, s in zip(table.columns, stats, strict=True)}
-        table.rows.append(((f"{glyph(style)} {label}",), values))
-        by_alpha[style], by_session[style] = along[None], areas[None]
-    for caption, drawn, axis, first in (
-        ("mean gAcc by α", by_alpha, AXIS, 0),
-        ("gAcc by session", by_session, "after session i", 1),
-    ):
-        label = f"{what}: {caption}"
-        table.figures += draw_curves(caption, drawn, first=first, label=label, axis=axis)
+        table.rows.append(((label,), values))
     table.notes.append(f"from the accuracies behind Tables 1, 3 and A1 to A7; {NOTE}")
     return table

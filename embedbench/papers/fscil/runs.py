@@ -12,16 +12,15 @@ from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_alignment import alignment_words
-from embedbench.papers import runs
-from embedbench.papers.data import named_files, shipped_layers
-from embedbench.papers.published import Value
-from embedbench.papers.runs import Variant, over, read_settings, read_variants
+from embedbench.papers.paper_runs import PaperRuns, Variant, over, read_settings, read_variants
+from embedbench.papers.paper_table import Value
+from embedbench.papers.reproduction_data import named_files, shipped_layers
 from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.base_alignment import stream_alignment
 from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.measure_layer_alignment import stream_alignment
 from embedbench.studies.presets import preset
 
 from .printed import FACTS
@@ -167,7 +166,7 @@ def find_data(
 
 
 @dataclass
-class FSCILRuns(runs.PaperRuns):
+class FSCILRuns(PaperRuns):
     """The runs of every learner on each file; `data` by name."""
 
     data: dict[str, FSCILData] = field(kw_only=True)

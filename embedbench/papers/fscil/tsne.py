@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
-from embedbench.papers.published import PaperTable, Value
-from embedbench.reports.figure_files import STYLE, legend, words
-from embedbench.reports.inline_svg import svg
+from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.reports.figure_files import write
+from embedbench.reports.figure_style import STYLE, words
 from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
@@ -63,9 +63,10 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
-        caption, how = "t-SNE of test features", {"pale": len(chosen[0]), "seed": spec.seed}
-        picture = draw_panels(by_kind, rows, f"{label}: {caption}", across=len(layers) + 1, **how)
-        table.figures.append((caption, picture))
+        how = {"pale": len(chosen[0]), "seed": spec.seed}
+        path = runs.out / f"tsne-{name}.svg"
+        write(path, draw_panels(by_kind, rows, across=len(layers) + 1, **how))
+        table.notes.append(f"the picture is {path.name}")
     return table
 
 
@@ -154,13 +155,12 @@ def plane(x: Features, seed: int) -> Features:
 def draw_panels(
     by_kind: Mapping[str, Features],
     rows: Mapping[str, Ints],
-    label: str,
     *,
     pale: int,
     across: int,
     seed: int,
-) -> str:
-    """The same samples in a panel for each kind of features, as SVG.
+) -> Figure:
+    """The same samples in a panel for each kind of features.
 
     Parameters
     ----------
@@ -168,8 +168,6 @@ def draw_panels(
         Title → features of all samples.
     rows : mapping
         Class name → rows of its samples; the first `pale` classes are drawn pale.
-    label : str
-        A description of the figure for screen readers.
     across : int
         Number of panels in a row.
     seed : int
@@ -188,5 +186,4 @@ def draw_panels(
             style: Any = look((number - pale) % len(places))  # bright classes come first
             style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
             axes.plot(*points[at].T, **style, alpha=PALE if number < pale else 1.0)
-    legend(figure)
-    return svg(figure, label)
+    return figure

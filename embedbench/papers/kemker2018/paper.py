@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, Ints
+from embedbench.array_types import Ints
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, each
-from embedbench.papers.published import EXACT, PaperTable, Value, read_misprints
-from embedbench.papers.runs import metric, over
+from embedbench.papers.paper_runs import metric, over
+from embedbench.papers.paper_table import EXACT, PaperTable, Value, read_misprints
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import split_rows
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table, split_rows
 from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 from .runs import (
     CHOICES,
@@ -223,9 +223,9 @@ def table5(runs: KemkerRuns) -> PaperTable:
 
 def figure_s1(runs: KemkerRuns) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
-    table, curves = _table("S1"), {}
+    table = _table("S1")
     *heads, last = table.columns
-    for style, choice in enumerate(CHOICES):
+    for choice in CHOICES:
         records = runs.records(runs.s1_specs(choice)) if "mnist" in runs.data else []
         values = {head: Value(decimals=1) for head in heads}
         if records:
@@ -234,11 +234,7 @@ def figure_s1(runs: KemkerRuns) -> PaperTable:
             values = {head: Value(None, Stat.of(100 * pooled[:, n - 1]), 1) for head, n in at}
             lams = (float(r.sessions[-1].log["lam"]) for r in records)
             values[last] = Value(None, Stat.of(lams), 0)
-            curves[style] = pooled
         table.rows.append(((choice,), values))
-    caption = "Permuted MNIST: mean over the permutations learned so far (Fig. S1)"
-    table.figures += draw_curves(caption, curves)
-    table.notes.insert(0, legend(dict(enumerate(CHOICES))))
     return table
 
 
@@ -380,36 +376,10 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
     return table
 
 
-def figures(runs: KemkerRuns) -> PaperTable:
-    """Figures 2, S2 and S3: accuracy by session on each data set."""
-    styles = learner_styles(LEARNERS)
-    table = _table("figures")
-    key = legend({styles[name]: v.label for name, v in LEARNERS.items()})
-    table.notes.append(f"{key}; dashed: the offline MLP")
-    pictures: list[tuple[str, str, Callable[[Floats, Floats], Floats]]] = [
-        ("incremental-class", "all classes so far (Figs. 2 and S3)", lambda _, pooled: pooled),
-        ("incremental-class", "the base set (Fig. S3)", lambda R, _: R[:, 0]),
-        ("permutation", "the original data (Fig. S2)", lambda R, _: R[:, 0]),
-        ("permutation", "the newest permutation (Fig. S2)", lambda R, _: np.diagonal(R)),
-    ]
-    for name, (protocol, what, part) in itertools.product(runs.data, pictures):
-        curves, ideal = {}, float("nan")
-        for learner, style in styles.items():
-            if (learner, protocol) == ("pathnet", "incremental-class"):
-                continue
-            if records := runs.of((learner, protocol, (name,))):
-                pairs = [(np.array(r.R, float), np.array(r.pooled, float)) for r in records]
-                curves[style] = np.stack([part(*pair) for pair in pairs])
-                ideal = min(records[0].ideals, default=float("nan"))
-        caption = f"{runs.data[name].label}, {protocol}: {what}"
-        table.figures += draw_curves(caption, curves, ideal=ideal)
-    return table
-
-
 def printed_tables() -> list[PaperTable]:
     """Every table as printed: made without data."""
     runs = KemkerRuns(Path(), [], data={})
-    usual = [name for name in PAPER.tables if name not in ("s1", "figures")]
+    usual = [name for name in PAPER.tables if name != "s1"]
     return [table for name in usual for table in PAPER.tables[name](runs)]
 
 
@@ -432,6 +402,5 @@ PAPER = Paper(
         "s8": each(table_s8),
         "s9": each(table_s9),
         "s10": each(table_s10),
-        "figures": each(figures),
     },
 )

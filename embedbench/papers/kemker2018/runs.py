@@ -12,16 +12,15 @@ import numpy as np
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.papers import runs
-from embedbench.papers.data import emoji
 from embedbench.papers.paper import ReproduceRequest
-from embedbench.papers.paper_facts import read_paper
-from embedbench.papers.runs import over, read_settings, read_variants
+from embedbench.papers.paper_folders import read_paper
+from embedbench.papers.paper_runs import PaperRuns, over, read_settings, read_variants
+from embedbench.papers.reproduction_data import emoji
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import write_safely
-from embedbench.studies.set_options import Settings
+from embedbench.studies.set_and_tune_options import Settings
 from embedbench.studies.tuning import tune
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
@@ -147,8 +146,8 @@ def _check(data: Data) -> Data:
 
 
 def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
-    from embedbench.files.formats.idx import is_idx
-    from embedbench.files.import_export import import_file
+    from embedbench.files.formats.mnist_idx import is_idx
+    from embedbench.files.import_features import import_file
 
     made = out / "mnist.h5"
     source = next((p for p in (Path(), Path("mnist")) if p.is_dir() and is_idx(p)), None)
@@ -162,7 +161,7 @@ def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
 
 
 @dataclass
-class KemkerRuns(runs.PaperRuns):
+class KemkerRuns(PaperRuns):
     """The runs of a reproduction; `data` are the available data sets, by the paper's names."""
 
     data: dict[str, Data] = field(kw_only=True)
@@ -306,7 +305,7 @@ def _specs(runs: KemkerRuns, table: str) -> list[RunSpec]:
         both = [name for name in ("geppnet", "geppnet-stm") if name in runs.learners]
         pairs = itertools.product(both, range(10))
         return [c for p in pairs for c in runs.inc_specs(*p)] if "mnist" in runs.data else []
-    protocols = {"4": PROTOCOLS[:2], "figures": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
+    protocols = {"4": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
     return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.specs(run)]
 
 

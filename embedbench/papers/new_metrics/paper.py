@@ -20,13 +20,11 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
-from embedbench.papers import runs as reproduce_runs
-from embedbench.papers.data import find_files
-from embedbench.papers.drawing import draw_curves, learner_styles, legend
 from embedbench.papers.paper import Paper, ReproduceRequest, each
-from embedbench.papers.paper_facts import read_paper
-from embedbench.papers.published import EXACT, PaperTable, Value
-from embedbench.papers.runs import read_settings, read_variants
+from embedbench.papers.paper_folders import read_paper
+from embedbench.papers.paper_runs import PaperRuns, holds_images, read_settings, read_variants
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.reproduction_data import find_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.against_chance import beta, gamma, random_tables
 from embedbench.scores.mean_intervals import Stat
@@ -44,7 +42,7 @@ POINT = 0.01
 
 
 @dataclass
-class MetricRuns(reproduce_runs.PaperRuns):
+class MetricRuns(PaperRuns):
     """Online runs on a short and a long stream of each file.
 
     Parameters
@@ -66,7 +64,7 @@ class MetricRuns(reproduce_runs.PaperRuns):
 
     def memory(self, name: str) -> int:
         """Number of samples that ER and GDumb keep, unless the user sets it."""
-        if reproduce_runs.holds_images(self.data[name]):
+        if holds_images(self.data[name]):
             return PAPERS_MEMORY
         split = EmbeddingFile.open(self.data[name]).split
         return max(1, round(MEMORY * int((split == TRAIN).sum())))
@@ -81,7 +79,7 @@ class MetricRuns(reproduce_runs.PaperRuns):
                 variant.learner: {"memory": {"total": self.memory(name)}},
             }
         )
-        preset = "online-images" if reproduce_runs.holds_images(file) else None
+        preset = "online-images" if holds_images(file) else None
         return self.plan(
             variant.learner, PROTOCOL, [file], settings, fixed=variant.fixed, preset=preset
         )
@@ -167,10 +165,6 @@ def figure2() -> PaperTable:
         numbers += [drops[k - 1] for k in (2, sessions // 2, sessions)]
         pairs = zip(table.columns, numbers, strict=True)
         table.rows.append(((str(sessions),), {h: Value(None, Stat.of([v]), 4) for h, v in pairs}))
-        caption = f"K = {sessions}: RAA_k = γ_k AA_k and RAF_k = β_k AF_k"
-        curves = {style: np.array([of]) for style, of in enumerate((steps, drops))}
-        table.figures += draw_curves(caption, curves, first=1, axis="after session k")
-    table.notes.append(f"{legend({0: 'γ_k', 1: 'β_k'})}, in percent")
     return table
 
 
@@ -188,16 +182,14 @@ def figure4(runs: MetricRuns) -> PaperTable:
 
 
 def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
-    """Values at the quarters of every stream, and one picture per stream and metric."""
-    table, styles = PaperTable.of_facts(FACTS, key), learner_styles(LEARNERS)
+    """Values at the quarters of every stream."""
+    table = PaperTable.of_facts(FACTS, key)
     for name in runs.data:
         for metric, sessions in itertools.product(names, runs.sessions(name)):
-            drawn = {}
             for learner, variant in LEARNERS.items():
                 curves = runs.curves(name, sessions, learner, metric)
                 values = {}
                 if curves is not None:
-                    drawn[styles[learner]] = curves
                     places = [max(1, round(share * curves.shape[1])) - 1 for share in QUARTERS]
                     pairs = zip(table.columns, places, strict=False)
                     values = {h: Value(None, Stat.of(100 * curves[:, k]), 1) for h, k in pairs}
@@ -205,14 +197,12 @@ def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
                         values[table.columns[-1]] = Value(None, Stat.of([near_highest(curves)]), 0)
                 labels = (name, str(sessions), variant.label, metric.upper())
                 table.rows.append((labels, values))
-            caption = f"{name}, {sessions} sessions: {metric.upper()}"
-            table.figures += draw_curves(caption, drawn, first=1, axis="after session k")
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.data)
-    table.notes[:0] = [
-        legend({styles[n]: v.label for n, v in LEARNERS.items()}),
+    table.notes.insert(
+        0,
         f"ER and GDumb keep {memory} training samples, unless --set er.memory.total=…, "
         "gdumb.memory.total=… says otherwise: a tenth of them, of a pixel file the paper's 2,000",
-    ]
+    )
     return table
 
 

@@ -9,12 +9,14 @@ from file_server import run_main, serving
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import catalog
+from embedbench.files.remote import known_files
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_inspection import peek
 
 SHIPPED = {
-    name: e for name, e in catalog.known_files().items() if e.url.startswith(catalog.SHIPPED)
+    name: e
+    for name, e in known_files.known_files().items()
+    if e.url.startswith(known_files.SHIPPED)
 }
 ENTRY = """
 [small]
@@ -40,7 +42,7 @@ def entry(path: Path, url: str = "https://x.org/small.h5", **changes: str) -> st
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_ships_is_true(name: str) -> None:
     says = SHIPPED[name]
-    path = catalog.find_shipped(f"known:{name}")
+    path = known_files.find_shipped(f"known:{name}")
     assert path is not None
     data = path.read_bytes()
     assert (says.size, says.sha256) == (len(data), hashlib.sha256(data).hexdigest())
@@ -52,7 +54,7 @@ def test_what_ships_is_true(name: str) -> None:
 
 
 def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = catalog.find_shipped("known:emoji-vit")
+    path = known_files.find_shipped("known:emoji-vit")
     assert path is not None
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EMBEDBENCH_KNOWN", str(tmp_path / "mine.toml"))
@@ -88,17 +90,17 @@ def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_wrong_entries(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    path = catalog.find_shipped("known:emoji-vit")
+    path = known_files.find_shipped("known:emoji-vit")
     assert path is not None
     (tmp_path / "k.toml").write_text(re.sub(old, new, entry(path), count=1))
     with pytest.raises(UserError) as error:
-        catalog.read(tmp_path / "k.toml")
+        known_files.read(tmp_path / "k.toml")
     assert sentence in str(error.value)
     assert str(tmp_path / "k.toml") in str(error.value)
 
 
 def test_the_smallest_size_is_one_byte(tmp_path: Path) -> None:
-    path = catalog.find_shipped("known:emoji-vit")
+    path = known_files.find_shipped("known:emoji-vit")
     assert path is not None
     (tmp_path / "k.toml").write_text(entry(path, size="1"))
-    assert catalog.read(tmp_path / "k.toml")["small"].size == 1
+    assert known_files.read(tmp_path / "k.toml")["small"].size == 1

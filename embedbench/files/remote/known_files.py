@@ -1,0 +1,132 @@
+"""Known files: names of published files, `known:NAME`, from TOML files.
+
+The package ships one, `assets/known.toml`; `EMBEDBENCH_KNOWN` names more, with `:` between them.
+docs/files.md describes an entry.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.errors import UserError, unknown
+from embedbench.storage.regular_files import read_text
+
+from .uri import KNOWN, LOCAL, Name
+
+SHIPPED = "shipped:"  # of a URL: a file of the package
+_HEX = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_KEYS = {"url", "what", "licence", "size", "sha256", "content", "samples", "recipe"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogEntry(JsonRecord):
+    """A known file.
+
+    Parameters
+    ----------
+    url : str
+        Its name, or `shipped:FILE` for a file of the package.
+    what : str
+        One line: which data, through which backbone.
+    licence : str
+        Licence of the file, such as `CC-BY-4.0`, or `unknown`.
+    size : int
+        Bytes.
+    sha256 : str
+        SHA-256 of the file's bytes.
+    content, samples, recipe : str
+        The digests of the embedding file.
+    """
+
+    url: str
+    what: str
+    licence: str
+    size: int
+    sha256: str
+    content: str
+    samples: str
+    recipe: str
+
+
+def known_files() -> dict[str, CatalogEntry]:
+    """All known files by name; a later file's entry replaces an earlier one's.
+
+    Raises
+    ------
+    UserError
+        A file cannot be read, or an entry is wrong.
+    """
+    more = filter(None, os.environ.get("EMBEDBENCH_KNOWN", "").split(os.pathsep))
+    paths = [_assets() / "known.toml", *map(Path, more)]
+    return {name: entry for path in paths for name, entry in read(path).items()}
+
+
+def read(path: Path) -> dict[str, CatalogEntry]:
+    """Read and check a file of entries.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or an entry is wrong.
+    """
+    tables = parse_toml(read_text(path, 2**22), str(path))
+    return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
+
+
+def entry(text: str) -> CatalogEntry:
+    """The known file that `known:NAME` names.
+
+    Raises
+    ------
+    UserError
+        There is none of this name.
+    """
+    files, name = known_files(), text.removeprefix(KNOWN)
+    if name not in files:
+        raise unknown("file", name, files)
+    return files[name]
+
+
+def find_shipped(text: str) -> Path | None:
+    """The path of a known file that the package ships; None for other names."""
+    if not text.startswith(KNOWN):
+        return None
+    url = entry(text).url
+    return _assets() / url.removeprefix(SHIPPED) if url.startswith(SHIPPED) else None
+
+
+def _assets() -> Path:
+    return Path(str(resources.files("embedbench") / "assets"))
+
+
+def _checked(values: object, name: str, where: str) -> CatalogEntry:
+    """An entry whose values can be true."""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{where} must be of small letters, digits, '.', '_' and '-'; rename it")
+    known = CatalogEntry.from_json(values, where)
+    if isinstance(values, dict) and (more := sorted({*values} - _KEYS)):
+        raise UserError(f"{where} has {more[0]!r}; an entry takes {', '.join(sorted(_KEYS))}")
+    for key in ("sha256", "content", "samples", "recipe"):
+        if not _HEX.fullmatch(getattr(known, key)):
+            raise UserError(f"{where}: {key} must be 64 hexadecimal digits")
+    for key in ("what", "licence"):
+        if not getattr(known, key).strip():
+            raise UserError(f"{where}: {key} is empty; where it is not known, write unknown")
+    if known.size <= 0:
+        raise UserError(f"{where}: size must be a number of bytes, got {known.size}")
+    if known.url.startswith(SHIPPED):
+        file = known.url.removeprefix(SHIPPED)
+        if "/" in file or not (_assets() / file).is_file():
+            raise UserError(f"{where}: the package ships no file {file!r}")
+    else:
+        try:
+            scheme = Name.parse(known.url).scheme
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+        if scheme in LOCAL:
+            raise UserError(f"{where}: {known.url!r} is on one machine only; name it elsewhere")
+    return known

@@ -1,0 +1,308 @@
+"""A paper's printed rows beside what files of results have of them, in Markdown; no verdicts."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import printable
+from embedbench.scores.mean_intervals import t_quantile
+from embedbench.scores.number_text import format_signed
+from embedbench.storage.atomic_write import write_safely
+
+from .paper import Paper
+from .paper_table import DRAWN, EXACT, PaperTable, Value
+from .result_files import ResultRow, Results, ResultTable, read_results
+
+RUNS, WIDEST = 10, 0.1
+OWN, OTHER, NONE = "ours on the paper's data", "ours on other data alone", "without ours"
+PLAUSIBLE = {True: "plausible as a run of ours", False: "not plausible as a run of ours"}
+ABOUT = (
+    "Every printed row beside ours: an appendix without verdicts. What the paper claims, and "
+    "whether it holds, is on the page of claims. ± is the half-width of a 95 % interval of our "
+    "mean over seeds. Runs on other data are shown once, in the first table that has a row for "
+    f"them. Where {RUNS} runs or more are on the paper's own data, *plausible* says whether the "
+    "printed value lies in the 95 % prediction interval of a result like the paper's, ours ± "
+    "t(n − 1) · s · √(1/m + 1/n) for n runs of ours and m of the paper's; only where its "
+    f"half-width is at most {WIDEST:g} ({100 * WIDEST:g} points)."
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Our values of a printed row from one source, by column, and which printed ones are plausible.
+
+    `data` replaces the paper's data, "" if nothing does.
+    """
+
+    source: str
+    values: dict[str, Value]
+    data: str
+    plausible: dict[str, bool | None]
+
+    @property
+    def runs(self) -> int:
+        """The least number of runs behind a value; 0 if none is from runs."""
+        stats = [v.ours for v in self.values.values() if v.made != EXACT]
+        return min((len(s.values) for s in stats if s is not None), default=0)
+
+    @property
+    def stands_in(self) -> bool:
+        return any(v.stands_in for v in self.values.values())
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """A printed table, the entries of each of its rows, and the notes of all sources."""
+
+    table: ResultTable
+    entries: tuple[tuple[Entry, ...], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> Iterator[tuple[ResultRow, tuple[Entry, ...]]]:
+        """Each printed row with its entries."""
+        return zip(self.table.rows, self.entries, strict=True)
+
+
+def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
+    """Whether a printed value could be a result of ours; None if that cannot be said.
+
+    Parameters
+    ----------
+    value : Value
+        Published and ours.
+    behind : int
+        Number of the paper's runs whose mean is printed.
+    unit : str
+        "" for fractions, "%" for points; with another unit `WIDEST` is a share of the value.
+    """
+    printed = value.reads if value.reads is not None else None if value.remark else value.published
+    if printed is None or value.ours is None or value.stands_in or value.made != DRAWN:
+        return None
+    n = len(value.ours.values)
+    if n < RUNS or math.isnan(value.ours.mean):
+        return None
+    half = t_quantile(n) * value.ours.sd * math.sqrt(1 / behind + 1 / n)
+    if half > WIDEST * {"": 1.0, "%": 100.0}.get(unit, abs(printed)):
+        return None
+    return bool(abs(value.ours.mean - printed) <= half + 0.5 * 10**-value.decimals)
+
+
+def compare(
+    printed: Sequence[PaperTable],
+    sources: Mapping[str, Results],
+    behind: Callable[[str], int] = lambda _: 1,
+) -> list[ComparedTable]:
+    """Join the printed tables with the sources; each run on other data stands in one table alone.
+
+    `behind` returns the number of the paper's runs behind a value of a table.
+    """
+    used: set[Any] = set()
+    tables = map(ResultTable.made, printed)
+    return [_compare(table, sources, behind(table.name), used) for table in tables]
+
+
+def _compare(
+    table: ResultTable, sources: Mapping[str, Results], behind: int, used: set[Any]
+) -> ComparedTable:
+    rows = {row.labels: row for row in table.rows}
+    entries: dict[tuple[str, ...], list[Entry]] = {labels: [] for labels in rows}
+    notes = list(table.notes)
+    for name, results in sources.items():
+        for given in (t for t in results.tables if (t.of or t.name) == table.name):
+            pairs = [(rows[given.key(row)], row) for row in given.rows if given.key(row) in rows]
+            for printed, row in pairs:
+                values = _beside(printed, row)
+                said = {c: is_plausible(v, behind, table.unit_of(c)) for c, v in values.items()}
+                key = _key(table, printed, values)
+                if key and key not in used:
+                    used.add(key)
+                    entry = Entry(name, values, _data(given, row), said)
+                    entries[printed.labels].append(entry)
+            notes += given.notes if pairs else ()
+    ordered = (sorted(of_row, key=lambda e: (e.stands_in, -e.runs)) for of_row in entries.values())
+    return ComparedTable(table, tuple(map(tuple, ordered)), tuple(dict.fromkeys(notes)))
+
+
+def _beside(printed: ResultRow, row: ResultRow) -> dict[str, Value]:
+    """The printed values with the ours of a source."""
+    result = {}
+    for column, value in printed.values.items():
+        given = row.values.get(column, Value())
+        words = value.words and (value.words[0], (given.words or ("–", "–"))[1])
+        result[column] = replace(value, ours=given.ours, words=words, stands_in=given.stands_in)
+    return result
+
+
+def _key(table: ResultTable, row: ResultRow, values: Mapping[str, Value]) -> tuple[Any, ...]:
+    """What tells our values of a row from others; () if there are none."""
+    ours = tuple(v.ours and v.ours.values for v in values.values())
+    words = tuple(v.words[1] for v in values.values() if v.words and v.words[1] != "–")
+    if not any(ours) and not words:
+        return ()
+    other = any(v.stands_in for v in values.values())
+    drawn = any(v.made != EXACT for v in values.values()) and not words
+    return ours if other and drawn else (table.name, row.labels, ours, words)
+
+
+def _data(table: ResultTable, row: ResultRow) -> str:
+    """What replaces the paper's data in a row; "" if nothing does."""
+    return table.data or " / ".join(label for label in row.labels if table.printed.get(label))
+
+
+def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
+    """Return the number of printed rows by what is beside them, and of plausible values."""
+    counts: Counter[str] = Counter()
+    for row, entries in (line for compared in tables for line in compared.lines):
+        if any(v.published is not None or v.words for v in row.values.values()):
+            own = any(not e.stands_in for e in entries)
+            counts[OWN if own else OTHER if entries else NONE] += 1
+        said = [one for e in entries for one in e.plausible.values() if one is not None]
+        counts.update(PLAUSIBLE[one] for one in said)
+    return {name: counts[name] for name in (OWN, OTHER, NONE, *PLAUSIBLE.values())}
+
+
+# --- the page ---
+
+
+def write_page(paper: Paper[Any], paths: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
+    """Write OUT/NAME.md from files of results; return its path and the counts of its rows."""
+    text, counts = page_text(paper, read_results(paths, paper.name))
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{paper.name}.md"
+    write_safely(path, text)
+    return path, counts
+
+
+def page_text(paper: Paper[Any], sources: Mapping[str, Results]) -> tuple[str, dict[str, int]]:
+    """Return the page, and the counts of its rows."""
+    printed = paper.printed()
+    tables = compare(printed, sources, paper.runs_behind)
+    counts = count_rows(tables)
+    parts = [
+        f"# {paper.citation}",
+        ABOUT,
+        _grid(["printed rows and values", ""], [[name, str(n)] for name, n in counts.items()]),
+        *_sources(sources),
+        *(part for table in tables for part in _section(table)),
+        *_others({table.name for table in printed}, sources),
+    ]
+    return "\n\n".join(parts) + "\n", counts
+
+
+def _sources(sources: Mapping[str, Results]) -> list[str]:
+    """The sources of our values."""
+    heads = ["source", "command", "date", "seeds", "data: first digits of samples, content"]
+    rows = [
+        [
+            text(name),
+            _code(results.command),
+            text(results.date),
+            ", ".join(map(str, results.seeds)),
+            text("; ".join(f"{f.name} {_digits(f.digests)}" for f in results.files)) or "none",
+        ]
+        for name, results in sources.items()
+    ]
+    failed = [text(f"{name}: {why}") for name, r in sources.items() for why in r.failed]
+    return ["## Sources", _grid(heads, rows), *(["Failed: " + "; ".join(failed)] if failed else [])]
+
+
+def _digits(digests: Mapping[str, str]) -> str:
+    return ", ".join(
+        digests[k].removeprefix("sha256:")[:8] for k in ("samples", "content") if k in digests
+    )
+
+
+def _section(compared: ComparedTable) -> list[str]:
+    """The heading, the rows and the notes of a printed table."""
+    table = compared.table
+    columns = [c for c in table.columns if any(_is_printed(row, c) for row in table.rows)]
+    heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
+    if any(w is not None for of in compared.entries for e in of for w in e.plausible.values()):
+        heads.append("plausible")
+    rows = []
+    for row, entries in compared.lines:
+        first = [text(label) for label in row.labels]
+        first.append(" / ".join(text(row.values.get(c, Value()).texts()[0]) for c in columns))
+        for cells in [_ours(e, columns) for e in entries] or [["–", "", "", ""]]:
+            rows.append([*first, *cells][: len(heads)])
+            first = [""] * len(first)
+    remarks = [
+        f"- \\* {text(', '.join((*row.labels[: table.named], column)))}: {text(value.remark)}"
+        for row in table.rows
+        for column, value in row.values.items()
+        if value.remark
+    ]
+    notes = "\n".join([*remarks, *(f"- {text(note)}" for note in compared.notes)])
+    head = f"## {text(f'Table {table.name}: {table.title}')}"
+    return [head, _grid(heads, rows), *([notes] if notes else [])]
+
+
+def _is_printed(row: ResultRow, column: str) -> bool:
+    value = row.values.get(column)
+    return value is not None and (value.published is not None or value.words is not None)
+
+
+def _ours(entry: Entry, columns: Sequence[str]) -> list[str]:
+    """Our values, their differences, where they are from, and which are plausible."""
+    values = [entry.values.get(c, Value()) for c in columns]
+    runs = [f"{entry.runs} runs"] if entry.runs else []
+    where = [*runs, *([text(entry.data)] if entry.data else []), f"source {text(entry.source)}"]
+    words = [{True: "yes", False: "no", None: "–"}[entry.plausible.get(c)] for c in columns]
+    return [
+        " / ".join(text(v.texts()[1]) for v in values),
+        " / ".join(map(_gap, values)),
+        "; ".join(where),
+        " / ".join(words) if {*words} != {"–"} else "",
+    ]
+
+
+def _gap(value: Value) -> str:
+    """Ours minus the printed value, also on other data."""
+    if value.published is None or value.ours is None or math.isnan(value.ours.mean):
+        return "–"
+    number = format_signed(value.ours.mean - value.published, value.decimals)
+    return number if number.startswith("−") else f"+{number}"
+
+
+def _others(known: set[str], sources: Mapping[str, Results]) -> Iterator[str]:
+    """Tables of ours that have rows, but none of the paper's."""
+    head = "## Ours without printed rows"
+    for name, results in sources.items():
+        for table in results.tables:
+            if not table.rows or (table.of or table.name) in known:
+                continue
+            yield from [head] if head else []
+            head = ""
+            yield f"### {text(f'{table.title} [{name}]')}"
+            yield _grid(
+                [*table.heads, *table.columns],
+                [[*map(text, row.labels), *_cells(row, table)] for row in table.rows],
+            )
+            if table.notes:
+                yield "\n".join(f"- {text(note)}" for note in table.notes)
+
+
+def _cells(row: ResultRow, table: ResultTable) -> Iterator[str]:
+    for column in table.columns:
+        theirs, ours, _ = row.values.get(column, Value()).texts()
+        yield text(ours if theirs == "–" else f"{ours} (paper {theirs})")
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def text(words: str) -> str:
+    """Text from files on one line, without marks of Markdown or HTML."""
+    return re.sub(r"([\\|<>*`\[\]])", r"\\\1", printable(words))
+
+
+def _code(words: str) -> str:
+    return "`" + printable(words).replace("`", "'").replace("|", "\\|") + "`"

@@ -1,0 +1,366 @@
+"""pretrain: weights from a base session, read by extract and by trunks; the same bytes again."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import Result
+from image_files import colour_folder
+from PIL import Image
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.extract.pipeline import extract
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.learning import pretraining as _pretrain
+from embedbench.learning.image_training import ImageTraining
+from embedbench.learning.pretraining import Pretraining, base_session, new_net, pretrain
+from embedbench.learning.trunk import image_trunk
+from embedbench.networks.paper_networks import timm
+from embedbench.networks.weights import load_weights, read_metadata, save_weights
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
+
+SIZE, EACH = 16, 10
+SHORT = ["--epochs", "2", "--batch-size", "8", "--warmup", "1", "--device", "cpu", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of four noisy colours, of which a fifth are for testing."""
+    return colour_folder(tmp_path_factory.mktemp("images"), "abcd", each=EACH, size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def pixels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
+    out = tmp_path_factory.mktemp("pixels") / "pixels.h5"
+    return extract(str(folder), out, backbone="none", size=SIZE, split="0.2", device="cpu")
+
+
+@pytest.fixture
+def stream(pixels: EmbeddingFile) -> Stream:
+    return IncrementalClass(base=3).build([pixels], seed=0)
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(w) for w in words])
+
+
+def pretrained(pixels: EmbeddingFile, out: Path, trunk: str, *more: object) -> dict[str, Any]:
+    words = ["pretrain", pixels.path, "--protocol", "incremental-class", "--trunk", trunk]
+    words += ["--set", "protocol.base=3", "--out", out, "--json", *SHORT, *more]
+    made = command(*words)
+    assert made.exit_code == 0, (made.output, made.exception)
+    told: dict[str, Any] = json.loads(made.stdout)
+    return told
+
+
+# --- the networks of the papers ---
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "parameters"),
+    [
+        ("vit_fscil_patch3_36", 36, 9_522_176),
+        # what Tang et al. print in Table 1, 11.57 M, less three modules and a classifier
+        ("vit_fscil_patch8_96", 96, 9_564_416),
+        ("vit_fscil_patch16_224", 224, 9_725_184),
+    ],
+)
+def test_the_vits_of_tang_et_al(name: str, size: int, parameters: int) -> None:
+    model = timm.create_model(name, num_classes=0)
+    d, patch, blocks = 256, int(name.split("_")[2].removeprefix("patch")), 12
+    tokens = (size // patch) ** 2 + 1
+    block = 4 * d * d + 4 * d + 8 * d * d + 5 * d + 4 * d  # attention, perceptron, two norms
+    embedded = 3 * patch**2 * d + d + d + tokens * d
+    assert parameters == blocks * block + embedded + 2 * d
+    assert sum(p.numel() for p in model.parameters()) == parameters
+    assert model.blocks[0].attn.num_heads == 8
+    assert model.pretrained_cfg["input_size"] == (3, size, size)
+
+
+def test_a_small_one_is_as_deep() -> None:
+    model = timm.create_model("vit_fscil_small_patch16_96", num_classes=0)
+    assert (len(model.blocks), model.embed_dim, model.blocks[0].attn.num_heads) == (12, 64, 4)
+    assert model(torch.zeros(2, 3, 96, 96)).shape == (2, 64)
+    model = timm.create_model("vit_fscil_tiny_patch8_32", num_classes=0)
+    assert (len(model.blocks), model.embed_dim, model.blocks[0].attn.num_heads) == (6, 64, 4)
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 64)
+
+
+def test_they_are_listed_and_known_as_trunks() -> None:
+    from embedbench.cli.list_entries import entries
+
+    assert {"vit_fscil_patch3_36", "resnet50"} <= {e["name"] for e in entries("backbones")}
+    Pretraining("timm:vit_fscil_patch8_96")
+    for wrong, says in (("mlp", "has no weights"), ("vit_fscil", "unknown trunk 'vit_fscil'")):
+        with pytest.raises(UserError, match=says):
+            Pretraining(wrong)
+
+
+# --- the schedule, the data, the optimiser ---
+
+
+def test_the_rate_rises_and_falls_in_a_cosine() -> None:
+    how = Pretraining("resnet8", epochs=10, lr=1.0, warmup=2)
+    rates = [how.rate(step, 5) for step in range(50)]
+    assert rates[:11] == pytest.approx([*np.arange(1, 11) / 10, 1.0])
+    assert rates[30] == pytest.approx(0.5)  # half way from step 10 to 50
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert 0 < rates[-1] < 0.01
+    assert Pretraining("resnet8", epochs=3, warmup=3).rate(14, 5) == pytest.approx(5e-4)
+
+
+def test_the_base_session_alone_is_looked_at(stream: Stream) -> None:
+    session = base_session(stream)
+    own = stream.sessions[0]
+    assert session.x is own.x
+    assert session.val_x is own.val_x
+    assert len(session.val_x) > 0
+    assert sorted(set(session.y.tolist())) == [0, 1, 2]
+    turned = replace(own, y=own.y + 1, val_y=own.val_y + 1)  # classes 1 to 3
+    again = base_session(replace(stream, sessions=(turned,)))
+    np.testing.assert_array_equal(again.y, own.y)
+    tested = {int(row) for e in stream.eval_sets for row in rows_of(e.x)}
+    assert not tested & {*rows_of(session.x).tolist(), *rows_of(session.val_x).tolist()}
+    for wrong, says in (
+        (replace(stream, validation="test"), "does not use test data"),
+        (replace(stream, spec=replace(stream.spec, multilabel=True)), "one label a sample"),
+    ):
+        with pytest.raises(UserError, match=says):
+            base_session(wrong)
+
+
+def test_norms_biases_and_position_embeddings_do_not_decay(stream: Stream) -> None:
+    how = Pretraining("test_vit", weight_decay=0.5)
+    stream = replace(stream, spec=replace(stream.spec, input_shape=(3, 32, 32)))
+    net = new_net(how.trunk, how.head, stream.spec.input_shape, 3, 0)
+    decayed, spared = _pretrain._optimiser(net, how).param_groups
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.5, 0.0)
+    names = {id(p): name for name, p in net.named_parameters()}
+    kept = {names[id(p)] for p in spared["params"]}
+    assert {"0.body.pos_embed", "0.body.cls_token", "0.body.norm.weight", "1.bias"} <= kept
+    assert {names[id(p)] for p in decayed["params"]} >= {
+        "1.weight",
+        "0.body.patch_embed.proj.weight",
+    }
+    assert len(decayed["params"]) + len(kept) == len(names)
+
+
+def test_it_learns(stream: Stream, tmp_path: Path) -> None:
+    how = Pretraining("resnet8", epochs=8, lr=3e-3, batch_size=8, warmup=1, augment="crop-flip")
+    _, told = pretrain(how, stream, device="cpu", checkpoint=tmp_path / "c")
+    assert told["train_loss"] < 0.7 < math.log(3)
+    assert told["validation_accuracy"] > 0.6
+
+
+# --- weights that others read ---
+
+
+def grey(folder: Path, tmp_path: Path) -> tuple[Path, EmbeddingFile]:
+    """The images without their colours, and their pixel file."""
+    copy = tmp_path / "grey"
+    for path in folder.rglob("*.png"):
+        place = copy / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).convert("L").save(place)
+    made = extract(
+        str(copy), tmp_path / "g.h5", backbone="none", size=SIZE, split="0.2", device="cpu"
+    )
+    assert made.shape[-1] == 1
+    return copy, made
+
+
+@pytest.mark.parametrize(
+    ("trunk", "channels"), [("test_vit", 3), ("test_resnet", 3), ("test_vit", 1)]
+)
+def test_extract_and_trunks_read_the_weights(
+    pixels: EmbeddingFile,
+    folder: Path,
+    stream: Stream,
+    tmp_path: Path,
+    trunk: str,
+    channels: int,
+) -> None:
+    out = tmp_path / "w.safetensors"
+    if channels == 1:
+        folder, pixels = grey(folder, tmp_path)
+        stream = IncrementalClass(base=3).build([pixels], seed=0)
+    told = pretrained(pixels, out, trunk)
+    assert read_metadata(out)["digests"] == told["digests"] == stream.digests
+    assert (told["classes"], told["samples"]) == (3, len(stream.sessions[0].x))
+    made = extract(
+        str(folder), tmp_path / "e.h5", backbone=trunk, weights=out, split="0.2", device="cpu"
+    )
+    found = made.read()
+    assert np.isfinite(found).all()
+    assert made.provenance["backbone"]["weights_sha256"] == told["sha256"]
+    assert made.provenance["preprocessing"]["input_size"] == [channels, SIZE, SIZE]
+    body, _ = image_trunk(trunk, (channels, SIZE, SIZE), ImageTraining(weights=str(out)))
+    rows = rows_of(stream.sessions[0].x)
+    with torch.inference_mode():
+        own = body.eval()(stream.sessions[0].x.tensor()).numpy()
+    np.testing.assert_allclose(found[rows], own, atol=1e-4 * abs(own).max())
+    plain, _ = image_trunk(trunk, (channels, SIZE, SIZE), ImageTraining())
+    with torch.inference_mode():
+        other = plain.eval()(stream.sessions[0].x.tensor()).numpy()
+    assert abs(other - own).max() > 0.1 * abs(own).max()
+
+
+def test_our_resnets_are_read_by_trunks(pixels: EmbeddingFile, tmp_path: Path) -> None:
+    out = tmp_path / "w.safetensors"
+    pretrained(pixels, out, "resnet8", "--augment", "none")
+    body, _ = image_trunk("resnet8", (3, 24, 24), ImageTraining(weights=str(out)))
+    fresh, _ = image_trunk("resnet8", (3, 24, 24), ImageTraining())
+    a, b = (m.state_dict()["body.conv.weight"] for m in (body, fresh))
+    assert not torch.equal(a, b)
+
+
+def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path = tmp_path / "w.safetensors"
+    assert read_metadata(path) == {}
+    path.write_bytes(b"nothing")
+    assert read_metadata(path) == {}
+    save_file({"a": torch.zeros(2)}, path, metadata={"format": "pt"})
+    assert read_metadata(path) == {}
+    save_weights(path, {"a": torch.zeros(2)}, {"z": 1, "b": [0.1]})
+    assert read_metadata(path) == {"z": 1, "b": [0.1]}
+    with pytest.raises(UserError, match="does not fit"):
+        load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"})
+    save_file({"a": torch.zeros(2)}, path, metadata={"embedbench": "{"})
+    with pytest.raises(UserError, match="metadata is not JSON"):
+        read_metadata(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"embedbench": "[]"})
+    with pytest.raises(UserError, match="metadata: it must be an object"):
+        read_metadata(path)
+    good = {"input_size": [3, 8, 8], "mean": [0.0] * 3, "std": [1.0] * 3, "crop_pct": 1.0}
+    good |= {"crop_mode": "center", "interpolation": "bicubic"}
+    save_weights(path, {"a": torch.zeros(2)}, {"shown": {**good, "architecture": [1]}})
+    assert read_metadata(path) == {"shown": good}
+    for key, value in (("input_size", [3, 8, 10**6]), ("std", [0.0] * 3), ("crop_mode", "x")):
+        save_weights(path, {"a": torch.zeros(2)}, {"shown": {**good, key: value}})
+        with pytest.raises(UserError, match="that timm does not have"):
+            read_metadata(path)
+
+
+# --- again, and after an interruption ---
+
+
+def saved(stream: Stream, place: Path, seed: int = 0, **more: Any) -> bytes:
+    how = Pretraining("resnet8", epochs=3, batch_size=8, warmup=1, seed=seed)
+    state, told = pretrain(how, stream, device="cpu", checkpoint=place / "c", **more)
+    save_weights(place / "w.safetensors", state, told)
+    return (place / "w.safetensors").read_bytes()
+
+
+def test_the_same_seed_the_same_bytes(stream: Stream, tmp_path: Path) -> None:
+    found = []
+    for other in (1, 2):
+        torch.manual_seed(other)
+        found.append(saved(stream, tmp_path))
+    assert found[0] == found[1]
+    assert found[0] != saved(stream, tmp_path, seed=1)
+
+
+def stopper(after: int) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_interrupted_work_goes_on_to_the_same_bytes(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    whole = saved(stream, tmp_path)
+    monkeypatch.setattr(_pretrain, "EVERY", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        saved(stream, tmp_path, progress=stopper(after))
+    assert (tmp_path / "c").is_file()
+    epochs: list[int] = []
+    assert saved(stream, tmp_path, progress=lambda done, _: epochs.append(done)) == whole
+    assert epochs[0] == after  # it did not begin anew
+
+
+@pytest.fixture
+def cut_off(stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkpoint of work that was cut off."""
+    monkeypatch.setattr(_pretrain, "EVERY", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        saved(stream, tmp_path, progress=stopper(2))
+    return tmp_path / "c"
+
+
+def test_a_checkpoint_of_other_work_is_refused(
+    stream: Stream, tmp_path: Path, cut_off: Path
+) -> None:
+    with pytest.raises(UserError, match=r"of other work \(another settings\).* --overwrite"):
+        saved(stream, tmp_path, seed=1)
+    epochs: list[int] = []
+    saved(stream, tmp_path, 1, overwrite=True, progress=lambda done, _: epochs.append(done))
+    assert epochs[0] == 0
+
+
+def test_a_damaged_checkpoint_is_refused(stream: Stream, tmp_path: Path, cut_off: Path) -> None:
+    cut_off.write_bytes(cut_off.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"is damaged, or of another version; .* --overwrite"):
+        saved(stream, tmp_path)
+
+
+# --- the command ---
+
+
+def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "w.safetensors"
+    told = pretrained(pixels, out, "resnet8", "--seed", 3)
+    assert told["settings"]["seed"] == 3
+    order = Seeds.of(3).order
+    assert told["digests"] == IncrementalClass(base=3).build([pixels], seed=order).digests
+    assert sorted(p.name for p in out.parent.iterdir()) == ["w.safetensors"]
+    words = ["pretrain", pixels.path, "--protocol", "incremental-class", "--trunk", "resnet8"]
+    again = command(*words, "--out", out, *SHORT)
+    assert "is there already" in str(again.exception)
+    first = out.read_bytes()
+    assert command(*words, "--out", out, *SHORT, "--overwrite").exit_code == 0
+    assert out.read_bytes() != first  # another base session
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--out", "w.pth"], "must end with .safetensors"),
+        (["--set", "lr=1"], "unknown setting 'lr'"),
+        (["--epochs", "0"], "pretrain.epochs must be at least 1, got 0"),
+        (["--augment", "crops"], "unknown pretrain.augment 'crops'"),
+        (["--trunk", "mlp"], "choose a network for images"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    pixels: EmbeddingFile, tmp_path: Path, more: list[str], says: str
+) -> None:
+    given = {"--trunk": "resnet8", "--out": str(tmp_path / "w.safetensors")}
+    given |= dict(zip(more[::2], more[1::2], strict=True))
+    words = ["pretrain", pixels.path, "--protocol", "fscil", "--quiet"]
+    made = command(*words, *(word for pair in given.items() for word in pair))
+    assert isinstance(made.exception, UserError)
+    assert says in str(made.exception)
+
+
+def test_embeddings_are_refused(folder: Path, tmp_path: Path) -> None:
+    file = extract(str(folder), tmp_path / "e.h5", backbone="pixels", split="0.2", device="cpu")
+    words = ["pretrain", file.path, "--protocol", "fscil", "--trunk", "resnet8"]
+    made = command(*words, "--out", tmp_path / "w.safetensors")
+    assert "holds embeddings, and a trunk is trained on images" in str(made.exception)

@@ -1,0 +1,327 @@
+"""Trunks: residual networks by hand, gradients of single samples, learners of images."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from image_files import pixel_file
+from image_streams import STREAMS
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm, conv2d
+from trunk_runs import lively, run, x_of
+
+from embedbench.checks.blob_streams import EVERY_CLASS, as_images, blobs
+from embedbench.checks.learner_check_tools import state_bytes
+from embedbench.config.run_seeds import Seeds, generator
+from embedbench.errors import UserError
+from embedbench.learning.learner import Tags
+from embedbench.learning.network import (
+    PART,
+    CosineNet,
+    Net,
+    cosine_net,
+    eval_features,
+    mlp_net,
+    predict,
+    trunk_and_head,
+)
+from embedbench.learning.per_sample_gradients import gradients, is_mlp
+from embedbench.learning.stopping import Stop
+from embedbench.learning.trunk import Trunk
+from embedbench.models.ewc import fisher_diagonal
+from embedbench.models.mas import sensitivity
+from embedbench.models.mlp import MLP
+from embedbench.networks.small_resnet import STAGES, ResNet
+from embedbench.runs.learner_and_protocol_names import learner_class
+from embedbench.runs.stream_runner import run_stream
+from embedbench.streams.stream import StreamSpec
+
+SPEC = StreamSpec((3, 8, 8), 4)
+BRIEF: dict[str, Any] = {"trunk": "resnet8", "stop": Stop(rule="epochs", epochs=1)}
+
+
+# --- the networks ---
+
+
+@pytest.mark.parametrize(("blocks", "layers"), [(1, 8), (3, 20), (5, 32)])
+def test_weights_of_residual_networks(blocks: int, layers: int) -> None:
+    """6n + 2 layers: 9 weights an input and output of a convolution, two numbers a channel."""
+    net = ResNet(3, blocks)
+    convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+    assert len(convolutions) + 1 == layers  # and the head
+    expected, inputs = 9 * 3 * 16 + 2 * 16, 16
+    for width in (16, 32, 64):
+        for _ in range(blocks):
+            expected += 9 * inputs * width + 9 * width * width + 4 * width
+            inputs = width
+    assert sum(p.numel() for p in net.parameters()) == expected
+    if layers == 32:  # the paper's .46 million, head included
+        assert expected + 65 * 10 == 464_154
+
+
+def plainly(net: ResNet, x: Tensor, relu: bool) -> Tensor:
+    """The forward pass by its definition, a convolution after the other."""
+    state = net.state_dict()
+
+    def unit(x: Tensor, conv: str, norm: str, stride: int = 1) -> Tensor:
+        h = conv2d(x, state[f"{conv}.weight"], stride=stride, padding=1)
+        mean, var, weight, bias = (
+            state[f"{norm}.{k}"] for k in ("running_mean", "running_var", "weight", "bias")
+        )
+        return batch_norm(h, mean, var, weight, bias)
+
+    h = unit(x, "conv", "norm").relu()
+    n = len(net.blocks) // 3
+    for i in range(3 * n):
+        stride = 2 if i in (n, 2 * n) else 1
+        inner = unit(h, f"blocks.{i}.conv1", f"blocks.{i}.norm1", stride).relu()
+        inner = unit(inner, f"blocks.{i}.conv2", f"blocks.{i}.norm2")
+        out = inner.clone()
+        for row in range(out.shape[2]):
+            for column in range(out.shape[3]):
+                out[:, : h.shape[1], row, column] += h[:, :, stride * row, stride * column]
+        h = out if i == 3 * n - 1 and not relu else out.relu()
+    return h.flatten(2).mean(2)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("side", [8, 7])
+def test_residual_networks_are_the_definition(blocks: int, relu: bool, side: int) -> None:
+    net = lively(ResNet(3, blocks, relu=relu))
+    assert isinstance(net, ResNet)
+    x = x_of(3, shape=(3, side, side + 2))
+    with torch.no_grad():
+        phi = net(x)
+        torch.testing.assert_close(phi, plainly(net, x, relu), rtol=1e-4, atol=1e-5)
+    assert phi.shape == (3, STAGES[-1])
+    assert bool((phi < 0).any()) is not relu
+
+
+def test_a_batch_of_one_goes_by_the_running_statistics() -> None:
+    trunk = Trunk(lively(ResNet(3, 1))).train()
+    x = x_of(5)
+    before = {name: b.clone() for name, b in trunk.named_buffers()}
+    alone = trunk(x[:1])
+    assert all(torch.equal(b, before[name]) for name, b in trunk.named_buffers())
+    assert trunk.body.training
+    trunk(x)
+    assert not all(torch.equal(b, before[name]) for name, b in trunk.named_buffers())
+    trunk.load_state_dict({f"{k}": v for k, v in {**trunk.state_dict(), **before}.items()})
+    with torch.no_grad():
+        torch.testing.assert_close(alone, trunk.eval()(x)[:1])
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet8", "test_resnet"])
+def test_the_seed_decides_the_weights(name: str) -> None:
+    learner = MLP(trunk=name, units=5)
+    torch.manual_seed(1)
+    a = trunk_and_head(learner, SPEC, 3).state_dict()
+    drawn = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(drawn, torch.rand(1))  # the global state is left alone
+    b, other = (trunk_and_head(learner, SPEC, seed).state_dict() for seed in (3, 4))
+    assert all(torch.equal(a[k], b[k]) for k in a)
+    assert any(not torch.equal(a[k], other[k]) for k in a)
+
+
+@pytest.mark.parametrize("trunk", ["mlp", "linear"])
+@pytest.mark.parametrize("head", ["linear", "cosine"])
+def test_flat_trunks_take_the_values_of_an_image_in_a_row(trunk: str, head: str) -> None:
+    learner, flat = MLP(trunk=trunk, units=5), StreamSpec((192,), 4)
+
+    def net(spec: StreamSpec) -> nn.Module:
+        if head == "linear":
+            return trunk_and_head(learner, spec, 0)
+        return cosine_net(learner, spec, 0, eta=2.0)
+
+    x = x_of(6)
+    assert torch.equal(predict(net(SPEC), x), predict(net(flat), x.flatten(1)))
+    phi = eval_features(net(SPEC), x)
+    assert phi.shape == (6, 5 if trunk == "mlp" else 192)
+    plain = mlp_net(192, 5, 2 if trunk == "mlp" else 0, 4, 0)
+    if head == "linear":
+        assert torch.equal(predict(plain, x.flatten(1)), predict(net(SPEC), x))
+
+
+@pytest.mark.parametrize(("name", "side"), [("timm:test_resnet", 32), ("test_vit", 32)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_trunks_of_timm(name: str, side: int, channels: int) -> None:
+    spec = StreamSpec((channels, side, side), 4)
+    net = trunk_and_head(MLP(trunk=name), spec, 0)
+    x = x_of(3, shape=spec.input_shape)
+    phi = eval_features(net, x)
+    assert phi.shape == (3, net.head.in_features)
+    torch.testing.assert_close(predict(net, x), net.head(phi))
+    assert isinstance(net[0], Trunk)
+    net.train()(x[:1])  # statistics of one sample and one position: there are none
+
+
+def test_cosine_heads_have_the_trunk_without_its_last_relu() -> None:
+    net = cosine_net(MLP(trunk="resnet8"), SPEC, 0, eta=3.0)
+    assert isinstance(net, CosineNet)
+    phi = eval_features(net, x_of(8))
+    assert (phi < 0).any()
+    assert phi.shape == (8, net.theta.shape[1])
+    with torch.no_grad():
+        torch.testing.assert_close(predict(net, x_of(8)), 3 * net.cosines(phi))
+
+
+def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = trunk_and_head(MLP(trunk="resnet8"), SPEC, 0)
+    x = x_of(9)
+    whole, phi = predict(net, x), eval_features(net, x)
+    sizes: list[int] = []
+    net.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr("embedbench.learning.network.PART", 4)
+    torch.testing.assert_close(predict(net, x), whole)
+    torch.testing.assert_close(eval_features(net, x), phi)
+    assert sizes == [4, 4, 1]
+    assert PART >= 256
+
+
+@pytest.mark.parametrize(
+    ("trunk", "shape", "sentence"),
+    [
+        ("resnet33", (3, 8, 8), r"unknown mlp\.trunk 'resnet33'\. Did you mean 'resnet"),
+        ("timm:resnet5O", (3, 8, 8), "unknown mlp.trunk"),
+        ("resnet32", (12,), "trunk 'resnet32' takes images, .* width 12: .*--backbone none"),
+        ("test_resnet", (12,), "takes images"),
+        ("test_vit", (3, 8, 8), "trunk 'test_vit' cannot be built for images of shape"),
+    ],
+)
+def test_trunks_that_do_not_fit_are_refused(
+    trunk: str, shape: tuple[int, ...], sentence: str
+) -> None:
+    with pytest.raises(UserError, match=sentence):
+        trunk_and_head(MLP(trunk=trunk), StreamSpec(shape, 4), 0)
+
+
+# --- gradients of single samples ---
+
+
+def one_by_one(net: nn.Module, x: Tensor, *beside: Tensor) -> list[list[Tensor]]:
+    """∂ logits[label]/∂θ of each sample, by the ordinary way."""
+    found = []
+    for i in range(len(x)):
+        out = net(x[i : i + 1])[0, beside[0][i]]
+        found.append([g.clone() for g in torch.autograd.grad(out, list(net.parameters()))])
+    return found
+
+
+def test_gradients_of_single_samples() -> None:
+    net = lively(trunk_and_head(MLP(trunk="resnet8"), SPEC, 0))
+    x, y = x_of(3), torch.tensor([2, 0, 3])
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    found = gradients(net, lambda z, c: z.gather(0, c[None])[0], x, y)
+    for i, expected in enumerate(one_by_one(net, x, y)):
+        for g, e in zip(found, expected, strict=True):
+            torch.testing.assert_close(g[i], e, rtol=1e-3, atol=1e-5)
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+
+
+def masked(blocked: int) -> Tensor:
+    mask = torch.zeros(4)
+    mask[blocked] = -torch.inf
+    return mask
+
+
+@pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
+@pytest.mark.parametrize("mask", [None, masked(1)], ids=["all classes", "one is masked"])
+def test_both_ways_to_the_fisher_information_agree(kind: str, mask: Tensor | None) -> None:
+    """On an MLP that is not recognised as one, the general way gives what the short one gives."""
+    net = mlp_net(6, 5, 2, 4, 0)
+    disguised = Net(nn.Identity(), *net)
+    assert is_mlp(net)
+    assert not is_mlp(disguised)
+    x, y = torch.randn(40, 6), torch.tensor([0, 2, 3, 0]).repeat(10)
+    short, general = (
+        fisher_diagonal(n, x, y, kind, generator(0, 0), mask=mask) for n in (net, disguised)
+    )
+    for a, b in zip(short, general, strict=True):
+        assert bool(a.isfinite().all())
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-7)
+
+
+def test_both_ways_to_the_sensitivity_agree() -> None:
+    net = mlp_net(6, 5, 2, 4, 0)
+    x = torch.randn(40, 6)
+    pairs = zip(sensitivity(net, x), sensitivity(Net(nn.Identity(), *net), x), strict=True)
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+# --- learners ---
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mlp", "er", "er-ace", "mir", "gss", "lwf", "icarl", "lucir", "bic", "si", "mas", "ewc"],
+)
+def test_the_footprint_is_the_state_with_the_statistics(name: str) -> None:
+    learner = learner_class(name)(**BRIEF, **({"lam": 1.0} if name == "ewc" else {}))
+    run_stream(as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=0)), learner, Seeds.of(0))
+    held = dict(learner.footprint())
+    held.pop("optimiser", None)
+    assert held["buffers"] == sum(b.nbytes for b in learner.net.buffers()) > 0
+    assert sum(held.values()) == state_bytes(learner.state_dict())
+
+
+def test_joint_keeps_images_as_bytes() -> None:
+    learner = learner_class("joint")(**BRIEF)
+    stream = as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=2))
+    run_stream(stream, learner, Seeds.of(0))
+    kept = 2 * (8 + 2)  # training and validation samples of two sessions
+    assert learner.footprint()["samples"] == kept * (192 + 4)
+    again = learner_class("joint")(**BRIEF)
+    again.start(stream.spec, Seeds.of(0), "cpu")
+    again.load_state_dict(learner.state_dict())
+    assert torch.equal(again.samples.tensor(), learner.samples.tensor())
+
+
+def test_answers_use_statistics_of_training_alone() -> None:
+    stream = as_images(blobs(Tags(), EVERY_CLASS, 32, n_val=0))
+    learner = learner_class("mlp")(**BRIEF)
+    run_stream(stream, learner, Seeds.of(0))
+    (norm, *_) = (m for m in learner.net.modules() if isinstance(m, nn.BatchNorm2d))
+    before = norm.running_mean.clone()
+    assert before.abs().sum() > 0
+    learner.scores(100 + x_of(5))
+    assert torch.equal(norm.running_mean, before)
+
+
+@pytest.mark.parametrize("name", ["fscil", "iirc"])
+def test_other_protocols_run_with_an_image_trunk(tmp_path: Path, name: str) -> None:
+    stream = STREAMS[name]().build([pixel_file(tmp_path)], seed=0)
+    answers, logs = run_stream(stream, learner_class("mlp")(**BRIEF), Seeds.of(0))
+    assert len(logs) == len(stream.sessions)
+    assert answers.answer.shape[0] == len(stream.sessions)
+
+
+# --- the command ---
+
+
+def test_the_trunk_is_that_of_all_learners_and_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pixel_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    given = ["run", "p.h5", "--protocol", "incremental-class", "--set", "protocol.sessions=2"]
+    given += ["--set", "stop.epochs=1", "--set", "offline.mlp.stop.epochs=1", "--out", "runs"]
+    given += ["--jobs", "1", "--quiet", "--trunk", "resnet8"]
+    assert run(monkeypatch, *given, "--learner", "mlp,lwf") == 0
+    records = [json.loads(path.read_text()) for path in Path("runs").rglob("record.json")]
+    found = {r["learner"]: r["learner_params"] for r in records}
+    assert found["mlp"]["trunk"] == found["lwf"]["trunk"] == "resnet8"
+    assert found["offline"]["mlp"]["trunk"] == "resnet8"
+    assert set(found) == {"mlp", "lwf", "offline", "chance"}
+    command = next(r["command"] for r in records if r["learner"] == "lwf")
+    assert "lwf.trunk=resnet8" in command
+    assert "mlp.trunk=resnet8" in command  # the reference's
+    capsys.readouterr()
+    assert run(monkeypatch, *given, "--learner", "mlp,ncm") == 2
+    assert "ncm has no trunk: it takes embeddings" in capsys.readouterr().err
+    assert run(monkeypatch, *given[:4], "--learner", "ncm", "--out", "other") == 2
+    assert "NCM takes vectors, and this stream shows images" in capsys.readouterr().err

@@ -1,0 +1,117 @@
+"""`tools/make_faces.py`: which faces it takes, how it draws them, and that import reads it."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.files.embedding_file import EmbeddingFile
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import make_faces  # noqa: E402  (the path is set above)
+
+matplotlib = pytest.importorskip("matplotlib", reason="its fonts are drawn")
+FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+SANS, SYMBOLS = "DejaVuSans.ttf", "cmsy10.ttf"  # the latter has no letters
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two faces, one of them twice, a font without letters, and what is no font."""
+    if not (FONTS / SANS).is_file():
+        pytest.skip(f"no fonts in {FONTS}")
+    folder = tmp_path_factory.mktemp("fonts")
+    (folder / "more").mkdir()
+    for source, target in (
+        (SANS, SANS),
+        (SANS, "more/again.ttf"),
+        ("DejaVuSerif.ttf", "more/serif.TTF"),
+        (SYMBOLS, SYMBOLS),
+    ):
+        shutil.copy(FONTS / source, folder / target)
+    (folder / "broken.otf").write_bytes(b"no font")
+    (folder / "notes.txt").write_text("no font")
+    return folder
+
+
+def test_different_faces_with_all_characters_are_taken(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faces = list(make_faces.faces(folder))
+    assert [f.path for f in faces] == [SANS, "more/serif.TTF"]
+    assert [f.family for f in faces] == ["DejaVu Sans", "DejaVu Serif"]
+    out = capsys.readouterr().out
+    assert "broken.otf is left out" in out
+    assert SYMBOLS not in out  # a sound font that lacks characters
+
+
+def test_a_face_is_drawn_in_one_size_on_one_baseline(folder: Path) -> None:
+    images = dict(zip(make_faces.CHARACTERS, make_faces.drawn(folder / SANS), strict=True))
+
+    def rows(character: str) -> list[int]:
+        return np.flatnonzero((images[character] > make_faces.INK).any(1)).tolist()
+
+    assert rows("H")[-1] == rows("x")[-1] == rows("A")[-1]  # the baseline
+    assert rows("H")[0] == rows("E")[0] < rows("x")[0]
+    assert rows("g")[-1] > rows("H")[-1]
+    assert rows("|")[-1] - rows("|")[0] < make_faces.SPAN
+    for character in "HIoO8":
+        columns = np.flatnonzero((images[character] > make_faces.INK).any(0))
+        assert abs(columns[0] + columns[-1] - (make_faces.SIDE - 1)) <= 2  # in the middle
+
+
+def test_superclasses_and_the_split_by_family() -> None:
+    given = {
+        "A": "upper",
+        "z": "lower",
+        "7": "digit",
+        "~": "mark",
+        "ß": "accented",
+        "ø": "accented",
+    }
+    assert {c: make_faces.superclass(c) for c in given} == given
+    counts = [
+        sum(make_faces.superclass(c) == s for c in make_faces.CHARACTERS) for s in given.values()
+    ]
+    assert counts == [26, 26, 10, 32, 6, 6]
+    none = np.zeros((0, 32, 32), np.uint8)
+    test = [make_faces.Face("", f"family {k}", none).test for k in range(600)]
+    assert 70 < sum(test) < 130  # a sixth
+    assert not make_faces.Face("", "DejaVu Sans", none).test  # its SHA-256 modulo 6 is 4
+
+
+def test_import_reads_images_split_and_hierarchy(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, out = tmp_path / "faces.npz", tmp_path / "faces.h5"
+    monkeypatch.setattr(make_faces.Face, "test", property(lambda face: "Serif" in face.family))
+    monkeypatch.setattr(sys, "argv", ["make_faces.py", str(made), "--fonts", str(folder)])
+    make_faces.main()
+    done = CliRunner().invoke(app, ["import", str(made), "--out", str(out), "--quiet"])
+    assert done.exit_code == 0, done.output
+    file = EmbeddingFile.open(out)
+    samples = file.samples
+    assert file.shape == (200, 32, 32, 1)
+    assert samples.n_leaves == 100
+    assert np.bincount(samples.split).tolist() == [100, 0, 100]
+    number = file.classes.index("ß")
+    assert file.classes[file.parents[number]] == "accented"
+    row = samples.ids.tolist().index("more/serif.TTF/u00df")
+    assert samples.labels[row] == number
+    expected = make_faces.drawn(folder / "more" / "serif.TTF")[number]
+    images = np.concatenate([rows for _, rows in file.blocks("features")])
+    assert (images[row, ..., 0] == expected).all()
+
+
+def test_a_folder_without_fonts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys, "argv", ["make_faces.py", str(tmp_path / "a.npz"), "--fonts", str(tmp_path)]
+    )
+    with pytest.raises(SystemExit, match="has all 100 characters; name a folder: --fonts"):
+        make_faces.main()
