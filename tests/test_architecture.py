@@ -69,8 +69,8 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard", "torchvision"},
-    *{"transformers", "wandb"},
+    *{"datasets", "fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard"},
+    *{"torchvision", "transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{
