@@ -13,7 +13,9 @@ from embedbench.learning.optimisers import OptimiserName
 
 @dataclass
 class ERACE(OnlineLearner, ReplayLearner):
-    """Experience replay with asymmetric losses, CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr).
+    """Experience replay in which a new sample competes with the classes of its batch only.
+
+    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses.
 
     C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
     from memory. So a new sample does not push down the older classes; only replay compares old and

@@ -24,7 +24,9 @@ CHOICE = 1  # number of the random stream for the choice of what is stored
 
 @dataclass
 class GSS(OnlineLearner, ReplayLearner):
-    """Gradient-based sample selection, the greedy variant: GSS-Greedy.
+    """Replay from a memory of samples whose gradients point in different directions.
+
+    Gradient-based sample selection, the greedy variant: GSS-Greedy.
 
     A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
     gradients of `averaged` random samples in memory. While there is room, the sample is stored.
