@@ -1,4 +1,4 @@
-"""The optional columns of a source, and its split into train and test."""
+"""Columns `domain`, `group` and `time` of a source, and its split into train and test."""
 
 import math
 import os

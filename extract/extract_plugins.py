@@ -1,4 +1,4 @@
-"""Backbones and sources of other people; docs/plugins.md has their contracts."""
+"""Plugins of extraction: backbones and sources of other packages."""
 
 import hashlib
 import inspect

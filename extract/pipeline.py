@@ -1,4 +1,4 @@
-"""`embedbench extract`: source, backbone, blocks, file.
+"""The pipeline of an extraction: source, backbone, blocks, file.
 
 The unit of work is a block of 1024 samples: it is decoded, computed and stored as a whole. Batches
 are cut from the first sample of a block, so that resumed work gives the same bits as uninterrupted

@@ -1,4 +1,4 @@
-"""The entries of `embedbench list`, read from source text, so that torch is not imported."""
+"""Entries of `embedbench list`: what has a name, and its settings, without importing torch."""
 
 import ast
 import importlib.util
@@ -21,8 +21,7 @@ from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
 from embedbench.text.terminal_text import align_pairs, fit_width, line, terminal_width
 
-from .file_arguments import file_rows
-from .table_output import show_tables
+from .command_output import note, show_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -294,3 +293,32 @@ def _kinds_of(name: str) -> list[str]:
         f"{error} The name of a learner, a protocol or a preset gives its settings: "
         "embedbench list ewc"
     )
+
+
+def file_rows() -> list[dict[str, str]]:
+    """The known files, and those that were fetched, for `embedbench list files`."""
+    from embedbench.files.remote import download_cache
+    from embedbench.files.remote.known_files import known_files
+    from embedbench.files.remote.uri import KNOWN
+
+    rows = []
+    for name, known in sorted(known_files().items()):
+        summary = f"{known.what}; {known.size / 1e6:,.1f} MB; {known.licence}"
+        row = {"name": KNOWN + name, "summary": summary, "url": known.url, "sha256": known.sha256}
+        rows.append({**row, "size": str(known.size), "content": known.content})
+    for file in download_cache.entries():
+        content = file.digests.get("content", "")
+        summary = f"fetched; {file.size / 1e6:,.1f} MB; content {content[:16]}; used {file.used}"
+        row = {"name": file.url, "summary": summary, "url": file.fixed, "sha256": file.sha256}
+        rows.append({**row, "size": str(file.size), "content": content, "used": file.used})
+    return rows
+
+
+def prune_files(kind: str | None) -> None:
+    """Remove the files that were fetched, for `embedbench list files --prune`."""
+    from embedbench.files.remote import download_cache
+
+    if kind != "files":
+        raise UserError("--prune removes fetched files; write embedbench list files --prune")
+    count, size = download_cache.prune()
+    note(f"removed {count} fetched file{'s' * (count != 1)}, {size / 1e6:,.1f} MB")

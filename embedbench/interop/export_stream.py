@@ -1,4 +1,4 @@
-"""A stream as files for other tools: which samples each session has, and with which labels.
+"""Export a stream as files for other tools: the samples of each session, with labels.
 
 docs/answers.md describes the files. `stream.json` is written last.
 """

@@ -1,4 +1,4 @@
-"""Importing a run: answers of another tool on an exported stream become a run like any other."""
+"""Import a run: answers of another tool on an exported stream become a run like any other."""
 
 import json
 import math

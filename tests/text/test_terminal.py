@@ -9,7 +9,7 @@ import pytest
 from bridge_records import shown
 from report_records import keep, make
 
-from embedbench.cli.table_output import show_tables
+from embedbench.cli.command_output import show_tables
 from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
 from embedbench.papers.paper_table import PaperTable, Value

@@ -1,4 +1,4 @@
-"""Names that a shell completes; nothing here imports torch."""
+"""Shell completion of names; nothing here imports torch."""
 
 from collections.abc import Callable
 
