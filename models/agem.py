@@ -17,7 +17,9 @@ from embedbench.learning.optimisers import trainable_parameters
 
 @dataclass
 class AGEM(OnlineLearner, ReplayLearner):
-    """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
+    """Averaged gradient episodic memory: no step raises the loss on a batch from memory.
+
+    One constraint: the mean gradient of a memory batch.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
     gradient of the stream batch and r that of the memory batch, g becomes g - (g·r / r·r) r where
@@ -39,6 +41,13 @@ class AGEM(OnlineLearner, ReplayLearner):
         step.
     memory : Memory
         The memory, as in `er`.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "agem"))["final_accuracy"] > 1 / 40
+    True
     """
 
     batch_size: int = 128

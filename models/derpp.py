@@ -15,7 +15,9 @@ from embedbench.learning.loss import batch_loss
 
 @dataclass
 class DERpp(OnlineLearner, ReplayLearner):
-    """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
+    """Dark experience replay: the network is also held to its stored logits.
+
+    L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
     **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
     reservoir of samples, labels and logits; z' are the logits for x' just before the last
@@ -40,6 +42,13 @@ class DERpp(OnlineLearner, ReplayLearner):
         α ≥ 0, weight of the stored logits.
     beta : float
         β ≥ 0, weight of the stored labels.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "derpp"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     lr: float = 0.005

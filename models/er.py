@@ -38,6 +38,13 @@ class ER(OnlineLearner, ReplayLearner):
         "reservoir", "balanced" (as in `gdumb`) or "all"; with whole sessions also "random".
     optimiser_state, stop : str, Stop
         For whole sessions; online the optimiser is always kept.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "er"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     lr: float = 0.05

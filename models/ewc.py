@@ -23,7 +23,9 @@ SMALLEST_LAM = 1e-3
 
 @dataclass
 class EWC(NetLearner):
-    """Elastic weight consolidation: L = L_t + λ/2 Σ_i F_i (θ_i - θ*_i)².
+    """Elastic weight consolidation: a quadratic penalty on changing weights that mattered.
+
+    L = L_t + λ/2 Σ_i F_i (θ_i - θ*_i)².
 
     **Source**: Kirkpatrick et al. (2017); Kemker et al. (2018), Eq. 1 and Table S2 (400×2 ReLU,
     batch 250, Adam 2e-4). λ by FACIL's rule (Masana et al. 2020; De Lange et al. 2019): λ starts at
@@ -68,6 +70,14 @@ class EWC(NetLearner):
     past_validation : bool
         Store the validation samples of past sessions; stop and search by the mean over all sessions
         instead of by the current one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> scores = score(run(stream, make_learner("ewc", lam=100)))
+    >>> scores["learning_accuracy"] > scores["final_accuracy"]  # what it learned and lost
+    True
     """
 
     batch_size: int = 250

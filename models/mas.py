@@ -17,7 +17,9 @@ BLOCK = 1024  # samples; larger blocks do not fit a processor's caches
 
 @dataclass
 class MAS(NetLearner):
-    """Memory-aware synapses: L = L_t + λ Σ_i Ω_i (θ_i - θ*_i)², Ω_i = mean_x |∂‖f(x)‖²/∂θ_i|.
+    """Memory-aware synapses: a penalty on weights that the outputs depend on.
+
+    L = L_t + λ Σ_i Ω_i (θ_i - θ*_i)², Ω_i = mean_x |∂‖f(x)‖²/∂θ_i|.
 
     **Source**: Aljundi et al. (2018), "Memory aware synapses: learning what (not) to forget", Eqs.
     2 and 3; λ = 1 and Ω summed over the sessions as in their code. f are the logits, θ* the weights
@@ -34,6 +36,13 @@ class MAS(NetLearner):
     ----------
     lam : float
         λ ≥ 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "mas"))["final_accuracy"] > 1 / 40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

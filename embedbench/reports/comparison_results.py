@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.scores.multiple_comparisons import PairVerdict, RowVerdict
+from embedbench.scores.learner_verdicts import PairVerdict, RowVerdict
 from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy, TableVerdicts

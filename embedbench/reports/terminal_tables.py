@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.flags import fewest_steps
-from embedbench.scores.mean_intervals import amount, megabytes
-from embedbench.scores.multiple_comparisons import ROUNDING, RowVerdict
+from embedbench.scores.learner_verdicts import ROUNDING, RowVerdict
+from embedbench.scores.number_text import amount, megabytes
+from embedbench.scores.run_flags import fewest_steps
 from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from embedbench.array_types import Floats
-from embedbench.scores.multiple_comparisons import (
+from embedbench.scores.learner_verdicts import (
     RowVerdict,
     compare_pairs,
     compare_with_best,

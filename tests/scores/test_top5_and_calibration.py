@@ -11,10 +11,10 @@ from confident_runs import from_scores, log_softmax, random_run
 from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import confident_predictions, random_predictions
 
-from embedbench.scores import confidence
+from embedbench.scores import top5_and_calibration
 from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS, LOWER
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.unknown_classes import (
+from embedbench.scores.unknown_class_detection import (
     SIGNALS,
     far_auroc,
     far_fpr95,
@@ -45,7 +45,7 @@ def small() -> Predictions:
 
 
 def test_confidence_by_hand(small: Predictions) -> None:
-    assert confidence.nll(small) == pytest.approx(
+    assert top5_and_calibration.nll(small) == pytest.approx(
         [
             -math.log(0.82 * 0.39 * 0.9) / 3,
             -math.log(0.5 * 0.3 * 0.3 * 0.2 * 0.6) / 5,  # all samples
@@ -53,16 +53,16 @@ def test_confidence_by_hand(small: Predictions) -> None:
         rel=SINGLE,
     )
     # two classes: twice the squared distance. Then .25 + .09 + .04, twice .25 + .49 + .04, …
-    assert confidence.brier_score(small) == pytest.approx(
+    assert top5_and_calibration.brier_score(small) == pytest.approx(
         [(2 * 0.18**2 + 2 * 0.61**2 + 2 * 0.1**2) / 3, (0.38 + 2 * 0.78 + 0.98 + 0.24) / 5],
         rel=SINGLE,
     )
     # first each in a bin of its own: .18, .61 and .1 apart. Then 4 at .5 with one right, 1 at .6:
     # 9/15, the upper end of a bin, and in single precision just above it: two bins in any case
-    assert confidence.calibration_error(small) == pytest.approx(
+    assert top5_and_calibration.calibration_error(small) == pytest.approx(
         [(0.18 + 0.61 + 0.1) / 3, (abs(1 - 4 * 0.5) + 0.4) / 5], rel=SINGLE
     )
-    assert confidence.top5_accuracy(small) == pytest.approx([1, 1])
+    assert top5_and_calibration.top5_accuracy(small) == pytest.approx([1, 1])
 
 
 def test_unknown_classes_by_hand(small: Predictions) -> None:

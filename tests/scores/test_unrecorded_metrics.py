@@ -17,7 +17,7 @@ from embedbench.reports.html_report import render
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores import record_files
-from embedbench.scores.extra_metrics import outside_metrics, with_outside
+from embedbench.scores.unrecorded_metrics import outside_metrics, with_outside
 from embedbench.scores.verified_records import rescore
 from embedbench.storage import user_cache
 

@@ -20,19 +20,21 @@ from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import learner_and_protocol_names
-from embedbench.scores.extra_metrics import OutsideMetric, takes_scores
 from embedbench.scores.metrics import all_metrics
+from embedbench.scores.unrecorded_metrics import OutsideMetric, takes_scores
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal_text import fit_width, terminal_width
 
 from . import (
     backbone_contract,
+    engine_contract,
     learner_contract,
     learner_edge_cases,
     learner_peeking,
     metric_contract,
     protocol_contract,
-    source_engine_tracker,
+    source_contract,
+    tracker_contract,
 )
 from .check_registry import CheckFailed, NotApplicable
 from .learner_check_tools import LEARNER_CHECKS, on_device
@@ -249,7 +251,7 @@ def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any
     if kind == "backbones":
         return backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject(name)
     if kind == "sources":
-        return source_engine_tracker.SOURCE_CHECKS, source_engine_tracker.SourceSubject(name)
+        return source_contract.SOURCE_CHECKS, source_contract.SourceSubject(name)
     if kind == "engines":
-        return source_engine_tracker.ENGINE_CHECKS, name
-    return source_engine_tracker.TRACKER_CHECKS, source_engine_tracker.TrackerSubject(name)
+        return engine_contract.ENGINE_CHECKS, name
+    return tracker_contract.TRACKER_CHECKS, tracker_contract.TrackerSubject(name)

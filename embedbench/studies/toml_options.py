@@ -13,7 +13,7 @@ from embedbench.config.json_records import parse_toml
 from embedbench.errors import UserError, short
 from embedbench.storage.regular_files import read_text
 
-from .set_options import Key, Settings
+from .set_and_tune_options import Key, Settings
 
 MOST = 2**20  # bytes of a study file
 DEEPEST = 20  # levels of nested tables

@@ -10,7 +10,7 @@ from report_records import unscored
 from toy import predictions
 
 from embedbench.scores import record_files
-from embedbench.scores.flags import fewest_steps
+from embedbench.scores.run_flags import fewest_steps
 
 GROUPS = [[0, 1], [2, 3], [4, 5]]
 TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
