@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tags:
-    """What a learner needs, does and promises; the conformance suite checks it.
+    """The needs, abilities and promises of a learner; the conformance suite checks them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ NO_CHECKPOINT = NoCheckpoint()
 
 @dataclass(frozen=True)
 class Context:
-    """What the runner offers a learner during `learn`.
+    """The tools that the runner offers a learner during `learn`.
 
     Parameters
     ----------

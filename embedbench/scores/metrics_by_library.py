@@ -27,7 +27,7 @@ EQUAL = 1e-9  # values closer than this are one
 
 
 class Scores:
-    """What the definitions are made of, of one run with one eval set a session."""
+    """The material of the definitions, from one run with one eval set a session."""
 
     def __init__(self, p: Predictions) -> None:
         self._predictions = p
