@@ -66,9 +66,9 @@ NO_COLUMNS = ColumnRules()
 
 
 def by_domain(source: Source) -> tuple[Source, Strings]:
-    """Return a source whose first folders are domains and no classes, and the domains (N,).
+    """Return a source whose first folders are domains, not classes, and the domains (N,).
 
-    Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
+    If the first folders are splits (`train/`, …), the folders below them are the domains. `art/cat/1.png` is of the domain
     `art` and of the class `cat`, as `photo/cat/7.png` is.
     """
     parts = [id_.split("/") for id_ in source.ids]

@@ -203,8 +203,8 @@ class Learner(ABC):
     ) -> torch.Tensor | Float32s:
         """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
 
-        Only for learners whose scores give no probabilities, and that have some by another rule. It
-        is called beside `scores`, and changes nothing either.
+        A learner has this method if its scores give no probabilities and another rule does. Like
+        `scores`, it must change nothing.
         """
         raise TypeError(f"{type(self).__name__} has no log_probabilities()")
 

@@ -263,8 +263,8 @@ DEFINITIONS = (
 def audit(p: Predictions) -> list[dict[str, Any]]:
     """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined.
 
-    `same` is a letter within the group: definitions that share it have the same value here, which
-    they need not have on another run.
+    `same` is a letter within the group: definitions that share it have the same value here; on
+    another run they may differ.
     """
     scores = Scores(p)
     result = []
