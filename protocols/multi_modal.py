@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Bools, Float32s, digest
+from embedbench.array_types import Bools, Float32s
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
+from embedbench.storage.value_digest import digest
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import flat_spec, split_rows, view_session

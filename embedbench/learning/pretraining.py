@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.array_types import digest
 from embedbench.config import fields_added_later, setting_ranges
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import Samples
 from embedbench.networks.weights import HEAD
 from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import Session, Stream
 from embedbench.system.callback_types import Progress
 from embedbench.system.gpu_determinism import repeatable

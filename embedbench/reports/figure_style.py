@@ -10,8 +10,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embedbench.errors import printable
 from embedbench.scores.number_text import format_signed
+from embedbench.text.printable_text import printable
 
 from .learner_colours import BLANK, INK, LINE, SOFT
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Ints, digest
+from embedbench.array_types import Ints
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.scores.offline_references import References
+from embedbench.storage.value_digest import digest
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, digest
+from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
@@ -21,6 +21,7 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove, write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu_threads import limit_threads
