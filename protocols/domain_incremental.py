@@ -43,6 +43,19 @@ class DomainIncremental(Protocol):
     test : str
         "domain": each session has the test samples of its own domains. "all": all test samples are
         one eval set, which counts from session 0 on; they may be of domains that are never taught.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import mkdtemp
+    >>> from embedbench import build_stream
+    >>> from embedbench.files.import_export import import_file
+    >>> path = f"{mkdtemp()}/toy.npz"
+    >>> x, y, light = np.random.rand(80, 4), np.tile([0, 1], 40), np.repeat(["day", "night"], 40)
+    >>> np.savez(path, features=x, labels=y, domain=light)
+    >>> file = import_file(path, f"{path}.h5", split="0.25")
+    >>> len(build_stream(file, "domain-incremental").sessions)
+    2
     """
 
     domains: str = "natural"

@@ -155,6 +155,13 @@ class FSCIL(Protocol):
     loss : str
         As in `incremental-class`. It concerns learners that train a head in later sessions, such
         as `mlp` or `ewc`; few-shot learners compare the classes seen in any case.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "fscil", base=24, way=4, shot=5)
+    >>> [len(session.y) for session in stream.sessions]
+    [216, 20, 20, 20, 20]
     """
 
     lists: str = ""

@@ -77,6 +77,13 @@ class IIRC(Protocol):
         half for post-task validation; then no training samples are held out.
     observe_batch : int
         As in every protocol; by default 0: online learners, too, get whole sessions.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "iirc")
+    >>> len(stream.sessions), stream.spec.multilabel
+    (10, True)
     """
 
     hierarchy: str = "file"

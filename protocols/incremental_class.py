@@ -53,6 +53,13 @@ class IncrementalClass(Protocol):
     layers : str
         Intermediate layers beside the final embedding, for learners that need them, such as
         `layup`: "all" of the file, "none", or names with commas.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=4, base=22)
+    >>> [len(session.y) for session in stream.sessions]
+    [198, 54, 54, 54]
     """
 
     base: Annotated[int, at_least(0)] = 0

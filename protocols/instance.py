@@ -54,6 +54,13 @@ class Instance(Protocol):
         one by one.
     observe_batch : int
         Samples in a batch; 1 in the papers.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "instance", ordering="class-iid", sessions=3)
+    >>> [len(session.y) for session in stream.sessions]
+    [126, 117, 117]
     """
 
     ordering: Ordering = "class-instance"

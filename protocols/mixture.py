@@ -74,6 +74,13 @@ class Mixture(Protocol):
         Learners are not to know where a session ends. Only learners of batches are taken; the
         references are as usual. A batch never has samples of two sessions, and an evaluation
         follows every session; with `evaluate_every` there are others in between.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "mixture", sessions=4)
+    >>> [len(session.y) for session in stream.sessions]
+    [90, 90, 90, 90]
     """
 
     setting: Literal[

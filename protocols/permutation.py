@@ -31,6 +31,13 @@ class Permutation(Protocol):
     ----------
     sessions : int
         T, the number of sessions, ≥ 2.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "permutation", sessions=3)
+    >>> [len(session.y) for session in stream.sessions]
+    [360, 360, 360]
     """
 
     sessions: Annotated[int, at_least(2, 10_000)] = 10

@@ -9,7 +9,8 @@ from embedbench.files.user_metadata import UserMetadata
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared
-from .progress import bar
+from .command_output import note, show
+from .progress_bar import bar
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -89,7 +90,13 @@ def column_keys(
 # --- extract ---
 
 
-Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
+        "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
+    ),
+]
 Backbone = Annotated[
     str | None,
     typer.Option(
@@ -179,12 +186,12 @@ def extract(
             decoder=decoder,
             skip_bad=skip_bad,
             progress=advance,
-            notify=shared.note,
+            notify=note,
             threads=threads,
             engine=who,
             any_device=allow_mixed_devices,
         )
-    shared.show(file, describe_file, as_json=False)
+    show(file, describe_file, as_json=False)
 
 
 def _workers(

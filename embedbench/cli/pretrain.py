@@ -1,4 +1,4 @@
-"""The command that trains a trunk on the base session of a stream."""
+"""The command pretrain: train a trunk on the base session of a stream."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,8 +7,9 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from .command_output import show
 from .file_arguments import here
-from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
+from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device
 
 
 def pretrain(
@@ -43,7 +44,7 @@ def pretrain(
     from embedbench.learning.pretraining import pretrain as train_trunk
     from embedbench.networks.weights import file_sha256, save_weights
 
-    from .progress import bar
+    from .progress_bar import bar
 
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")

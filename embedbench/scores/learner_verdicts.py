@@ -39,7 +39,7 @@ Over = Literal["seeds and samples", "seeds"]
 
 @dataclass(frozen=True)
 class RowVerdict(JsonRecord):
-    """What a table says of one row; numbers are in the unit of the values.
+    """The verdict of a table on one row; numbers are in the unit of the values.
 
     Parameters
     ----------

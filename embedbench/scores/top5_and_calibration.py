@@ -27,6 +27,14 @@ def top5_accuracy(p: Predictions) -> Floats | None:
     five classes or fewer it is 1. The run's value is that after the last session.
 
     **Source**: Russakovsky et al. (2015), ILSVRC, "top-5 error".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> top5_accuracy(answers).round(2)
+    array([0.66, 0.59, 0.52])
     """
     return None if p.rank is None else _means(p, np.less(p.rank[session_ends(p)], TOP))
 
@@ -38,6 +46,14 @@ def nll(p: Predictions) -> Floats | None:
     session.
 
     **Source**: Guo et al. (2017), §2; Good (1952), logarithmic score.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> nll(answers) > np.log(40)  # surer than it should be: worse than guessing among 40
+    array([ True,  True,  True])
     """
     return None if p.true_logp is None else _means(p, -_at_ends(p, p.true_logp))
 
@@ -50,6 +66,14 @@ def brier_score(p: Predictions) -> Floats | None:
 
     **Source**: Brier (1950), over all classes; for two classes it is twice what
     `sklearn.metrics.brier_score_loss` has by default.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> brier_score(answers).round(1)
+    array([1.3, 1.5, 1.4])
     """
     if p.squares is None or p.true_logp is None:
         return None
@@ -64,6 +88,14 @@ def calibration_error(p: Predictions) -> Floats | None:
     frequency: read it beside the accuracy. The run's value is that after the last session.
 
     **Source**: Guo et al. (2017), §2, Eq. 3; Naeini et al. (2015).
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> calibration_error(answers).round(1)
+    array([0.6, 0.7, 0.7])
     """
     if p.logp is None:
         return None

@@ -41,6 +41,14 @@ def unknown_auroc(p: Predictions, signal: str) -> Floats | None:
     points the wrong way. Wrong answers to seen classes count like right ones.
 
     **Source**: Hendrycks and Gimpel (2017), §2; §3.1, where all test samples count as seen, too.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> unknown_auroc(answers, "score").round(2)  # nothing is unknown at the end
+    array([0.47, 0.5 ,  nan])
     """
     return _by_session(p, signal, _auroc)
 
@@ -52,6 +60,14 @@ def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
     are accepted; accepted are signals at or above it. Lower is better, .95 is guessing.
 
     **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> unknown_fpr95(answers, "score").round(2)  # nothing is unknown at the end
+    array([0.9 , 0.95,  nan])
     """
     return _by_session(p, signal, _fpr95)
 
@@ -67,6 +83,14 @@ def oscr(p: Predictions, signal: str) -> Floats | None:
     **Source**: Dhamija et al. (2018), whose curve this is the area of.
     **Departs**: they draw the curve by softmax over a logarithmic FPR, and take no area. The area
     over the plain FPR by trapezia is what later papers call OSCR (Vaze et al. 2022 and their code).
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> oscr(answers, "score").round(2)  # nothing is unknown at the end
+    array([0.18, 0.15,  nan])
     """
     return _by_session(p, signal, _oscr)
 
@@ -78,6 +102,14 @@ def far_auroc(p: Predictions, signal: str) -> Floats | None:
     session teaches.
 
     **Source**: Hendrycks and Gimpel (2017), §3.1, whose unknown samples are of other data sets.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> far_auroc(answers, "score") is None  # a run without --unknown
+    True
     """
     return _by_session(p, signal, _auroc, far=True)
 
@@ -88,6 +120,14 @@ def far_fpr95(p: Predictions, signal: str) -> Floats | None:
     As `unknown_fpr95`, against the samples of `run --unknown`. Lower is better, .95 is guessing.
 
     **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> far_fpr95(answers, "score") is None  # a run without --unknown
+    True
     """
     return _by_session(p, signal, _fpr95, far=True)
 
@@ -98,6 +138,14 @@ def far_oscr(p: Predictions, signal: str) -> Floats | None:
     As `oscr`, against the samples of `run --unknown`.
 
     **Source**: as `oscr`.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> far_oscr(answers, "score") is None  # a run without --unknown
+    True
     """
     return _by_session(p, signal, _oscr, far=True)
 

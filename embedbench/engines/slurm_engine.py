@@ -1,4 +1,4 @@
-"""SLURM through submitit: one job a task. Jobs go on when this process ends."""
+"""The engine SLURM, through submitit: one job a task. Jobs go on when this process ends."""
 
 import os
 import shutil
@@ -20,7 +20,9 @@ from embedbench.storage.atomic_write import temporary_name
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
-from .task import LostTaskError, Packed, Resources, TimeUpError, ends_soon, pack, runner, unpack
+from .pickled_calls import Packed, pack, runner, unpack
+from .task_endings import LostTaskError, TimeUpError, ends_soon
+from .task_resources import Resources
 
 # Of --engine-set; all but the first three go to sbatch as they are.
 SETTINGS = (

@@ -1,18 +1,14 @@
-"""Progress on stderr, silent when piped or `--quiet`: a bar, or a view of all runs of a grid.
-
-`runs status` prints the same view.
-"""
+"""The view of all runs of a directory: of `runs status`, and live while a grid runs."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from embedbench.errors import printable
 from embedbench.text.terminal_text import leave_out, line, new_table
 
 if TYPE_CHECKING:
@@ -115,50 +111,7 @@ def duration(seconds: float) -> str:
     return " ".join(p for p in parts[:2] if not (p.startswith("0 ") and len(parts) > 1))
 
 
-Advance = Callable[..., None]
 SHARE = 0.05  # of the time may be spent on looking at the runs
-
-
-@contextmanager
-def bar(unit: str, quiet: bool) -> Iterator[Advance]:
-    """Yield the function that moves a bar: (done, total), and maybe a text before or after."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.theme import Theme
-
-    columns: list[Any] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
-    plain = {f"progress.{what}": "none" for what in ("download", "elapsed", "remaining")}
-    console = Console(stderr=True, theme=Theme(plain))  # yellow cannot be read on white
-    with Progress(*columns, console=console, transient=True) as display:
-        task = display.add_task(unit, total=None, rate="")
-
-        def advance(*what: str | int) -> None:
-            done, total = (w for w in what if isinstance(w, int))
-            text = next((w for w in what if isinstance(w, str) and w), unit)
-            speed = display.tasks[0].speed
-            rate = "" if speed is None or unit == "runs" else f"{speed:.1f} {unit}/s"
-            display.update(
-                task, completed=done, total=total, description=printable(text), rate=rate
-            )
-
-        yield advance
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`embedbench show`: a stream in the terminal, or as files for other tools."""
+"""The command show: a stream in the terminal, or as files for other tools."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from embedbench.studies.study import Study
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 
+from .command_output import note, show_tables, with_tables
 from .file_arguments import fixed_study
 from .run_options import stream_options
-from .shared_options import Json, Overwrite, Quiet, check_free, note, taking
-from .table_output import show_tables, with_tables
+from .shared_options import Json, Overwrite, Quiet, check_free, taking
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,9 +1,11 @@
-"""`--markdown`, `--latex` and `--csv` of the commands that print tables."""
+"""Output of commands: text, JSON, or tables in the form of `--markdown`, `--latex`, `--csv`."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,10 +15,9 @@ import typer
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
+from embedbench.text.printable_text import printable
 from embedbench.text.table_export import FORMS, csv_text, export_tables, make_table
-from embedbench.text.terminal_text import has_styles, line, render_text, terminal_width
-
-from .shared_options import note, show
+from embedbench.text.terminal_text import fit_width, has_styles, line, render_text, terminal_width
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -149,3 +150,14 @@ def show_selected(tables: Sequence[SelectedTable], as_json: bool) -> None:
 def selected_parts(tables: Sequence[SelectedTable]) -> list[Text | Table]:
     """Selected tables one below the other."""
     return [part for table in tables for part in (*table.parts, line(""))]
+
+
+def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
+    """Print data to stdout, as JSON or as text."""
+    print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
+
+
+def note(sentence: str) -> None:
+    """Print a remark to stderr."""
+    text = fit_width(printable(sentence, lines=True), terminal_width(sys.stderr))
+    print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`embedbench reproduce`."""
+"""The command reproduce: run a paper's experiments again, or judge its claims."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from embedbench.errors import UserError
 from embedbench.papers import paper_folders
 
 from . import shared_options as shared
+from .command_output import note, show, show_tables, with_tables
 from .file_arguments import data_here
-from .progress import bar
-from .table_output import show_tables, with_tables
+from .progress_bar import bar
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, ReproduceRequest
@@ -108,7 +108,7 @@ def reproduce(
             threads=threads,
             device=shared.chosen_device(device, who),
             progress=advance,
-            notify=lambda sentence: None if quiet else shared.note(sentence),
+            notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
     _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
@@ -137,8 +137,8 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
         )
     answers = write_claims(results or [stored], papers, stored)
     lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
-    shared.show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
-    shared.note(f"wrote {stored / 'claims.md'}")
+    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
+    note(f"wrote {stored / 'claims.md'}")
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
@@ -158,7 +158,7 @@ def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
     from embedbench.papers.reproduction_plan import make_plan, plan_text
 
     plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
-    shared.show(plan, lambda _: plan_text(plan), as_json)
+    show(plan, lambda _: plan_text(plan), as_json)
 
 
 def _present(
@@ -183,9 +183,9 @@ def _present(
         lambda: [row for table in tables for row in table_rows(table)],
         lambda: [part for table in tables for part in table_parts(table)],
     )
-    shared.note(f"wrote {path}")
+    note(f"wrote {path}")
     for sentence in failed:
-        shared.note(f"failed: {sentence}")
+        note(f"failed: {sentence}")
     if failed:
         raise typer.Exit(1)
 
@@ -195,5 +195,5 @@ def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bo
     from embedbench.papers.printed_beside_ours import write_page
 
     page, rows = write_page(paper, paths, out)
-    shared.show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
-    shared.note(f"wrote {page}")
+    show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
+    note(f"wrote {page}")

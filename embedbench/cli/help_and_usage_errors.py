@@ -1,4 +1,4 @@
-"""Typer's messages in our form: a wrong command line is one sentence, and help is in groups.
+"""Help in groups, and one sentence for a wrong command line, in place of typer's.
 
 By hand, since typer has groups only with rich, which draws boxes and cuts sentences.
 """
@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from embedbench.errors import printable
+from embedbench.text.printable_text import printable
 
-from .shared_options import note
+from .command_output import note
 
 # Typer does not export it.
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
