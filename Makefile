@@ -8,7 +8,7 @@ CONSTRAINTS ?=
 VENV        := .venv
 BIN         := $(VENV)/bin
 
-.PHONY: demo test test-long fuzz lint types wheel-check readme-check docs release clean
+.PHONY: demo test test-long fuzz mutants lint types wheel-check readme-check docs release clean
 
 # setuptools warns at length of folders that an editable installation is meant to find.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet$(CONSTRAINTS:%= --constraint %)
@@ -41,6 +41,11 @@ test-long: $(VENV)/.installed
 # Thousands of hostile files, directories, sources, command lines and kills; about twenty minutes.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/hostile -m "fuzz or not fuzz" -n auto --dist worksteal
+
+# Forty random mutants of the source, and which of them no test notices; SEED=2 draws others.
+SEED ?= 1
+mutants: $(VENV)/.installed
+	$(BIN)/python tools/mutate.py --count 40 --seed $(SEED) --jobs 2
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -43,7 +43,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 
 LR, BATCH = 8e-4, 256

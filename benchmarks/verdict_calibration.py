@@ -2,7 +2,7 @@
 
     python benchmarks/verdict_calibration.py [--tables 2000] [--parts levels figures skew stability]
 
-Simulated tables of k learners and n seeds, judged by `embedbench.scores.multiple_comparisons`. The
+Simulated tables of k learners and n seeds, judged by `embedbench.scores.learner_verdicts`. The
 score of a row is its true mean + what the seeds do + what the test sample does. In every cell the
 true best, of several equal ones one named beforehand, must be called behind in at most 5 % of the
 tables and three Monte-Carlo errors. A cell is:
@@ -36,7 +36,7 @@ import numpy as np
 import scipy
 
 from embedbench.array_types import Floats
-from embedbench.scores.multiple_comparisons import LEVEL, Differences, compare_pairs, subtract_rows
+from embedbench.scores.learner_verdicts import LEVEL, Differences, compare_pairs, subtract_rows
 from embedbench.scores.sample_jackknife import pair_variances
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

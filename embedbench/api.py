@@ -21,18 +21,13 @@ from embedbench.learning.learner import Learner
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class, protocol_class
 from embedbench.runs.run_spec import KEPT
 from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.library_metrics import audit
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, compute
+from embedbench.scores.metrics_by_library import audit
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import flat_spec, one_file, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import (
-    flat_spec,
-    load_table,
-    one_file,
-    split_rows,
-    view_session,
-)
 from embedbench.system.cpu_threads import limit_threads
 
 if TYPE_CHECKING:

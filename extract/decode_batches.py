@@ -1,4 +1,4 @@
-"""Reading, decoding and computing batches in threads, in order."""
+"""Decode samples into batches, in threads and in order, while a backbone computes."""
 
 import hashlib
 import threading

@@ -1,4 +1,4 @@
-"""An extraction in shards: ranges of blocks are the tasks of an engine.
+"""Shards of an extraction: ranges of blocks are the tasks of an engine.
 
 Every task opens source and backbone once in its process, and writes its blocks beside the file. So
 all machines must see the file's directory. Leases and the blocks themselves say what is left to do:

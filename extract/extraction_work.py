@@ -1,4 +1,4 @@
-"""The work of an extraction: what is asked for, and its rows, block by block."""
+"""The work of one extraction: what is asked for, and its rows, block by block."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

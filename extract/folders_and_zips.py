@@ -1,4 +1,4 @@
-"""Folders and zip archives of samples.
+"""Sources that are folders or zip archives of samples.
 
 Every directory is visited once, and only regular files are samples.
 """

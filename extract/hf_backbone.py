@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers: of images, of sounds, of texts.
+"""Backbones from Hugging Face's transformers: of images, of sounds, of texts.
 
 Loading runs no code of the model's folder (`trust_remote_code` is off) and reads no pickle: its
 weights must be safetensors.

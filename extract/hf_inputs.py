@@ -1,4 +1,4 @@
-"""Inputs for models of transformers: images, sounds or texts, through their own processors."""
+"""Inputs for Hugging Face's backbones: images, sounds or texts, through their own processors."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Intermediate embeddings: which layers are taken, their names, and how they are pooled."""
+"""Intermediate layers of a backbone: which are taken, their names, and how they are pooled."""
 
 import inspect
 import re

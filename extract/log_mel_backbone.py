@@ -1,4 +1,4 @@
-"""Sounds to log-mel frames, one per second, concatenated.
+"""The backbone log-mel: sounds to log-mel frames, one per second, concatenated.
 
 **Source** Kemker et al. (2018), "Datasets": ten 128-dimensional vectors, one per second of sound,
 concatenated in order; in the paper they are AudioSet's VGGish embeddings. Here they are the input

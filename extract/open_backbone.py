@@ -1,4 +1,4 @@
-"""Open backbones by name, choose the device; `pixels` and `none`, which are images themselves."""
+"""Open a backbone by name on a device; `pixels` and `none` are the images themselves."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""`embedbench extract`: source, backbone, blocks, file.
+"""The pipeline of an extraction: source, backbone, blocks, file.
 
 The unit of work is a block of 1024 samples: it is decoded, computed and stored as a whole. Batches
 are cut from the first sample of a block, so that resumed work gives the same bits as uninterrupted
@@ -155,10 +155,12 @@ def extract(
         any_device=any_device,
     )
     opened = job.open_source()
+    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
     if opened.remark:
         notify(opened.remark)
-    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
     rows, rule = choose_split(opened, split, group, stratify=stratify)
+    if opened.split is not None and rule["rule"] != "official":
+        notify(f"{opened.name}: its official split is replaced, as --split or --group asks.")
     beside = SampleMetadata(rows, rule, values, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)

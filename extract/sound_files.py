@@ -1,4 +1,4 @@
-"""Files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
+"""Read files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
 
 import importlib.util
 import io

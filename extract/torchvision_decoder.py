@@ -1,4 +1,4 @@
-"""Decoding JPEG and PNG by torchvision instead of Pillow, after the same checks of the header."""
+"""Decode JPEG and PNG by torchvision instead of Pillow, after the same checks of the header."""
 
 import torch
 import torchvision

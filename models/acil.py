@@ -14,7 +14,9 @@ from ._linear_models import Blocks, add_moments, ridge
 
 @dataclass
 class ACIL(Learner):
-    """Analytic class-incremental learning: W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random.
+    """Analytic class-incremental learning: ridge regression on random ReLU features, λ fixed.
+
+    W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random; one pass.
 
     **Source**: Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute
     memorization and privacy protection", and their code (`RandomBuffer`, `RecursiveLinear`): the
@@ -34,6 +36,13 @@ class ACIL(Learner):
         M, the number of random features.
     lam : float
         λ > 0.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("acil", lam=100)))["final_accuracy"] > 0.15
+    True
     """
 
     projections: Annotated[int, at_least(1)] = 2000

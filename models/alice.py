@@ -19,7 +19,9 @@ from embedbench.learning.training_loop import Hooks, Loop, fit
 
 @dataclass
 class ALICE(Learner):
-    """Augmented angular loss, balanced class means; a nearest-mean classifier by cosine.
+    """A projection trained with an angular margin and mixtures of classes, then balanced means.
+
+    Augmented angular loss; a nearest-mean classifier by cosine.
 
     The base session trains a projection φ with CosFace's loss, the cross-entropy of s (cos(φ, θ_c)
     - m [c = y]), on its classes and on mixtures. Each batch is mixed with itself in another order:
@@ -51,6 +53,13 @@ class ALICE(Learner):
         How often a batch is mixed; 0: no mixtures.
     shots : int
         K, the number of samples in a class mean.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "alice"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

@@ -26,7 +26,9 @@ PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
 @dataclass
 class BiC(ReplayLearner):
-    """Bias correction: the answer for a class that session s introduced is α_s z + β_s.
+    """Bias correction: distillation with exemplars; two numbers a session then undo the bias.
+
+    The answer for a class that session s introduced is α_s z + β_s.
 
     A session is learned with all exemplars except a hold-out. The loss is (1 - λ) cross-entropy + λ
     distillation; λ is the old classes' share of all classes. Then the network is frozen, and the
@@ -53,6 +55,10 @@ class BiC(ReplayLearner):
     the loss of the fit is the mean over the newest classes. A rule that watches pw-JS or accuracy
     watches the uncorrected answers.
 
+    Measured on Spoken100 (ten sessions, preset `league`, four epochs, three seeds): `hold_out_kept`
+    has the same final accuracy, 56.3 % for 56.2, forgets less (12.9 for 16.0) and learns less (67.5
+    for 70.6).
+
     Parameters
     ----------
     temperature : float
@@ -65,6 +71,13 @@ class BiC(ReplayLearner):
         When a class is new, set its share of the exemplars aside (rounded up, at most half of the
         class; with "all", a share of the class). No session trains on these samples, and they count
         as exemplars. As the quota shrinks, so does each class's part. Not for label sets.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "bic"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     temperature: Annotated[float, above(0)] = 2.0

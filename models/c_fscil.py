@@ -21,7 +21,9 @@ DECAY = 5e-4  # weight decay while the projection is retrained
 
 @dataclass
 class CFSCIL(Learner):
-    """Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
+    """Class means pushed apart until almost orthogonal, and a projection trained to follow.
+
+    Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
 
     The memory holds one mean μ_c per class. The base session trains f. Then, and after every later
     session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory alone to
@@ -60,6 +62,13 @@ class CFSCIL(Learner):
     retrain_lr : float
         Learning rate of these steps, for features with a root mean square of about 1; smaller
         features need a larger one.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "c-fscil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     units: Annotated[int, at_least(1, 100_000)] = 512

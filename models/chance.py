@@ -15,6 +15,13 @@ class Chance(Learner):
 
     The same sample always gets the same answer. The hash uses integers, so that answers do not
     depend on how a batch is cut. With label sets, a fair coin decides each label.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> round(score(run(stream, "chance"))["final_accuracy"], 3)
+    0.03
     """
 
     tags: ClassVar[Tags] = Tags(learns=False, multilabel=True, images=True)

@@ -25,7 +25,9 @@ BALANCED = 1  # number of the random stream for the batches of the balanced fine
 
 @dataclass
 class EEIL(ReplayLearner):
-    """End-to-end incremental learning: the loss is L_C + λ Σ_f L_f, f the earlier sessions.
+    """End-to-end incremental learning: distillation, then fine-tuning on a balanced set.
+
+    The loss is L_C + λ Σ_f L_f, f the earlier sessions.
 
     L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
     f introduced, with a softmax of their own. It is on new samples and exemplars alike. Then the
@@ -58,6 +60,13 @@ class EEIL(ReplayLearner):
         Its learning rate, as a share of `lr`; above 0.
     memory : Memory
         At least one exemplar per class, "herding" or "random".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "eeil"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 1.0

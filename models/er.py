@@ -1,16 +1,15 @@
 """ER: every batch is learned together with samples from a memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
@@ -39,13 +38,16 @@ class ER(OnlineLearner, ReplayLearner):
         "reservoir", "balanced" (as in `gdumb`) or "all"; with whole sessions also "random".
     optimiser_state, stop : str, Stop
         For whole sessions; online the optimiser is always kept.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "er"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
-    batch_size: int = 64
     lr: float = 0.05
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
 

@@ -58,6 +58,12 @@ class ExStream(Learner):
         Most prototypes that are replayed for each new sample. None: all, as published.
     units, layers, batch_size, lr, weight_decay, optimiser
         As in `NetLearner`; the optimiser is always kept.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("exstream", buffer="kmeans").memory.per_class  # prototypes
+    16
     """
 
     buffer: Literal["exstream", "kmeans", "reservoir", "queue"] = "exstream"

@@ -14,7 +14,9 @@ from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stream
 
 @dataclass
 class FeCAM(Learner):
-    """Class means and shrunk, normalised covariances; the smallest Mahalanobis distance answers.
+    """Class means, and a covariance of each class; the smallest Mahalanobis distance answers.
+
+    The covariances are shrunk and normalised.
 
     **Source**: Goswami et al. (2023), "FeCAM: exploiting the heterogeneity of class distributions
     in exemplar-free continual learning". Features are scaled to length 1 and raised to the power β
@@ -49,6 +51,13 @@ class FeCAM(Learner):
     covariance : str
         "class": one covariance per class; "base": classes of later sessions use the mean covariance
         of the first session's classes, for few shots.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "fecam"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     beta: Annotated[float, within("(0, 1]")] = 0.5

@@ -83,6 +83,12 @@ class FR(Learner):
         "softmax" or "cosine": what is averaged over the layers.
     classifier : Classifier
         The prototypes of base classes.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("fr", layers="block-9,block-10").tags.needs_layers
+    True
     """
 
     layers: str = "all"

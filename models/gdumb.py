@@ -44,6 +44,13 @@ class GDumb(ReplayLearner):
         "balanced", "reservoir" or "all".
     passes : float
         Samples presented at an evaluation for each that came since the last one; 0: `stop` decides.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "gdumb"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     batch_size: int = 64

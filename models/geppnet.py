@@ -34,12 +34,20 @@ class GeppNet(Learner):
     fifth of the base session's spread. `loss_classes` is ignored: the readout is a regression on
     all classes.
 
+    `som.eps_later` from .03 to 0 moves Ω_new on permutations from .707 to .312 (the paper: .242).
+
     Parameters
     ----------
     som : Som
         The network and its training.
     rehearsal : Rehearsal
         How later sessions draw samples.
+
+    Examples
+    --------
+    >>> from embedbench import make_learner
+    >>> make_learner("geppnet").som.side ** 2  # units of the map
+    529
     """
 
     som: Som = field(default_factory=Som)

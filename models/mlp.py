@@ -21,6 +21,13 @@ class MLP(NetLearner):
     **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per
     session reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on
     permuted MNIST).
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "mlp"))["average_forgetting"] > 0.1  # it forgets
+    True
     """
 
     tags: ClassVar[Tags] = Tags(multilabel=True, images=True)

@@ -12,7 +12,9 @@ from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 @dataclass
 class NaiveBayes(Learner):
-    """log p(x | c) = -½ Σ_j [(x_j - μ_cj)² / v_cj + log 2πv_cj], v = (1 - ε) var + ε; one pass.
+    """Gaussian naive Bayes: a mean and a variance for every class and feature; one pass.
+
+    log p(x | c) = -½ Σ_j [(x_j - μ_cj)² / v_cj + log 2πv_cj], v = (1 - ε) var + ε.
 
     **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
     code (`NaiveBayes`), with ε = 1e-4.
@@ -24,12 +26,22 @@ class NaiveBayes(Learner):
     and x² are float64, so that the order of samples does not matter. A class of one sample has the
     variance ε, as in their code.
 
+    Final accuracy with the published score: 9.9 for 34.0 % on emoji (ten sessions, one seed), 21.1
+    for 21.0 on Spoken100.
+
     Parameters
     ----------
     shrinkage : float
         ε in (0, 1], in squared units of the features.
     likelihood : str
         "gaussian", or "published".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> round(score(run(stream, "naive-bayes"))["final_accuracy"], 3)
+    0.185
     """
 
     shrinkage: Annotated[float, within("(0, 1]")] = 1e-4

@@ -30,6 +30,13 @@ class NCM(Learner):
     average : str
         What μ_c is the mean of, for the cosine: "unit", samples scaled to length 1; "plain",
         samples as they are.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> round(score(run(stream, "ncm"))["final_accuracy"], 3)
+    0.165
     """
 
     metric: Literal["euclidean", "cosine"] = "euclidean"

@@ -33,6 +33,13 @@ class Offline(Learner):
         The hyperparameters of the MLP.
     learner : str
         "mlp"; "slda", with its defaults: no seed and no stopping rule decides its score.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "offline"))["final_accuracy"] > 0.15  # chance has 1/40
+    True
     """
 
     mlp: MLP = field(default_factory=lambda: MLP(stop=Stop(perfect=PERFECT)))

@@ -13,7 +13,9 @@ BLOCK = 256  # samples at once
 
 @dataclass
 class Perceptron(Learner):
-    """A row w_c for each class; after a wrong answer, w_true += x and w_answered -= x.
+    """A row of weights for each class, moved by the samples that are answered wrongly.
+
+    After a wrong answer, w_true += x and w_answered -= x.
 
     The first sample of a class is its row. The answer is the class seen with the largest w_c·x.
 
@@ -26,6 +28,13 @@ class Perceptron(Learner):
     error changes the scores of the later ones by its products with them. That equals sample by
     sample. A row whose class never had an error is a training sample, so the learner is tagged as
     one that stores samples.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "perceptron"))["final_accuracy"] > 0.05  # chance has 1/40
+    True
     """
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)

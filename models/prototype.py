@@ -31,6 +31,13 @@ class Prototype(Learner):
     ----------
     classifier : Classifier
         The prototypes of base classes.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> round(score(run(stream, "prototype"))["final_accuracy"], 3)
+    0.18
     """
 
     classifier: Classifier = field(default_factory=Classifier)

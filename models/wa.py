@@ -15,7 +15,9 @@ from embedbench.learning.network import Net, predict
 
 @dataclass
 class WA(ReplayLearner):
-    """Weight aligning: after a session, the head's weights of its classes are multiplied by γ.
+    """Weight aligning: the head's weights of new classes are scaled to the length of the old.
+
+    After a session, the head's weights of its classes are multiplied by γ.
 
     γ is the mean length of the old classes' weight vectors over the mean length of the session's.
     Before, the session and all exemplars are learned with (1 - λ) cross-entropy + λ distillation; λ
@@ -34,6 +36,11 @@ class WA(ReplayLearner):
     again is learned by its labels and aligned with the session's classes. If a session has all
     classes seen so far, nothing is distilled or aligned. 20 exemplars per class, growing.
 
+    It is worse than its neighbours here, and γ says why: it should be below 1. On Spoken100 (ten
+    sessions, preset `league`, four epochs, three seeds) it is .96 to 1.01 with clipping, so there
+    is nothing to align, and 1.11 to 1.18 without, which strengthens the bias to new classes. Final
+    accuracy 51.6 ±1.3 and 48.1 ±5.5 %; `eeil` 56.1, `bic` 55.9, `icarl` 52.7, `lucir` 57.0.
+
     Parameters
     ----------
     temperature : float
@@ -42,6 +49,13 @@ class WA(ReplayLearner):
         After every step, negative weights of the head become 0.
     memory : Memory
         "herding", "random" or "all".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run, score
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> score(run(stream, "wa"))["final_accuracy"] > 0.1  # chance has 1/40
+    True
     """
 
     temperature: Annotated[float, above(0)] = 2.0

@@ -10,7 +10,8 @@ from embedbench.array_types import Array, Ints
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -42,6 +43,19 @@ class DomainIncremental(Protocol):
     test : str
         "domain": each session has the test samples of its own domains. "all": all test samples are
         one eval set, which counts from session 0 on; they may be of domains that are never taught.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import mkdtemp
+    >>> from embedbench import build_stream
+    >>> from embedbench.files.import_export import import_file
+    >>> path = f"{mkdtemp()}/toy.npz"
+    >>> x, y, light = np.random.rand(80, 4), np.tile([0, 1], 40), np.repeat(["day", "night"], 40)
+    >>> np.savez(path, features=x, labels=y, domain=light)
+    >>> file = import_file(path, f"{path}.h5", split="0.25")
+    >>> len(build_stream(file, "domain-incremental").sessions)
+    2
     """
 
     domains: str = "natural"
@@ -68,7 +82,7 @@ class DomainIncremental(Protocol):
             self._check(part, group)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
         few = tools.mean_rows(sizes, len(groups[0])) < self.scale_least
-        table, features, fitted = tools.load_table(file, self.scale, parts[0].train, few=few)
+        table, features, fitted = load_table(file, self.scale, parts[0].train, few=few)
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [

@@ -14,9 +14,10 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Origin, Stream
 
@@ -154,6 +155,13 @@ class FSCIL(Protocol):
     loss : str
         As in `incremental-class`. It concerns learners that train a head in later sessions, such
         as `mlp` or `ewc`; few-shot learners compare the classes seen in any case.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "fscil", base=24, way=4, shot=5)
+    >>> [len(session.y) for session in stream.sessions]
+    [216, 20, 20, 20, 20]
     """
 
     lists: str = ""
@@ -203,12 +211,10 @@ class FSCIL(Protocol):
         split = tools.Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = tools.load_table(
-            file, scale, base, layers, self.embedding, few=few
-        )
+        table, features, fitted = load_table(file, scale, base, layers, self.embedding, few=few)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
-        pairs = tools.loss_limited(
+        pairs = tools.limit_losses(
             [tools.view_session(table, file, split, classes=c) for c, _ in drawn], self.loss
         )
         return self.make_stream(

@@ -14,9 +14,10 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import mean_rows, one_file
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table, mean_rows, one_file
 from embedbench.streams.view import View
 
 from . import _hierarchy
@@ -76,6 +77,13 @@ class IIRC(Protocol):
         half for post-task validation; then no training samples are held out.
     observe_batch : int
         As in every protocol; by default 0: online learners, too, get whole sessions.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "iirc")
+    >>> len(stream.sessions), stream.spec.multilabel
+    (10, True)
     """
 
     hierarchy: str = "file"

@@ -12,9 +12,10 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_order import class_order, order_notes
 from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -52,6 +53,13 @@ class IncrementalClass(Protocol):
     layers : str
         Intermediate layers beside the final embedding, for learners that need them, such as
         `layup`: "all" of the file, "none", or names with commas.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=4, base=22)
+    >>> [len(session.y) for session in stream.sessions]
+    [198, 54, 54, 54]
     """
 
     base: Annotated[int, at_least(0)] = 0
@@ -75,7 +83,7 @@ class IncrementalClass(Protocol):
         sizes = np.bincount(file.labels[split.train], minlength=len(order))
         few = tools.mean_rows(sizes, cuts[0]) < self.scale_least
         layers = layer_names(file, self.layers)
-        table, features, fitted = tools.load_table(
+        table, features, fitted = load_table(
             file, self.scale, base_rows, layers, self.embedding, few=few
         )
         parts = np.split(order, cuts)
@@ -84,7 +92,7 @@ class IncrementalClass(Protocol):
             if len(session.y) == 0:
                 which = ", ".join(file.classes[c] for c in session.classes[:3])
                 raise UserError(f"no training samples for the session of {which}")
-        pairs = tools.loss_limited(pairs, self.loss)
+        pairs = tools.limit_losses(pairs, self.loss)
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         return self.make_stream(

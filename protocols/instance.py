@@ -11,8 +11,9 @@ from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -53,6 +54,13 @@ class Instance(Protocol):
         one by one.
     observe_batch : int
         Samples in a batch; 1 in the papers.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "instance", ordering="class-iid", sessions=3)
+    >>> [len(session.y) for session in stream.sessions]
+    [126, 117, 117]
     """
 
     ordering: Ordering = "class-instance"
@@ -81,7 +89,7 @@ class Instance(Protocol):
         if self._by_class:
             sizes = np.unique(file.labels[split.train], return_counts=True)[1]
             first = tools.mean_rows(sizes, len(np.unique(file.labels[parts[0]])))
-        table, features, fitted = tools.load_table(
+        table, features, fitted = load_table(
             file, self.scale, np.sort(parts[0]), few=first < self.scale_least
         )
         pairs = self._sessions(table, file, split, parts)
@@ -145,7 +153,7 @@ class Instance(Protocol):
         nothing = known[:0]
         pairs = []
         for k, (train, val) in enumerate(
-            zip(parts, tools.dealt(label, parts, split.val), strict=True)
+            zip(parts, tools.deal_validation_rows(label, parts, split.val), strict=True)
         ):
             if self._by_class:
                 new = np.unique(label[train])

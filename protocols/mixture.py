@@ -16,9 +16,10 @@ from embedbench.config.setting_ranges import at_least, within
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
 from embedbench.streams.class_order import class_order
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -73,6 +74,13 @@ class Mixture(Protocol):
         Learners are not to know where a session ends. Only learners of batches are taken; the
         references are as usual. A batch never has samples of two sessions, and an evaluation
         follows every session; with `evaluate_every` there are others in between.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "mixture", sessions=4)
+    >>> [len(session.y) for session in stream.sessions]
+    [90, 90, 90, 90]
     """
 
     setting: Literal[
@@ -120,7 +128,7 @@ class Mixture(Protocol):
                 )
         sizes = np.unique(file.labels[split.train], return_counts=True)[1]
         few = self._first(sizes) < self.scale_least
-        table, features, fitted = tools.load_table(file, self.scale, parts[0], few=few)
+        table, features, fitted = load_table(file, self.scale, parts[0], few=few)
         pairs = self._sessions(table, file, split, parts)
         return self.make_stream(
             tools.flat_spec(table, file),
@@ -173,7 +181,7 @@ class Mixture(Protocol):
     ) -> list[tools.Taught]:
         """The sessions, each with the eval set of the classes that it introduces."""
         label, pairs = file.labels, []
-        held = tools.dealt(label, parts, self._held(file, split, parts))
+        held = tools.deal_validation_rows(label, parts, self._held(file, split, parts))
         seen = np.zeros(file.samples.n_leaves, dtype=np.bool_)
         for train, val in zip(parts, held, strict=True):
             here = tools.class_mask(file, label[train])

@@ -7,15 +7,17 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Bools, Float32s, digest
+from embedbench.array_types import Bools, Float32s
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
+from embedbench.storage.value_digest import digest
 from embedbench.streams.feature_tables import Table
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import flat_spec, load_table, split_rows, view_session
 
 
 @dataclass(kw_only=True)
@@ -45,6 +47,19 @@ class MultiModal(Protocol):
         Number of columns of every file in the stream; 0: that of the widest file.
     projection : int
         Seed of the matrices of "project".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import mkdtemp
+    >>> from embedbench import build_stream
+    >>> from embedbench.files.import_export import import_file
+    >>> path = f"{mkdtemp()}/toy.npz"
+    >>> np.savez(path, features=np.random.rand(80, 4), labels=np.tile(["low", "high"], 40))
+    >>> toy = import_file(path, f"{path}.h5", split="0.25")
+    >>> stream = build_stream(["known:emoji-vit", toy], "multi-modal")
+    >>> [len(session.classes) for session in stream.sessions], stream.spec.input_shape
+    ([40, 2], (384,))
     """
 
     answers: Literal["restricted", "all"] = "restricted"

@@ -11,7 +11,8 @@ import numpy as np
 
 from embedbench.config.setting_ranges import at_least
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.streams import stream_parts as tools
+from embedbench.streams import make_sessions as tools
+from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -30,6 +31,13 @@ class Permutation(Protocol):
     ----------
     sessions : int
         T, the number of sessions, ≥ 2.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream
+    >>> stream = build_stream("known:emoji-vit", "permutation", sessions=3)
+    >>> [len(session.y) for session in stream.sessions]
+    [360, 360, 360]
     """
 
     sessions: Annotated[int, at_least(2, 10_000)] = 10
@@ -41,7 +49,7 @@ class Permutation(Protocol):
         file = tools.one_file(files, self.name)
         split = tools.split_rows(file, self.validation, self.val_fraction)
         few = len(split.train) < self.scale_least
-        table, features, fitted = tools.load_table(file, self.scale, split.train, few=few)
+        table, features, fitted = load_table(file, self.scale, split.train, few=few)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [

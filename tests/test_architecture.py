@@ -47,7 +47,7 @@ GROUND = set().union(*FLOORS[:3])
 OUTSIDE = {
     "extract": {
         *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
-        *{"timm", "torch", "torchvision", "transformers"},
+        *{"datasets", "timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
@@ -70,8 +70,8 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard", "torchvision"},
-    *{"transformers", "wandb"},
+    *{"datasets", "fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard"},
+    *{"torchvision", "transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{
@@ -89,10 +89,12 @@ MAY_BE_SLOW = {
         "reports/curve_figures",
         "reports/cost_figures",
         "reports/matrix_figures",
+        "reports/omega_rank_figures",
     },
     *{
         "papers/fscil/tsne",
         "reports/figure_files",
+        "reports/figure_style",
         "reports/stream_plot",
         "reports/inline_svg",
     },

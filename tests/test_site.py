@@ -52,6 +52,7 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
         for name in learner_and_protocol_names.ALIASES
     )
     assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
+    assert all(text.count("\n>>> ") >= 2 for name, text in pages.items() if "s/" in name)
     assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
     assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
@@ -211,6 +212,15 @@ def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path)
     (tmp_path / "some" / "a.md").touch()
     made = site.repo.page("some/a*\nnone/*\nsome/b*\n", tmp_path / "index.md")
     assert made == "some/a*\n"
+
+
+def test_every_table_that_a_page_names_is_there(site: SimpleNamespace) -> None:
+    named = [page for page in DOCS.rglob("*.md") if "\n<!-- " in page.read_text("utf-8")]
+    assert {"league.md", "bridge.md", "which-learner.md"} <= {page.name for page in named}
+    for page in named:
+        assert "\n<!-- " not in site.repo.page(page.read_text("utf-8"), page)
+    league = site.repo.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
+    assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
 
 
 # --- the house ---

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from embedbench.checks.conformance_suite import check_learner, learner_checks, run_checks
 from embedbench.checks.learner_check_tools import on_device
-from embedbench.checks.suite import check_learner, learner_checks, run_checks
 from embedbench.runs import learner_and_protocol_names
 from gpu_parts.step import Bench, Figure, Step
 

@@ -172,8 +172,7 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: 
 
 def example(thing: object) -> str:
     """The section **Examples** of a docstring as a block."""
-    said = parts(thing).get("Examples", "")
-    return f"```pycon\n{said}\n```" if said else ""
+    return f"```pycon\n{parts(thing)['Examples']}\n```"
 
 
 def learner_notes(name: str, cls: type) -> str:

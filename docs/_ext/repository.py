@@ -12,6 +12,8 @@ from pathlib import Path
 from tomllib import loads
 from typing import Any
 
+import study_tables
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCE = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
@@ -64,7 +66,7 @@ def page(text: str, path: Path) -> str:
     def matched(found: re.Match[str]) -> str:
         return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
 
-    text = GLOB.sub(matched, text)
+    text = study_tables.fill(GLOB.sub(matched, text), path.parent)
     return INCLUDE.sub(included, links(text, path, path.parent))
 
 

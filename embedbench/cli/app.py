@@ -1,4 +1,4 @@
-"""The command line. Data goes to stdout, progress and remarks to stderr."""
+"""The app of the command line: all commands, and the entry point `embedbench`."""
 
 import signal
 import sys
@@ -7,26 +7,28 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
 from embedbench.system.keep_freed_memory import keep_freed_memory
+from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
 from . import (
     extract,
     file_commands,
-    name_completions,
-    paper_reproduction,
+    help_and_usage_errors,
     pretrain,
     report,
+    reproduce_command,
     run,
     runs_commands,
-    stream_display,
-    typer_commands,
+    score_command,
+    shell_completion,
+    show_command,
 )
-from .shared_options import Json, Quiet, chosen_device, note
-from .table_output import show_tables, with_tables
+from .command_output import note, show_tables, with_tables
+from .shared_options import Json, Quiet, chosen_device
 
-app = typer_commands.App(
+app = help_and_usage_errors.App(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
@@ -62,10 +64,10 @@ for command in (
     file_commands.diff,
     file_commands.push,
     pretrain.pretrain,
-    stream_display.show,
+    show_command.show,
     run.run,
-    paper_reproduction.reproduce,
-    report.score,
+    reproduce_command.reproduce,
+    score_command.score,
     report.report,
 ):
     app.command(command.__name__.removesuffix("_command"))(command)
@@ -82,7 +84,7 @@ def list_command(
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
             "backbones, files or zoo; or the name of a learner, a protocol or a preset.",
-            autocompletion=name_completions.of_kinds,
+            autocompletion=shell_completion.of_kinds,
         ),
     ] = None,
     name: Annotated[
@@ -94,13 +96,12 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
-    from .file_arguments import prune_files
-    from .list_entries import KINDS, LONG, entries, listed_text
+    from .list_entries import KINDS, LONG, entries, listed_text, prune_files
 
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        from .list_entries import show_settings
+        from .list_settings import show_settings
 
         show_settings(kind if name else None, name or str(kind), as_json)
         return
@@ -135,8 +136,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
-    from embedbench.checks.suite import check as run_checks
-    from embedbench.checks.suite import check_text
+    from embedbench.checks.conformance_suite import check as run_checks
+    from embedbench.checks.conformance_suite import check_text
 
     if file is not None or name.startswith("zoo:"):
         check_with_zoo(name, file, as_json)

@@ -1,4 +1,4 @@
-"""`embedbench demo`: the whole testbed once, on the images in the package."""
+"""The command demo: the whole testbed once, on the images in the package."""
 
 import time
 import zipfile
@@ -15,12 +15,12 @@ from embedbench.reports.terminal_tables import print_report
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from .progress import bar
-from .shared_options import note
+from .command_output import note
+from .progress_bar import bar
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else

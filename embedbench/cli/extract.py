@@ -10,7 +10,8 @@ from embedbench.files.user_metadata import UserMetadata
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared
-from .progress import bar
+from .command_output import note, show
+from .progress_bar import bar
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -90,7 +91,13 @@ def column_keys(
 # --- extract ---
 
 
-Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
+        "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
+    ),
+]
 Backbone = Annotated[
     str | None,
     typer.Option(
@@ -183,14 +190,14 @@ def extract(
             decoder=decoder,
             skip_bad=skip_bad,
             progress=advance,
-            notify=shared.note,
+            notify=note,
             threads=threads,
             engine=who,
             any_device=allow_mixed_devices,
         )
     if all(name.startswith(ZOO) for name in named):
         remember_file(named[0].partition("@")[0], named[1], file)
-    shared.show(file, describe_file, as_json=False)
+    show(file, describe_file, as_json=False)
 
 
 def _from_zoo(
@@ -208,11 +215,11 @@ def _from_zoo(
         samples.update({k: v for k, v in options.items() if samples[k] is None})
         stated = replace(stated, licence=stated.licence or data.licence, url=stated.url or data.url)
         said = "".join(f" --{k} {v}" for k, v in options.items())
-        shared.note(f"the zoo's source: {source}{said}; licence {data.licence}")
+        note(f"the zoo's source: {source}{said}; licence {data.licence}")
     if backbone and backbone.startswith(ZOO):
         backbone, shipped, stated = describe_backbone(backbone, stated)
         weights = weights or shipped
-        shared.note(f"the zoo's backbone: {backbone}")
+        note(f"the zoo's backbone: {backbone}")
     return source, backbone, weights, stated
 
 

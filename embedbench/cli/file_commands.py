@@ -14,11 +14,16 @@ from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
-from . import name_completions
+from . import shell_completion
+from .command_output import note, show, show_tables, with_tables
 from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
-from .file_arguments import File, here, transfer_text
-from .shared_options import Json, Overwrite, Quiet, check_free, note, show, taking
-from .table_output import show_tables, with_tables
+from .file_arguments import File, here
+from .progress_bar import bar
+from .shared_options import Json, Overwrite, Quiet, check_free, taking
+
+if TYPE_CHECKING:
+    from embedbench.files.inspect import Card
+
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
@@ -60,8 +65,6 @@ def import_command(
     """Make an embedding file from features in another format."""
     from embedbench.files.formats.audioset import selection_text
     from embedbench.files.import_features import import_file
-
-    from .progress import bar
 
     with bar("files", quiet) as advance:
         file = import_file(
@@ -147,7 +150,7 @@ def inspect(
             check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
-        from embedbench.streams.base_alignment import file_alignment
+        from embedbench.streams.measure_layer_alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
@@ -181,8 +184,6 @@ def _redundancy(
     from embedbench.files.feature_redundancy import redundancy as analyse
     from embedbench.files.feature_redundancy import su_matrix
 
-    from .progress import bar
-
     with bar("features", quiet) as advance:
         result, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
@@ -209,7 +210,7 @@ def order(
     kind: Annotated[
         str,
         typer.Option(
-            help="See: embedbench list orders.", autocompletion=name_completions.of("orders")
+            help="See: embedbench list orders.", autocompletion=shell_completion.of("orders")
         ),
     ],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
@@ -286,8 +287,13 @@ def push(
         Path | None, typer.Option(metavar="RUNS", help="Runs on the file, for a table of them.")
     ] = None,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also send Parquet, which the hub shows.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--parquet/--no-parquet",
+            help="Send the rows as Parquet too, which the hub shows; there it is the default.",
+            show_default=False,
+        ),
+    ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,
@@ -306,3 +312,10 @@ def push(
     if result.sent:
         note(f"sent: {', '.join(result.sent)}")
     show(result.to_json(), lambda _: result.url, as_json)
+
+
+def transfer_text(card: Card) -> str:
+    """The bytes and requests that the card of a file elsewhere has cost."""
+    cost = card.transfer or {}
+    size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {card.bytes / 1e6:,.1f} MB"
+    return f"read {size} by {cost.get('requests', 0)} requests; the file was not fetched"

@@ -1,4 +1,4 @@
-"""The command that trains a trunk on the base session of a stream."""
+"""The command pretrain: train a trunk on the base session of a stream."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,8 +7,9 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from .command_output import show
 from .file_arguments import here
-from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
+from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device
 
 
 def pretrain(
@@ -43,7 +44,7 @@ def pretrain(
     from embedbench.learning.pretraining import pretrain as train_trunk
     from embedbench.networks.weights import file_sha256, save_weights
 
-    from .progress import bar
+    from .progress_bar import bar
 
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")
@@ -74,7 +75,7 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
     """Parameters of the protocol, and the seed of the class order."""
     from embedbench.config.run_seeds import Seeds
     from embedbench.studies.resolve import sort_settings
-    from embedbench.studies.set_options import parse_settings
+    from embedbench.studies.set_and_tune_options import parse_settings
 
     given = sort_settings(parse_settings(items), [])
     for name in (*given.common, *given.learners):

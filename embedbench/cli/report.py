@@ -1,21 +1,30 @@
-"""The commands on run records: score and report."""
+"""The command report: tables, pages and figures over all runs, or the pages of a board."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.config.json_records import plain
 from embedbench.errors import UserError, unknown
 
-from . import name_completions, table_output
+from . import shell_completion
+from .command_output import (
+    note,
+    selected_parts,
+    show,
+    show_beside,
+    show_regimes,
+    show_rows,
+    show_selected,
+    show_tables,
+    with_tables,
+)
 from .file_arguments import here
-from .shared_options import Json, Overwrite, check_free, note, show
+from .shared_options import Json, Overwrite, check_free
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,8 +33,7 @@ if TYPE_CHECKING:
     from embedbench.reports.compare_learners import ComparisonStudy
     from embedbench.reports.comparison_results import Study
     from embedbench.reports.result_rows import Row
-    from embedbench.scores.multiple_comparisons import Over
-    from embedbench.scores.verified_records import RescoredRun
+    from embedbench.scores.learner_verdicts import Over
 
 
 # --- report PACK… --site DIR: the board ---
@@ -59,7 +67,6 @@ def write_site(
         raise typer.Exit(1)
 
 
-Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,75 +75,6 @@ Metrics = Annotated[
     ),
 ]
 BY = ("order", "seeds", "preset")
-
-
-@table_output.with_tables
-def score(
-    runs: Runs,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="For one run: what other libraries would print.")
-    ] = False,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Also one that records do not hold, or of yours; repeatable."
-        ),
-    ] = None,
-    update: Annotated[
-        bool,
-        typer.Option(
-            "--update", help="Write what differs, is new or was open, and pin what agrees."
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
-    from embedbench.scores import record_files
-    from embedbench.scores.extra_metrics import outside_metrics
-    from embedbench.scores.verified_records import rescore
-
-    if audit:
-        if update:
-            raise UserError("--audit writes nothing; leave --update out")
-        _audit(runs, as_json)
-        return
-    run_dirs = record_files.find(runs, references=True)
-    if not run_dirs:
-        raise UserError(f"expected finished runs (record.json) under {runs}, found none")
-    outside = outside_metrics(metric or (), note)
-    results = [
-        rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
-    ]
-    data = [{**r.to_json(), "agrees": r.agrees} for r in results]
-    table_output.show_tables(
-        data, lambda _: scores_text(results), as_json, lambda: scores_rows(results)
-    )
-    if not all(r.agrees for r in results):
-        raise typer.Exit(1)
-
-
-def _audit(runs: Path, as_json: bool) -> None:
-    """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.config.json_records import plain
-    from embedbench.scores import record_files
-    from embedbench.scores.library_metrics import audit
-    from embedbench.scores.predictions import Predictions
-    from embedbench.text.table_export import records
-
-    run_dirs = record_files.find(runs)
-    if len(run_dirs) != 1:
-        raise UserError(
-            f"--audit takes the directory of one run, {runs} holds {len(run_dirs)}; "
-            "name one, such as RUNS/STREAM/LEARNER/seed-0"
-        )
-    predictions = record_files.read_predictions(run_dirs[0])
-    if not isinstance(predictions, Predictions):
-        raise UserError("--audit takes a run with one label a sample, and this one has label sets")
-    definitions = audit(predictions)
-    data = plain(definitions)
-    table_output.show_tables(
-        data, lambda _: audit_text(definitions), as_json, lambda: records(data)
-    )
 
 
 Reported = Annotated[
@@ -194,7 +132,7 @@ FigureKind = Annotated[
         metavar="KIND",
         help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
         "calibration or unknown.",
-        autocompletion=name_completions.of_figures,
+        autocompletion=shell_completion.of_figures,
     ),
 ]
 FigureFile = Annotated[
@@ -205,7 +143,7 @@ Width = Annotated[
 ]
 
 
-@table_output.with_tables
+@with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -249,7 +187,7 @@ def report(
     parts: Sequence[Text | Table] = ()
     output: Callable[[], None]
     if beside is not None:
-        output = partial(table_output.show_beside, rows, as_json)
+        output = partial(show_beside, rows, as_json)
     elif bridge:
         parts, output = _bridge(rows, as_json)
     elif by == "preset":
@@ -258,7 +196,7 @@ def report(
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
-        output = partial(table_output.show_rows, rows, as_json)
+        output = partial(show_rows, rows, as_json)
     if html is not None:
         _write_page(rows, html, title, runs, parts)
     if figure and drawing:
@@ -300,9 +238,9 @@ def _selected(
     if html is not None:
         from embedbench.reports.html_report import write_html
 
-        write_html([], html, title or path.stem, parts=table_output.selected_parts(tables))
+        write_html([], html, title or path.stem, parts=selected_parts(tables))
         note(f"wrote {html}")
-    table_output.show_selected(tables, as_json)
+    show_selected(tables, as_json)
 
 
 def _site(
@@ -371,7 +309,7 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Cal
     pairs = bridge(rows)
     data, parts = pairs.to_json(), bridge_parts(pairs)
     return [line("From frozen to full", TITLE), *parts], partial(
-        table_output.show_tables,
+        show_tables,
         data,
         None,
         as_json,
@@ -400,7 +338,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
             of = by_order if by == "order" else compare_all
         every = [of(study) for study in studies(rows, metric)]
     return partial(
-        table_output.show_tables,
+        show_tables,
         Comparison.of(every).to_json(),
         None,
         as_json,
@@ -420,79 +358,4 @@ def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
             f"no command of the runs under {root} names a preset; make such runs with "
             "embedbench run … --preset NAME,NAME"
         )
-    return partial(table_output.show_regimes, root, regimes, as_json, over)
-
-
-# --- score --audit ---
-
-
-FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
-
-
-def audit_text(result: list[dict[str, Any]]) -> str:
-    """The definitions of `audit` and their values as text, group by group."""
-    from embedbench.scores.library_metrics import GROUPS
-
-    lines: list[str] = []
-    for group in GROUPS:
-        members = [e for e in result if e["group"] == group]
-        known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
-        low, high = min(known.values(), default=0), max(known.values(), default=0)
-        spread = f"{low:.2f} to {high:.2f} %" if known else "undefined"
-        lines += [f"{group}: {len(members)} definitions, {len(known)} values, {spread}", ""]
-        for e in members:
-            value = f"{100 * e['value']:7.2f} %" if e["same"] else "        –"
-            lines.append(f"{value}  {e['same'] or ' '}  {e['name']}: {e['formula']}")
-            lines += [f"{'':14}{source}" for source in e["sources"]]
-        lines.append("")
-    return "\n".join([*lines, FOOTER])
-
-
-# --- score ---
-
-
-def scores_text(results: Sequence[RescoredRun]) -> str:
-    """Count the runs that agree; a line for each value, run or list of names that needs a look."""
-    faults = [r for r in results if r.fault is not None]
-    differ = [r for r in results if r.differs]
-    counts = f"{len(results) - len(faults) - len(differ)} agree, {len(differ)} differ"
-    runs = "1 run" if len(results) == 1 else f"{len(results)} runs"
-    lines = [f"{runs}: {counts}, {len(faults)} cannot be recomputed"]
-    lines += [f"cannot be recomputed: {r.run}: {r.fault}" for r in faults]
-    for r in differ:
-        for d in r.differs:
-            values = f"kept {_short(d.kept)}, recomputed {_short(d.recomputed)}"
-            lines.append(f"differs: {r.run}: {d.metric}: {values}")
-    for r in results:
-        parts = (
-            ("new", r.new, ""),
-            ("open", r.open, ""),
-            ("open", r.waits_for, "waits for "),
-            ("not checked", r.unchecked, ""),
-        )
-        lines += [f"{word}: {r.run}: {before}{_few(n)}" for word, n, before in parts if n]
-    for r in results:
-        lines += [f"{n}: {r.run}: {_short(value)}" for n, value in (r.outside or {}).items()]
-    lines += [f"not pinned: {r.run}" for r in results if r.fault is None and not r.pinned]
-    return "\n".join([*lines, *(f"updated: {r.run}" for r in results if r.updated)])
-
-
-def scores_rows(results: Sequence[RescoredRun]) -> list[dict[str, Any]]:
-    """One row per run: whether it agrees, and what needs a look."""
-    rows = []
-    for r in results:
-        row = {"run": r.run, "agrees": r.agrees, "pinned": r.pinned, "updated": r.updated}
-        row |= {"differs": " ".join(d.metric for d in r.differs), "fault": r.fault}
-        row |= {name: " ".join(getattr(r, name)) for name in ("new", "open", "unchecked")}
-        rows.append(row | (r.outside or {}))
-    return rows
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(plain(value))
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _few(names: Sequence[str]) -> str:
-    """Names in a line, the first of many."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return partial(show_regimes, root, regimes, as_json, over)

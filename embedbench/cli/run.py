@@ -1,4 +1,4 @@
-"""`embedbench run`."""
+"""The command run: learners on a stream, their answers stored as runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from embedbench.studies.study import Study
 from embedbench.text.terminal_text import terminal_width
 
 from . import shared_options as shared
+from .command_output import note, show_regimes, show_rows, with_tables
 from .file_arguments import Expect, fixed_study
-from .progress import bar, live
+from .progress_bar import bar
 from .run_options import save_study, study_options
-from .table_output import show_regimes, show_rows, with_tables
+from .runs_status_view import live
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -75,7 +76,7 @@ def _regimes(study: Study, quiet: bool) -> dict[str, Study]:
 
     regimes = split_regimes(study)
     for name in filter(None, () if quiet else regimes):
-        shared.note(f"preset {name}: {about(name)[0]}")
+        note(f"preset {name}: {about(name)[0]}")
     return regimes
 
 
@@ -101,7 +102,7 @@ def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
 
     specs = take_shard(every, shard)
     if not specs:
-        shared.note(f"shard {shard} has none of the {len(every)} runs")
+        note(f"shard {shard} has none of the {len(every)} runs")
         raise typer.Exit
     return specs
 
@@ -147,7 +148,7 @@ class _GridRunner:
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,
-                notify=shared.note,
+                notify=note,
                 streams=self.streams,
             )
 
@@ -162,7 +163,7 @@ class _GridRunner:
                 engine=self.engine.at_most(len(specs)),
                 threads=self.threads,
                 overwrite=overwrite,
-                notify=shared.note,
+                notify=note,
                 learned=partial(_interim, self.out, self.quiet),
                 streams=self.streams,
             )
@@ -175,8 +176,8 @@ def _interim(out: Path, quiet: bool, run_dirs: list[Path]) -> None:
 
     if run_dirs and sys.stderr.isatty() and not quiet:
         rows = collect(out, run_dirs, lambda _: None)
-        shared.note(table_text(rows, width=terminal_width(sys.stderr)))
-        shared.note("now the references for Ω; if interrupted, the same command makes the rest\n")
+        note(table_text(rows, width=terminal_width(sys.stderr)))
+        note("now the references for Ω; if interrupted, the same command makes the rest\n")
 
 
 def _report(
@@ -192,14 +193,14 @@ def _report(
     from embedbench.studies.exemplar_budget import over_budget
 
     for spec, reason in outcome.failed:
-        shared.note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
+        note(f"failed: {spec.learner} seed {spec.seed}: {reason}")
     over = over_budget(outcome.run_dirs, budget_mb)
     for sentence in over:
-        shared.note(sentence)
+        note(sentence)
     if outcome.skipped:
-        shared.note(f"{outcome.skipped} finished runs were there and are kept")
+        note(f"{outcome.skipped} finished runs were there and are kept")
     if outcome.elsewhere:
-        shared.note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
+        note(f"{outcome.elsewhere} runs were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.run_dirs)
     if regimes and not as_json:
@@ -207,13 +208,11 @@ def _report(
         each = {name: [d for d in dirs if d in finished] for name, dirs in regimes.items()}
         show_regimes(out, each, as_json, "seeds and samples")
         again = f"embedbench report {shlex.quote(str(out))}"
-        shared.note(f"each regime's own tables: {again}; this one again: {again} --by preset")
+        note(f"each regime's own tables: {again}; this one again: {again} --by preset")
     else:
         show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):
-        shared.note(
-            f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}"
-        )
+        note(f"{out} has other runs; all side by side: embedbench report {shlex.quote(str(out))}")
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

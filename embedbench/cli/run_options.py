@@ -1,4 +1,4 @@
-"""The options of `embedbench run`: a study file, and the options over it."""
+"""The options of run and show that make a study: a study file, and the options over it."""
 
 import re
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from embedbench.engines.task import pairs
+from embedbench.engines.task_resources import pairs
 from embedbench.errors import UserError, unknown
 from embedbench.files.remote.uri import as_written
-from embedbench.studies.set_options import Key, parse_lists, parse_settings
+from embedbench.studies.set_and_tune_options import Key, parse_lists, parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu_threads import MOST_THREADS
 
-from . import name_completions
 from . import shared_options as shared
+from . import shell_completion
 
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
@@ -22,13 +22,13 @@ Files = Annotated[
 Protocol = Annotated[
     str | None,
     typer.Option(
-        help="See: embedbench list protocols.", autocompletion=name_completions.of("protocols")
+        help="See: embedbench list protocols.", autocompletion=shell_completion.of("protocols")
     ),
 ]
 Learner = Annotated[
     list[str] | None,
     typer.Option(
-        help="One or more, with commas or repeated.", autocompletion=name_completions.of("learners")
+        help="One or more, with commas or repeated.", autocompletion=shell_completion.of("learners")
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
@@ -55,7 +55,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
-        autocompletion=name_completions.of("presets"),
+        autocompletion=shell_completion.of("presets"),
     ),
 ]
 AnswersKept = Annotated[

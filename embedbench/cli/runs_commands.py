@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.engines.task import pairs
+from embedbench.engines.task_resources import pairs
 
-from . import typer_commands
-from .shared_options import Json, Overwrite, check_free, note, show
-from .table_output import show_tables, with_tables
+from . import help_and_usage_errors
+from .command_output import note, show, show_tables, with_tables
+from .shared_options import Json, Overwrite, check_free
 
 if TYPE_CHECKING:
     from embedbench.runs.merge_runs import MergeResult
@@ -67,7 +67,7 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-runs = typer_commands.App(
+runs = help_and_usage_errors.App(
     name="runs",
     help="Directories of runs: their state, several into one, for others, to trackers.",
 )
@@ -84,7 +84,7 @@ def status(
     from embedbench.runs.runs_status import status as look
     from embedbench.text.table_export import records
 
-    from .progress import status_parts
+    from .runs_status_view import status_parts
 
     now = look(root)
     data, parts = now.to_json(), status_parts(now)

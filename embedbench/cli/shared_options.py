@@ -1,10 +1,8 @@
-"""Options and output that the commands share."""
+"""Options that several commands share, and what they choose: engine, device, output file."""
 
 import functools
 import inspect
-import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from embedbench.engines.engine import HERE, Engine
-from embedbench.engines.task import Resources
-from embedbench.errors import UserError, printable
+from embedbench.engines.task_resources import Resources
+from embedbench.errors import UserError
 from embedbench.system.cpu_threads import MOST_THREADS
-from embedbench.text.terminal_text import fit_width, terminal_width
 
 Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -88,11 +85,6 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
     return changed
 
 
-def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
-    """Print data to stdout, as JSON or as text."""
-    print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
-
-
 def engine_name(name: str | None, jobs: int | None) -> str | None:
     """The engine that `--engine` or `--jobs` names; None if neither is given."""
     short = None if jobs is None else f"local:{jobs}"
@@ -107,12 +99,6 @@ def chosen_engine(
     """The engine of a name, or `local`; a run takes as many cores as `--threads`."""
     needs = Resources.parse(resources or "", cpus=threads)
     return Engine.parse(name or "local", needs, settings or [])
-
-
-def note(sentence: str) -> None:
-    """Print a remark to stderr."""
-    text = fit_width(printable(sentence, lines=True), terminal_width(sys.stderr))
-    print(text, file=sys.stderr, flush=True)
 
 
 def check_free(path: Path, overwrite: bool) -> None:

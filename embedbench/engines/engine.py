@@ -1,4 +1,4 @@
-"""Engines: who runs the tasks, behind `concurrent.futures.Executor`.
+"""Engines: where tasks run (this machine, Ray, SLURM), behind `concurrent.futures.Executor`.
 
 Everything that makes runs or blocks asks an `Engine` for an executor. Nothing of an engine is
 imported before it is asked for.
@@ -17,7 +17,7 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
-from .task import Resources, pairs
+from .task_resources import Resources, pairs
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -68,7 +68,7 @@ class Engine:
             if kind == "ray":
                 from .ray_engine import options
             else:
-                from .slurm import options
+                from .slurm_engine import options
             options(made.resources, made.settings)
         else:
             plugins.load("engines", kind)
@@ -94,7 +94,7 @@ class Engine:
         """The time that a task has until its process is ended."""
         if self.kind != "slurm":
             return math.inf
-        from .slurm import options
+        from .slurm_engine import options
 
         return 60.0 * float(options(self.resources, self.settings)["timeout_min"])
 
@@ -122,7 +122,7 @@ class Engine:
         return max(1, min(most, tasks))
 
     def at_most(self, processes: int) -> Self:
-        """This engine; `local` without a number takes so many processes at most."""
+        """This engine, with at most so many processes where it is `local` without a number."""
         if self.name != "local":
             return self
         return replace(self, name=f"local:{self.processes(processes)}")
@@ -152,7 +152,7 @@ class Engine:
 
             return ray_executor(self.name, self.resources)
         if kind == "slurm":
-            from .slurm import slurm_executor
+            from .slurm_engine import slurm_executor
 
             return slurm_executor(self.resources, self.settings, notify)
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))

@@ -1,4 +1,4 @@
-"""Processes of this machine. They end with the process that began them."""
+"""A pool of processes of this machine; they end with the process that began them."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
-from .task import LostTaskError
+from .task_endings import LostTaskError
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
 TRIES = 2  # of a task whose process ended

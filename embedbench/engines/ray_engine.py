@@ -1,4 +1,4 @@
-"""Ray: tasks on the machines of a cluster, or on this one.
+"""The engine Ray: tasks on the machines of a cluster, or on this one.
 
 Ray looks after the machines: a task whose node dies is tried again elsewhere, and tasks end with
 the process that began them.
@@ -19,7 +19,9 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from .task import LostTaskError, Resources, pack, runner, unpack
+from .pickled_calls import pack, runner, unpack
+from .task_endings import LostTaskError
+from .task_resources import Resources
 
 RETRIES = 3  # of a task whose process or node ended
 LOOK = 2.0  # seconds from one look at the head to the next

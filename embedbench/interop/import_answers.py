@@ -1,4 +1,4 @@
-"""Importing a run: answers of another tool on an exported stream become a run like any other."""
+"""Import a run: answers of another tool on an exported stream become a run like any other."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bools, Ints, digest
+from embedbench.array_types import Bools, Ints
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
@@ -19,11 +19,13 @@ from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
-from embedbench.scores.predictions import Answers, Predictions, WrongError
+from embedbench.scores.array_file import WrongError
+from embedbench.scores.predictions import Answers, Predictions
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
 from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 
 from .export_stream import EvalList, ExportedStream, load

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from embedbench.errors import unknown
-from embedbench.scores.mean_intervals import format_signed
+from embedbench.scores.number_text import format_signed
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.markdown import block, escape_markdown, table
 

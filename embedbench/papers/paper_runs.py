@@ -21,9 +21,9 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.studies.resolve import resolve, sort_settings
-from embedbench.studies.set_options import Settings, parse_settings
+from embedbench.studies.set_and_tune_options import Settings, parse_settings
 from embedbench.studies.study import Study
-from embedbench.studies.toml_tables import flat_table
+from embedbench.studies.toml_options import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
 

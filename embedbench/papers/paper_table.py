@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, JsonRecord
-from embedbench.scores.mean_intervals import Stat, format_signed
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.number_text import format_signed
 from embedbench.text.terminal_text import line, new_table, render_text
 
 PARTS = ("paper", "ours", "diff.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from embedbench.scores.flags import guessing
+from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL
 
 from .compare_learners import TableVerdicts

@@ -6,7 +6,7 @@ interval is over orders (each order counts with its mean over seeds), because ru
 not independent evidence about other orders. Where each seed draws its own order, these are the
 seeds. If there is one order, intervals are over seeds, and the result holds for that order only.
 
-Who is behind whom says `scores.multiple_comparisons` alone, here and in the tables, the figure of
+Who is behind whom says `scores.learner_verdicts` alone, here and in the tables, the figure of
 ranks and the board. The test sample's share of its intervals is computed when it is asked for, from
 stored answers; `scores.metric_jackknife` says for which metrics. Others have the seeds' share.
 """
@@ -24,18 +24,18 @@ import numpy as np
 from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import (
-    multiple_comparisons,
+    learner_verdicts,
     prediction_metrics,
     record_files,
     single_label_scores,
 )
-from embedbench.scores.extra_metrics import OutsideMetric
 from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
 from embedbench.scores.offline_references import offline_groups, reference_values
 from embedbench.scores.prediction_metrics import AnswerMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.sample_jackknife import LeftOut, share_of_rows
+from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
@@ -86,7 +86,7 @@ class ComparisonStudy:
         default_factory=dict
     )
     key: str = ""
-    over: multiple_comparisons.Over = "seeds and samples"
+    over: learner_verdicts.Over = "seeds and samples"
     over_streams: bool = False
 
     @property
@@ -108,7 +108,7 @@ class ComparisonStudy:
 
     @property
     def units(self) -> str:
-        """What an interval is computed over: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
+        """The units of an interval: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
         if len(self.orders) < 2:
             return "seeds"
         if self.over_streams:
@@ -172,22 +172,22 @@ class ComparisonStudy:
 
     @property
     def groups(self) -> str:
-        """What the test sample is counted in."""
+        """The unit that the test sample is counted in."""
         return "groups" if self._share[2] else "samples"
 
     @cached_property
-    def verdicts(self) -> list[multiple_comparisons.RowVerdict]:
+    def verdicts(self) -> list[learner_verdicts.RowVerdict]:
         """The verdict on each learner."""
         variances, groups, _ = self._share
         lower = self.is_lower
-        return multiple_comparisons.compare_with_best(
+        return learner_verdicts.compare_with_best(
             self._values, variances, groups, lower=lower, over=self.over
         )
 
-    def pairs(self) -> list[multiple_comparisons.PairVerdict]:
+    def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
         variances, groups, _ = self._share
-        return multiple_comparisons.compare_pairs(
+        return learner_verdicts.compare_pairs(
             self._values, variances, groups, lower=self.is_lower, over=self.over
         )
 
@@ -207,7 +207,7 @@ class TableVerdicts(NamedTuple):
         What is compared.
     """
 
-    rows: Sequence[multiple_comparisons.RowVerdict | None]
+    rows: Sequence[learner_verdicts.RowVerdict | None]
     units: str
     groups: str = "samples"
     metric: str = FINAL
@@ -227,7 +227,7 @@ def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
 
 
 def describe_verdicts(judged: TableVerdicts) -> list[str]:
-    """What the verdicts of a table rest on, in sentences."""
+    """Say in sentences what the verdicts of a table rest on."""
     compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
     unit = plain_unit(judged.units)
@@ -238,15 +238,13 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     entered = dict.fromkeys(part for v in tested for part in v.parts)
     count = max(v.groups for v in tested)
     words = {
-        multiple_comparisons.SEEDS: f"{n[0]} {judged.units}"
+        learner_verdicts.SEEDS: f"{n[0]} {judged.units}"
         if n[0] == n[-1]
         else f"{n[0]}–{n[-1]} {judged.units}",
-        multiple_comparisons.SAMPLE: f"the test sample ({count:,} {judged.groups})",
+        learner_verdicts.SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
     over = " and ".join(
-        words[part]
-        for part in (multiple_comparisons.SEEDS, multiple_comparisons.SAMPLE)
-        if part in entered
+        words[part] for part in (learner_verdicts.SEEDS, learner_verdicts.SAMPLE) if part in entered
     )
     over += ", ± over seeds alone" if len(entered) == 2 else " alone"
     lines = [
@@ -361,7 +359,7 @@ def with_answers(
     study: ComparisonStudy,
     learners: Mapping[str, Sequence[MeasuredRun]],
     *,
-    over: multiple_comparisons.Over,
+    over: learner_verdicts.Over,
     outside: OutsideMetric | AnswerMetric | None = None,
 ) -> ComparisonStudy:
     """A study that knows what its metric is, and where the answers of its runs are."""

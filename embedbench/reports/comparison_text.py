@@ -7,8 +7,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.mean_intervals import Stat, format_signed
-from embedbench.scores.multiple_comparisons import RowVerdict
+from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.number_text import format_signed
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 

@@ -10,13 +10,13 @@ from matplotlib.ticker import MaxNLocator
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.scores.confidence import ReliabilityBins, reliability_bins
 from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.unknown_classes import SIGNALS
+from embedbench.scores.top5_and_calibration import ReliabilityBins, reliability_bins
+from embedbench.scores.unknown_class_detection import SIGNALS
 
 from .curve_figures import Curve, draw_curve
-from .figure_files import CHANCE, OFFLINE, STYLE, fit, words
+from .figure_style import CHANCE, OFFLINE, STYLE, fit, words
 from .learner_colours import look
 from .result_rows import Row
 

@@ -16,7 +16,7 @@ from embedbench.scores.run_record import FINAL
 
 from .chance_and_upper_bound import chance, offline
 from .compare_learners import LOWER
-from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .headings_and_units import is_percent
 from .learner_colours import INK, colour, look
 from .result_rows import Row, has_labels

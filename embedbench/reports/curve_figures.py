@@ -17,7 +17,7 @@ from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.run_record import Moments, RunRecord
 
 from .chance_and_upper_bound import chance
-from .figure_files import CHANCE, OFFLINE, STYLE, fit, level_name, words
+from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import colour, look
 from .result_rows import Group, Row
 

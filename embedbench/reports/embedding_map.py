@@ -10,8 +10,8 @@ from embedbench.array_types import Array, Floats, Ints
 from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 
-from .figure_files import STYLE, words
 from .figure_kinds import MAP_CLASSES, SHEET_CLASSES
+from .figure_style import STYLE, words
 from .learner_colours import LINE, look
 
 POINTS = 2000  # at most

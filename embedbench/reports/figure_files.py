@@ -1,66 +1,27 @@
-"""Figures as files and on pages: their style, their legend, their bytes.
+"""Figures as files and on pages: their bytes as pdf, svg or png.
 
 A figure is drawn once, with matplotlib but without pyplot, for a file and for a page. It depends on
-its numbers alone: the same figure twice has the same bytes. Names are labels of what is drawn, of
-which a file has a legend; a page has one for all its figures.
+its numbers alone: the same figure twice has the same bytes.
 """
 
 import io
-import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embedbench.errors import printable
-from embedbench.scores.mean_intervals import format_signed
 from embedbench.storage.atomic_write import write_safely
 
-from .learner_colours import BLANK, INK, LINE, SOFT
+from .figure_style import STYLE, legend
 
 DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
-SMALL = 7  # points: ticks and legends; everything else has 8
-
-STYLE: Any = {  # Any: each version of matplotlib types the keys differently
-    "text.parse_math": False,  # a name with a $ is no formula
-    "svg.fonttype": "none",
-    "svg.hashsalt": "embedbench",
-    "pdf.fonttype": 42,  # TrueType: text stays text, and journals take it
-    **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
-    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), SOFT),
-    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), LINE),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width"), 0.6),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 0,
-    "grid.color": BLANK,
-    "grid.linewidth": 0.4,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.6,
-    "lines.markeredgewidth": 0,
-    "legend.handlelength": 1.8,
-    "legend.columnspacing": 1.2,
-    "legend.labelspacing": 0.3,
-    "legend.handletextpad": 0.5,
-}
 _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
 }
-
-
-# Levels that learners are compared with
-OFFLINE: Any = {"color": INK, "linewidth": 0.9, "linestyle": (0, (5, 3)), "zorder": 1}
-CHANCE: Any = {**OFFLINE, "color": SOFT, "linestyle": (0, (1, 2))}
 
 
 def write(path: Path, figure: Figure) -> None:
@@ -85,56 +46,3 @@ def render_figure(figure: Figure, form: str, dpi: int = DPI, *, page: bool = Fal
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
         figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])
     return out.getvalue()
-
-
-def level_name(name: str, value: float) -> str:
-    """The name of a level in a legend: with its value, from a fraction."""
-    return f"{name} ({format_signed(100 * value, 1)})"
-
-
-def words(label: str, width: int = 1000) -> str:
-    """A name in lines of about `width` characters, broken after spaces and signs where it has any.
-
-    Without underscores at the start: matplotlib hides such names.
-    """
-    lines = [""]
-    for part in re.findall(r".*?[ _.=:,/-]+|.+$", printable(label).lstrip("_")):
-        for start in range(0, len(part), width):
-            piece = part[start : start + width]
-            if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
-                lines.append("")
-            lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def names_in(figure: Figure) -> dict[str, Artist]:
-    """What a legend names, once each."""
-    pairs = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
-    return {name: mark for each in pairs for name, mark in each}
-
-
-def legend(figure: Figure) -> None:
-    """Name what is labelled below everything else, in as many columns as fit; the figure grows."""
-    entries, wide = names_in(figure), figure.get_figwidth()
-    names = [words(name, int(13 * wide)) for name in entries]
-    for columns in dict.fromkeys(-(-len(names) // lines) for lines in range(1, len(names) + 1)):
-        made = figure.legend(entries.values(), names, loc="outside lower center", ncols=columns)
-        box = made.get_window_extent()
-        if box.width <= wide * figure.dpi or columns == 1:
-            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
-            return
-        made.remove()
-
-
-def fit(axes: Axes, low: float, high: float, most: float = float("inf")) -> None:
-    """End the y axis just outside the values from `low` to `high`; never under 0 or over `most`.
-
-    Values below 0 are drawn, too; a span that begins near 0 begins at 0.
-    """
-    if not low <= high:  # NaN: nothing is drawn
-        low, high = 0.0, 1.0
-    span = max(high - low, 1e-3 * max(abs(high), 1.0))
-    bottom = low - 0.05 * span
-    if low >= 0 and bottom < 0.12 * span:
-        bottom = 0.0
-    axes.set_ylim(bottom, min(high + 0.05 * span, 1.02 * most))

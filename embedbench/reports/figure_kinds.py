@@ -59,14 +59,20 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure; `metric` is of `trade-off` and `ranks`.
+    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`.
 
     Raises
     ------
     UserError
         There are several streams, the stream has nothing to draw, or the file cannot be written.
     """
-    from . import confidence_figures, cost_figures, curve_figures, matrix_figures
+    from . import (
+        confidence_figures,
+        cost_figures,
+        curve_figures,
+        matrix_figures,
+        omega_rank_figures,
+    )
     from .figure_files import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
@@ -87,9 +93,9 @@ def save_figure(
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
         "matrix": lambda: matrix_figures.matrix(rows, inches),
-        "omega": lambda: matrix_figures.omega(rows, styles, inches),
+        "omega": lambda: omega_rank_figures.omega(rows, styles, inches),
         "trade-off": lambda: cost_figures.trade_off(rows, styles, inches, metric=metric),
-        "ranks": lambda: matrix_figures.ranks(rows, styles, inches, metric),
+        "ranks": lambda: omega_rank_figures.ranks(rows, styles, inches, metric),
         "calibration": lambda: confidence_figures.calibration(rows, styles, inches),
         "unknown": lambda: confidence_figures.unknown(rows, styles, inches),
     }

@@ -12,9 +12,10 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.mean_intervals import Stat, amount, format_signed, megabytes
+from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metrics import all_metrics
-from embedbench.scores.multiple_comparisons import RowVerdict
+from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import TITLE, table_cells
@@ -23,13 +24,13 @@ from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
 from .cost_figures import row_costs, trade_off, with_final_score
 from .curve_figures import accuracy_curves, by_samples, stack_runs
-from .figure_files import names_in
 from .figure_kinds import WIDTHS
+from .figure_style import names_in
 from .headings_and_units import heading, stat_text, value_text
 from .html_page import page
 from .inline_svg import share_styles, svg
 from .learner_colours import glyph, hue, styles_in
-from .matrix_figures import colour_scale, heat_map
+from .matrix_figures import colour_scale, draw_maps
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
 from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
 from .verdict_sentence import verdict
@@ -239,7 +240,10 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
 def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """A heat map of R for each learner, mean over its runs."""
     return [
-        {"row": e, "svg": heat_map(stack_runs(r, "R").mean(axis=0), f"R of {r.label}")}
+        {
+            "row": e,
+            "svg": svg(draw_maps({"": stack_runs(r, "R").mean(axis=0)}, 2.6), f"R of {r.label}"),
+        }
         for r, e in zip(rows, entries, strict=True)
         if r.used and r.learns
     ]

@@ -13,11 +13,11 @@ import numpy as np
 
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
-from embedbench.scores.extra_metrics import Outside
+from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.metric_jackknife import CURVES, mean_curve
-from embedbench.scores.multiple_comparisons import Over
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.unrecorded_metrics import Outside
 
 from .comparability import loss_classes, stream_title
 
@@ -76,7 +76,7 @@ class Group:
     remarks : tuple of str
         Remarks on the learners: several settings of one, some of them tuned.
     over : str
-        What the verdicts on its rows rest on, see `multiple_comparisons`.
+        What the verdicts on its rows rest on, see `learner_verdicts`.
     """
 
     place: str

@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator
 
 from embedbench.array_types import Ints
 
-from .figure_files import SMALL, STYLE, words
+from .figure_style import SMALL, STYLE, words
 from .learner_colours import INK, LINE
 
 FILLED = 0.7  # of the side of a cell

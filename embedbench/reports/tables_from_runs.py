@@ -17,14 +17,15 @@ from typing import Any
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError, printable
-from embedbench.scores.extra_metrics import Outside, outside_metrics, with_outside
+from embedbench.errors import UserError
+from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.multiple_comparisons import Over, RowVerdict
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
+from embedbench.text.printable_text import printable
 
 from .comparability import check_average, check_comparable
 from .compare_learners import judge

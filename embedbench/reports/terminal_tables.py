@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.flags import fewest_steps
-from embedbench.scores.mean_intervals import amount, megabytes
-from embedbench.scores.multiple_comparisons import ROUNDING, RowVerdict
+from embedbench.scores.learner_verdicts import ROUNDING, RowVerdict
+from embedbench.scores.number_text import amount, megabytes
+from embedbench.scores.run_flags import fewest_steps
 from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
 
@@ -193,7 +193,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
 
 
 def behind_text(verdict: RowVerdict | None, metric: str = FINAL, between: str = " ") -> str:
-    """How far a row is behind, and the least where it is called so; (–) without a verdict."""
+    """The distance of a row to the best, and the least if it is behind; (–) without a verdict."""
     if verdict is None or math.isnan(verdict.behind_by):
         return "–"
     text = value_text(verdict.behind_by, metric)

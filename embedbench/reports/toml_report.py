@@ -19,9 +19,9 @@ from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
+from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.multiple_comparisons import SAMPLE, Over
 from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.regular_files import read_text
@@ -64,7 +64,7 @@ class Selection(JsonRecord):
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """What a file selects.
+    """The tables that a file selects.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from embedbench import plugins
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError, printable, short
+from embedbench.errors import UserError, short
 from embedbench.scores import record_files
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import RunRecord
@@ -26,6 +26,7 @@ from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.text.printable_text import printable
 
 from .loaded_run import Run
 

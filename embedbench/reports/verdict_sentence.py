@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from embedbench.scores.mean_intervals import amount, megabytes
+from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.run_record import FINAL
 
 from .chance_and_upper_bound import chance, offline
@@ -20,7 +20,7 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Who is behind say the verdicts on the rows (`scores.multiple_comparisons`).
+    Who is behind say the verdicts on the rows (`scores.learner_verdicts`).
 
     Parameters
     ----------

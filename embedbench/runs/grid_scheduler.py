@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.engines.engine import HERE, Engine
-from embedbench.engines.task import LostTaskError
+from embedbench.engines.task_endings import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.offline_references import References

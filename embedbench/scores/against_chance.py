@@ -88,6 +88,12 @@ def aa(scores: ScoreMatrix) -> Floats:
     """AA_k: unweighted mean over the eval sets so far of the score after session k.
 
     AA_k = 1/k Σ_{j≤k} R[k, j]. **Source**: Michel et al. (2023), Eq. 1.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> aa(scores).round(3)
+    array([0.9, 0.7, 0.5])
     """
     there = scores.tested
     return np.array([np.mean(row[: k + 1][there[: k + 1]]) for k, row in enumerate(scores.R)])
@@ -98,6 +104,12 @@ def af(scores: ScoreMatrix) -> Floats:
 
     AF_k = 1/(k-1) Σ_{j<k} (max_{j≤l<k} R[l, j] - R[k, j]); NaN at k = 1. **Source**: Michel et al.
     (2023), Eq. 2.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> af(scores).round(3)
+    array([ nan, 0.3 , 0.45])
     """
     R = scores.R
     learned = np.tri(*R.shape, dtype=np.bool_)
@@ -110,6 +122,12 @@ def uraa(scores: ScoreMatrix) -> Floats:
     """uRAA_k: AA_k as a multiple of the random classifier's.
 
     uRAA_k = AA_k / AA_k(Rand) = C_k AA_k. **Source**: Michel et al. (2023), Eq. 3.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> uraa(scores).round(3)  # 1, 2 and 3 classes seen
+    array([0.9, 1.4, 1.5])
     """
     return aa(scores) / _random_accuracy(scores)
 
@@ -119,6 +137,12 @@ def uraf(scores: ScoreMatrix) -> Floats:
 
     uRAF_k = AF_k / AF_k(Rand), `random_forgetting`; NaN at k = 1 and while no class was added.
     **Source**: Michel et al. (2023), Eq. 3.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> uraf(scores).round(3)
+    array([ nan, 0.6 , 1.08])
     """
     return af(scores) / _random_forgetting(scores)
 
@@ -128,6 +152,12 @@ def raa(scores: ScoreMatrix) -> Floats:
 
     RAA_k = γ_k AA_k, γ_k = C_k/C_K, whatever the sizes of the sessions; RAA_K = AA_K. **Source**:
     Michel et al. (2023), Eq. 5.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> raa(scores).round(3)
+    array([0.3  , 0.467, 0.5  ])
     """
     chance = _random_accuracy(scores)
     return aa(scores) * (np.min(chance) / chance)
@@ -141,6 +171,12 @@ def raf(scores: ScoreMatrix) -> Floats:
     classes and 100 sessions of one class: RAF_K = .0506 AF_K). **Source**: Michel et al. (2023),
     Eq. 4. **Departs**: Prop. 4.4 treats equal sessions only; this is the definition for any
     sessions.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> raf(scores).round(3)
+    array([ nan, 0.25, 0.45])
     """
     chance = _random_forgetting(scores)
     least = np.min(chance[1:]) if len(chance) > 1 else np.nan  # NaN where any is undefined
@@ -153,6 +189,12 @@ def raf_lastnorm(scores: ScoreMatrix) -> Floats:
     AF_k · AF_K(Rand) / AF_k(Rand). Equal to RAF_k with equal sessions; may exceed 1 otherwise.
     **Source**: ours, a variant of Michel et al. (2023), Eq. 4. **Departs**: it keeps RAF_K = AF_K
     for unequal sessions, as the paper says; Eq. 4 does not.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> raf_lastnorm(scores).round(3)  # as raf, since sessions are equal
+    array([ nan, 0.25, 0.45])
     """
     chance = _random_forgetting(scores)
     return af(scores) * (float(chance[-1]) / chance)

@@ -37,6 +37,12 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
     ----------
     n_classes : sequence of int or array of int
         (T,) |Y_j|.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> aacc(accuracies, [4, 1, 1]).round(3)  # (4 · 0.3 + 0.5 + 0.7) / 6
+    array([0.9 , 0.64, 0.4 ])
     """
     weight = np.asarray(n_classes, dtype=np.float64)
     result: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
@@ -47,6 +53,12 @@ def tacc(accuracies: Floats) -> Floats:
     """tAcc_i: accuracy over all sessions so far, equal weight per session; its mean over i is tAcc.
 
     tAcc_i = 1/i Σ_{j≤i} A_i^j, which is AA_i. **Source**: Tang et al. (2024), Eq. 2.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> tacc(accuracies).round(3)
+    array([0.9, 0.7, 0.5])
     """
     base, novel, k = _parts(accuracies)
     result: Floats = (base + novel) / (1 + k)
@@ -67,6 +79,12 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
         r, see `class_ratio`.
     alpha : ArrayLike
         α, one or several, (…); the result is (…, T).
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> gacc(accuracies, 4, 0.25).round(3)  # α = 1/r is tAcc
+    array([0.9, 0.7, 0.5])
     """
     base, novel, k = _parts(accuracies)
     weight = np.asarray(alpha, dtype=np.float64)[..., None] * ratio  # (…, 1)
@@ -91,6 +109,12 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
     ----------
     ratio : float
         r, see `class_ratio`.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> gacc_area(accuracies, 4).round(2)  # the first: 0.9 (1 - 1/8)
+    array([0.79, 0.68, 0.47])
     """
     if mode not in MODES:
         raise unknown("mode of gAcc's area", mode, MODES)
@@ -112,6 +136,12 @@ def novel_accuracy(accuracies: Floats) -> Floats:
 
     A_i^novel = 1/(i-1) Σ_{2≤j≤i} A_i^j; NaN at the base session. **Source**: Tang et al. (2024),
     A6 and Tables A6 and A7.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> novel_accuracy(accuracies).round(3)
+    array([nan, 0.8, 0.6])
     """
     _, novel, k = _parts(accuracies)
     with np.errstate(invalid="ignore"):
@@ -124,6 +154,12 @@ def hacc(accuracies: Floats) -> Floats:
 
     hAcc_i = 2 A_i^1 A_i^novel / (A_i^1 + A_i^novel); NaN at the base session, and where both are 0.
     **Source**: Peng et al. (2022), ALICE, in the form of Tang et al. (2024), Eq. A2.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> hacc(accuracies).round(3)
+    array([  nan, 0.686, 0.4  ])
     """
     base, novel = accuracies[:, 0], novel_accuracy(accuracies)
     with np.errstate(invalid="ignore"):
@@ -139,6 +175,12 @@ def pd(accuracies: Floats) -> Floats:
 
     **Source**: Tang et al. (2024), §3.3 and A6, with one number for each j. **Departs**: ours is
     the mean over j. The PD of Zhang et al. (2021, CEC), aAcc_1 - aAcc_T, is a different number.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> pd(accuracies).round(3)
+    array([  nan, -0.3 , -0.45])
     """
     drops = accuracies - np.diagonal(accuracies)
     return np.array([_mean(row[:i]) for i, row in enumerate(drops)])
@@ -151,6 +193,12 @@ def kr(accuracies: Floats) -> Floats:
     with one number for each j. **Departs**: ours is the mean over j. A session that was never
     learned (A_j^j = 0) has no such share and is left out: so a learner that keeps the base session
     and learns nothing else has KR 1, as the paper says.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> kr(accuracies).round(3)
+    array([  nan, 0.667, 0.479])
     """
     return _kept(accuracies)
 
@@ -160,6 +208,12 @@ def rpd(accuracies: Floats) -> Floats:
 
     Mean over j < i of (A_i^j - A_j^j) / A_j^j, which is KR_i - 1; drops are negative. **Source**:
     Tan et al. (2022), in the form of Tang et al. (2024), A6. **Departs**: the same as KR.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> rpd(accuracies).round(3)
+    array([   nan, -0.333, -0.521])
     """
     return _kept(accuracies) - 1
 
@@ -171,6 +225,12 @@ def max_forgetting(accuracies: Floats) -> Floats:
     like a drop. **Source**: Tang et al. (2024), A6, with one number for each j. They cite Chaudhry
     et al. (2018), whose forgetting is a different measure (`average_forgetting`). **Departs**: ours
     is the mean over j.
+
+    Examples
+    --------
+    >>> accuracies = np.array([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> max_forgetting(accuracies).round(3)
+    array([ nan, 0.3 , 0.45])
     """
     ranges = [[np.ptp(accuracies[j : i + 1, j]) for j in range(i)] for i in range(len(accuracies))]
     return np.array([_mean(np.array(row)) for row in ranges])

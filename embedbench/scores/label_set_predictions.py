@@ -4,16 +4,18 @@ One byte holds eight labels, so that 1,083 classes × 50,000 samples × 35 sessi
 MB. docs/predictions.md describes the layout of the file.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .predictions import ArrayFile, Predictions, demand, inside, readable
+from .array_file import ArrayFile, demand, inside, readable
+from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
 MOST_LEVELS = 100  # of a hierarchy; each has a curve
@@ -101,6 +103,37 @@ class LabelSets(ArrayFile):
         "undecided": ("<i8", "M"),
     }
     MASKS: ClassVar[tuple[str, ...]] = ("introduces", "seen")
+
+    @classmethod
+    def from_sets(cls, true: ArrayLike, answered: ArrayLike, parents: Sequence[int]) -> "LabelSets":
+        """Answers after one session that brought all classes.
+
+        Parameters
+        ----------
+        true, answered : array of bool
+            (n, C) labels of each sample, and those given to it.
+        parents : sequence of int
+            (C,) the class above each one, -1 at the top.
+
+        Examples
+        --------
+        >>> LabelSets.from_sets([[1, 1, 0]], [[1, 0, 1]], parents=[-1, 0, 0]).n_classes
+        3
+        """
+        y, given = (np.array(labels, dtype=np.bool_) for labels in (true, answered))
+        n, once = len(y), np.ones((1, y.shape[1]), dtype=np.bool_)
+        return cls(
+            ids=np.arange(n),
+            split=np.zeros(n, dtype=np.int64),
+            y=pack(y),
+            introduces=once,
+            parents=np.array(parents),
+            session=np.array([0]),
+            samples_seen=np.array([n]),
+            seen=once,
+            answer=pack(given)[None],
+            undecided=np.array([0]),
+        )
 
     def check(self) -> None:
         """Refuse values that no run can have written."""

@@ -76,6 +76,13 @@ def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.2. **Departs**: no code of it is published. Y and
     Ŷ are restricted to superclasses seen; samples without one in Y are left out.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> superclass_pw_js(p)  # given to the first sample alone
+    array([0.5])
     """
     return _restricted_pw_js(p, superclasses(p.parents), split)
 
@@ -85,6 +92,13 @@ def depth_pw_js(p: LabelSets, depth: int, split: int = 0) -> Floats:
 
     **Source**: ours, like `superclass_pw_js` for hierarchies of any depth. A class without a
     superclass has depth 0, whether or not it has classes below it.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> depth_pw_js(p, 1)  # (1 + 1/2 · 1/2) / 2
+    array([0.625])
     """
     return _restricted_pw_js(p, levels(p.parents) == depth, split)
 
@@ -97,6 +111,13 @@ def subclass_precision(p: LabelSets, split: int = 0) -> Floats:
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: no code of it is published. The
     sums run over all samples together; NaN where no such label is given.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> subclass_precision(p).round(3)  # 2 of 3
+    array([0.667])
     """
     return _precision(p, ~superclasses(p.parents) & (p.parents >= 0), split)
 
@@ -105,6 +126,13 @@ def lone_subclass_precision(p: LabelSets, split: int = 0) -> Floats:
     """The same as `subclass_precision`, for subclasses without a superclass.
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: the same as `subclass_precision`.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, -1, -1])
+    >>> lone_subclass_precision(p)  # 3 of 4
+    array([0.75])
     """
     return _precision(p, ~superclasses(p.parents) & (p.parents < 0), split)
 
@@ -113,6 +141,13 @@ def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
     """Mean number of labels given to a sample, over the samples with a seen label.
 
     **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that some learners give too many.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> labels_predicted(p)
+    array([2.])
     """
     everything = np.ones(p.n_classes, dtype=np.bool_)
     return np.array([_mean(given) for _, _, given in _over_moments(p, everything, split)])
@@ -122,6 +157,13 @@ def labels_true(p: LabelSets, split: int = 0) -> Floats:
     """Mean number of true labels of a sample that were seen, over the samples with a seen label.
 
     **Source**: ours, to compare with `labels_predicted`.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> labels_true(p)
+    array([2.])
     """
     everything = np.ones(p.n_classes, dtype=np.bool_)
     return np.array([_mean(true) for _, true, _ in _over_moments(p, everything, split)])
@@ -132,6 +174,13 @@ def labels_newest(p: LabelSets, split: int = 0) -> Floats:
 
     **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that ER always predicts labels of
     the newest classes. NaN where no label is given.
+
+    Examples
+    --------
+    >>> true, answered = [[1, 1, 0], [1, 0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> p = LabelSets.from_sets(true, answered, parents=[-1, 0, 0])  # one above two
+    >>> labels_newest(p)  # all classes are of the latest session
+    array([1.])
     """
     values = np.full(len(p.session), np.nan)
     rows = _rows(p, split)
@@ -165,7 +214,7 @@ def introduction_order(p: LabelSets) -> Ints:
 
 
 def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False) -> Floats:
-    """Which labels are given to the samples of each class, (C, C), at one moment.
+    """The labels that the samples of each class are given, (C, C), at one moment.
 
     Entry [a, b] is the share of samples with true label a that were given label b; rows and columns
     are in `introduction_order`. A sample counts in the row of each of its true labels and in the

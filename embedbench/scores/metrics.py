@@ -57,6 +57,12 @@ def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
     0's is used. Never clipped: it is above 1 where the base set alone is easier than all the data.
 
     **Source**: Kemker et al. (2018), Eq. 2.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(omega_base(scores, Reference(ideal=0.9)), 3)  # (0.6 + 0.3) / 2 / 0.9
+    0.5
     """
     return _mean(scores.R[1:, 0] / _ideals(scores, reference)[0])
 
@@ -69,6 +75,12 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Kemker et al. (2018), Eq. 3. **Departs**: Eq. 3 has no division, but Table 2's
     permutation columns exceed the offline accuracy without it; `kemker_eq` follows the equation.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(omega_new(scores, Reference(ideal=0.9)), 3)  # (0.8 + 0.7) / 2
+    0.75
     """
     divide = reference.normalise_new and reference.preset == "kemker_table"
     new = np.diagonal(scores.R)[1:]
@@ -85,6 +97,12 @@ def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Kemker et al. (2018), Eq. 4. **Departs**: Eq. 4 has one α_ideal; the multi-modal
     columns of Table 2 are the mean of two shares, one per modality.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(omega_all(scores, Reference(ideal=0.9)), 3)  # (0.7 + 0.5) / 2 / 0.9
+    0.667
     """
     ideals = _ideals(scores, reference)
     if np.ndim(reference.ideal) == 0:
@@ -103,6 +121,12 @@ def omega_streaming(scores: ScoreMatrix, reference: Reference) -> float:
     **Source**: Hayes et al. (2019), ExStream; Hayes and Kanan (2020), Deep SLDA; the code of
     Stream-51 (Roady et al. 2020). They call it Ω_all. `omega_all` differs: it divides by the last
     α_offline alone and leaves the first session out.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(omega_streaming(scores, Reference(so_far=np.array([1, 0.8, 1]))), 3)
+    0.758
     """
     if reference.so_far is None:
         return float("nan")
@@ -114,6 +138,12 @@ def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """Score over the test data of all sessions, after the last one.
 
     α_{T-1}. **Source**: in common use; e.g. Masana et al. (2020), "accuracy after the last task".
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(final_accuracy(scores, Reference()), 3)  # (0.3 + 0.5 + 0.7) / 3
+    0.5
     """
     return float(scores.pooled[-1])
 
@@ -122,6 +152,12 @@ def average_incremental_accuracy(scores: ScoreMatrix, reference: Reference) -> f
     """Mean over all sessions of the score on all test data seen so far.
 
     1/T Σ_{i=0..T-1} α_i, session 0 included. **Source**: Rebuffi et al. (2017), iCaRL, §4.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(average_incremental_accuracy(scores, Reference()), 3)  # of .9, .7 and .5
+    0.7
     """
     return _mean(scores.pooled[scores.ends])
 
@@ -139,6 +175,13 @@ def average_anytime_accuracy(scores: ScoreMatrix, reference: Reference) -> float
     their code, which takes the mean. Moments need not be evenly spaced, because the end of a
     session is a moment too; they leave it out. A session's classes are tested from its start, not
     from the first sample of each class.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> round(average_anytime_accuracy(scores, Reference()), 3)  # of .9, .3 and .7
+    0.633
     """
     stretches = np.diff(scores.samples_seen, prepend=0)
     return float(np.average(scores.pooled, weights=stretches)) if stretches.any() else float("nan")
@@ -148,6 +191,12 @@ def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """AA: unweighted mean over eval sets of the score after the last session.
 
     AA_K = 1/K Σ_{j≤K} R[K, j]. **Source**: Michel et al. (2023), Eq. 1.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(average_accuracy(scores, Reference()), 3)  # (0.3 + 0.5 + 0.7) / 3
+    0.5
     """
     return _mean(scores.R[-1][scores.tested])
 
@@ -158,6 +207,12 @@ def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     AF_K = 1/(K-1) Σ_{j<K} (max_{j≤l<K} R[l, j] - R[K, j]). The maximum does not include the
     last session, so AF may be negative. **Source**: Michel et al. (2023), §3; Chaudhry et al.
     (2018), whose maximum may start before j is learned.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(average_forgetting(scores, Reference()), 3)  # (0.6 + 0.3) / 2
+    0.45
     """
     R = scores.R
     last = len(R) - 1
@@ -169,6 +224,12 @@ def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """Mean over sessions of the score on each session right after it was learned.
 
     1/T Σ_i R[i, i], session 0 included. **Source**: Riemer et al. (2019), MER, §5.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(learning_accuracy(scores, Reference()), 3)  # (0.9 + 0.8 + 0.7) / 3
+    0.8
     """
     return _mean(np.diagonal(scores.R)[scores.tested])
 
@@ -177,6 +238,12 @@ def bwt(scores: ScoreMatrix, reference: Reference) -> float:
     """BWT: mean over old sessions of the final score minus the score right after learning.
 
     1/(T-1) Σ_{j<T-1} (R[T-1, j] - R[j, j]). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 3.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(bwt(scores, Reference()), 3)  # (-0.6 - 0.3) / 2
+    -0.45
     """
     return _mean((scores.R[-1] - np.diagonal(scores.R))[:-1][scores.tested[:-1]])
 
@@ -188,6 +255,12 @@ def fwt(scores: ScoreMatrix, reference: Reference) -> float:
     (class-incremental streams). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 4. **Departs**:
     b_j is the score of the chance learner at the same moment; in the paper it is that of a network
     at random initialisation.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0.3], [0.6, 0.8]])
+    >>> round(fwt(scores, Reference(chance=np.array([np.nan, 0.1]))), 3)  # 0.3 - 0.1
+    0.2
     """
     if reference.chance is None:
         return float("nan")
@@ -203,6 +276,12 @@ def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     samples are left out. NaN for label sets.
 
     **Source**: Sagawa et al. (2020), group DRO, "worst-group accuracy", with classes as groups.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> worst_class_accuracy(scores, Reference())
+    0.3
     """
     last = scores.per_class[-1]
     return _low(last[~np.isnan(last)])
@@ -216,6 +295,12 @@ def per_class_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Chaudhry et al. (2018), forgetting, with classes in place of tasks. Equal
     to `average_forgetting` of `class_accuracy` where each session has one class.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(per_class_forgetting(scores, Reference()), 3)  # here a class is a session
+    0.45
     """
     recalls = scores.per_class[scores.ends]  # (T, C)
     recalls = recalls[:, ~np.isnan(recalls[:-1]).all(axis=0)]
@@ -231,6 +316,12 @@ def few_shot_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Liu et al. (2019), OLTR, §4, "few-shot classes (classes under 20 training samples)".
     **Departs**: the recalls are averaged over classes, whose test samples may differ in number.
+
+    Examples
+    --------
+    >>> scores = ScoreMatrix.from_matrix([[0.9, 0, 0], [0.6, 0.8, 0], [0.3, 0.5, 0.7]])
+    >>> round(few_shot_accuracy(scores, Reference()), 3)  # each class has ten
+    0.5
     """
     last = scores.per_class[-1]
     return _mean(last[(scores.class_sizes < FEW) & ~np.isnan(last)])

@@ -11,15 +11,15 @@ import numpy as np
 
 from embedbench.array_types import Floats
 
-from . import confidence, stability_gap, unknown_classes
+from . import stability_gap, top5_and_calibration, unknown_class_detection
 from .metrics import Metric
 from .predictions import Predictions
 
 AT_END = (
-    confidence.top5_accuracy,
-    confidence.nll,
-    confidence.brier_score,
-    confidence.calibration_error,
+    top5_and_calibration.top5_accuracy,
+    top5_and_calibration.nll,
+    top5_and_calibration.brier_score,
+    top5_and_calibration.calibration_error,
 )
 # of score matrices, as the metrics of records are
 OF_MATRICES: dict[str, Metric] = {
@@ -29,7 +29,7 @@ KINDS = ("unknown", "far")  # later classes, and the classes of another file
 RAW = ("nll", "brier_score")  # no fractions: never in percent
 LOWER = (
     *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
-    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_classes.SIGNALS),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_class_detection.SIGNALS),
 )
 
 
@@ -44,7 +44,7 @@ class AnswerMetric:
     function : callable
         What computes its values after each session.
     signal : str or None
-        A key of `unknown_classes.SIGNALS`.
+        A key of `unknown_class_detection.SIGNALS`.
     """
 
     name: str
@@ -53,7 +53,7 @@ class AnswerMetric:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in a note."""
+        """Its origin, in a note."""
         return "the stored answers"
 
     @property
@@ -72,15 +72,15 @@ class AnswerMetric:
             return None
         if self.signal is None:
             return float(values[-1])
-        if self.function in unknown_classes.NEAR:
-            values = values[~p.seen[confidence.session_ends(p)][:, p.y].all(axis=1)]
+        if self.function in unknown_class_detection.NEAR:
+            values = values[~p.seen[top5_and_calibration.session_ends(p)][:, p.y].all(axis=1)]
         return float(np.mean(values)) if len(values) else float("nan")
 
 
 ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
     name: AnswerMetric(name, f, signal)
-    for f in (*unknown_classes.NEAR, *unknown_classes.FAR)
-    for signal in unknown_classes.SIGNALS
+    for f in (*unknown_class_detection.NEAR, *unknown_class_detection.FAR)
+    for signal in unknown_class_detection.SIGNALS
     for name in [f"{f.__name__}_by_{signal}"]
 }
 # what computes and describes each

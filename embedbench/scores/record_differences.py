@@ -11,8 +11,8 @@ from embedbench.array_types import Array, Bools
 from embedbench.config.json_records import JsonRecord
 
 from . import against_chance, few_shot_scores, label_set_scores, single_label_scores
-from .flags import FLAGS
 from .metrics import all_metrics
+from .run_flags import FLAGS
 from .run_record import BaseScore, RunRecord
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0

@@ -22,12 +22,12 @@ from embedbench.storage.regular_files import open_regular
 
 from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
-from .flags import find_flags
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
 from .offline_references import Matrices, References, measure_references, reference_values
 from .predictions import Predictions
 from .record_differences import MISSING, compare, fill_open_values
+from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix

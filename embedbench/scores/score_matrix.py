@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from embedbench.array_types import Bools, Floats, Ints
 
@@ -76,6 +77,40 @@ class ScoreMatrix:
             learned=np.arange(values.shape[1]),
             per_class=np.full(p.seen.shape, np.nan) if per_class is None else per_class,
             class_sizes=sizes.astype(np.float64),
+        )
+
+    @classmethod
+    def from_matrix(cls, values: ArrayLike, session: Sequence[int] | None = None) -> "ScoreMatrix":
+        """Scores of a stream with one class and equally many test samples in each session.
+
+        Parameters
+        ----------
+        values : array of float
+            (M, E) score of eval set e at moment m.
+        session : sequence of int or None
+            (M,) the session of each moment; None: each is the end of one.
+
+        Examples
+        --------
+        >>> ScoreMatrix.from_matrix([[0.9, 0], [0.6, 0.8]]).pooled
+        array([0.9, 0.7])
+        """
+        table = np.array(values, dtype=np.float64)
+        sessions = np.arange(len(table)) if session is None else np.array(session)
+        sets = np.arange(table.shape[1])
+        seen = sets <= sessions[:, None]  # (M, E)
+        return cls(
+            name="class_accuracy",
+            values=table,
+            pooled=np.where(seen, table, 0).sum(axis=1) / seen.sum(axis=1),
+            session=sessions,
+            samples_seen=10 * np.arange(1, len(table) + 1),
+            classes_seen=seen.sum(axis=1),
+            n_samples=np.ones_like(sets),
+            n_classes=np.ones_like(sets),
+            learned=sets,
+            per_class=np.where(seen, table, np.nan),
+            class_sizes=np.full(len(sets), 10.0),
         )
 
     @property

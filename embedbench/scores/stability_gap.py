@@ -21,6 +21,13 @@ def min_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     ends of sessions too. NaN where a run was evaluated at the ends of sessions alone.
 
     **Source**: De Lange et al. (2023), average minimum accuracy, min-ACC.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> min_accuracy(scores, Reference())
+    0.5
     """
     lows = [
         scores.values[scores.session > scores.learned[j], j].min()
@@ -40,6 +47,13 @@ def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     **Source**: De Lange et al. (2023), windowed forgetting WF^w with w = 10, as their code
     computes it. **Departs**: they evaluate after every step of the optimiser, a run here after
     every `evaluate_every` samples; a session with one moment has no drop and counts as 0.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> round(windowed_forgetting(scores, Reference()), 3)  # (0.4 + 0) / 2
+    0.2
     """
     drops = [_largest_drop(scores.values[:, j]) for j in np.flatnonzero(scores.tested)]
     return float(np.mean(drops)) if drops and _has_moments(scores) else float("nan")

@@ -18,16 +18,16 @@ from embedbench.storage import user_cache
 from embedbench.version import __version__
 
 from . import record_files
-from .extra_metrics import Outside, with_outside
 from .record_differences import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .run_record import RunRecord
+from .unrecorded_metrics import Outside, with_outside
 
 KIND = "metrics"  # of what is kept in the cache
 
 
 @dataclass
 class Checker:
-    """Reads the records under a directory, after each is checked.
+    """A reader of the records under a directory, which checks each first.
 
     Parameters
     ----------

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
+from embedbench.files import hdf5_layout
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
@@ -76,7 +78,9 @@ def push(
         uploads.check_login(place.repository)
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
-    if file.kind == "embedding" and not is_stated(read_weights_entry(file.provenance).licence):
+    if file.kind == hdf5_layout.EMBEDDING and not is_stated(
+        read_weights_entry(file.provenance).licence
+    ):
         notify("the licence of the weights is not stated; --weights-licence of extract states it")
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, how, Path(folder), notify)
@@ -115,7 +119,7 @@ def _parcel(
     rows = rows_on_file(how.runs, file, notify) if how.runs else []
     files: dict[str, uploads.Content] = {file.path.name: file.path}
     tables = {}
-    if how.parquet:
+    if _sends_parquet(file, place, how, notify):
         from embedbench.files.export_features import write_parquet
 
         for number, split in enumerate(SPLITS):
@@ -134,6 +138,22 @@ def _parcel(
         sha256=user_cache.sha256(file.path),
     )
     return {**files, PAGE: page.encode()}
+
+
+def _sends_parquet(
+    file: EmbeddingFile, place: Place, how: How, notify: Callable[[str], None]
+) -> bool:
+    if how.parquet is not None:
+        return how.parquet
+    if not place.repository or file.kind != hdf5_layout.EMBEDDING:
+        return False
+    if find_spec("pyarrow") is None:
+        notify(
+            "the hub will show no rows, because Parquet needs pyarrow: pip install "
+            "'embedbench-cl[parquet]'; --no-parquet leaves out this line"
+        )
+        return False
+    return True
 
 
 # --- the picture on the page ---

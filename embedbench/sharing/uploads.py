@@ -106,8 +106,9 @@ class How:
         Licence of the data, for a file that states none; "unknown" if nobody knows it.
     runs : Path or None
         Runs on the file, for the table of baselines.
-    parquet : bool
-        Also send the rows as Parquet, one file a split; the hub shows these.
+    parquet : bool or None
+        Also send the rows as Parquet, one file a split, which the hub's viewer shows. None: to the
+        hub, of an embedding file.
     private : bool
         Make a new repository on the hub private.
     overwrite : bool
@@ -118,7 +119,7 @@ class How:
 
     licence: str = ""
     runs: Path | None = None
-    parquet: bool = False
+    parquet: bool | None = None
     private: bool = False
     overwrite: bool = False
     quiet: bool = True

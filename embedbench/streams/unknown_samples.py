@@ -9,8 +9,8 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.file_digests import recipe_backbone
 from embedbench.files.sample_metadata import TEST
 
+from .load_table import load_like
 from .stream import Stream
-from .stream_parts import load_like
 from .view import View, table_of
 
 NAMED = 5  # classes in a note

@@ -9,7 +9,7 @@ from typing import Any
 from embedbench.errors import UserError
 
 from .presets import preset, preset_names
-from .set_options import Key, Settings
+from .set_and_tune_options import Key, Settings
 from .study import Study
 
 LAYOUT = ("base", "step", "sessions", "order")  # settings of a protocol that all regimes share

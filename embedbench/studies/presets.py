@@ -10,8 +10,8 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .set_options import Settings
-from .toml_tables import read_toml, toml_settings, toml_to_text
+from .set_and_tune_options import Settings
+from .toml_options import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"

@@ -27,7 +27,7 @@ from embedbench.streams.protocol import Protocol
 
 from .preset_regimes import PASSES, split_regimes
 from .presets import preset
-from .set_options import Key, Lists, Settings, with_dashes
+from .set_and_tune_options import Key, Lists, Settings, with_dashes
 from .study import Study
 
 MOST = 100_000  # runs of a study

@@ -5,7 +5,7 @@ A command line is a study, and a study file is one, see `study_file`. `resolve` 
 
 from dataclasses import dataclass, field, fields, replace
 
-from .set_options import Key, Lists, Settings
+from .set_and_tune_options import Key, Lists, Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from embedbench.config.run_seeds import format_seeds, is_number, parse_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.system.cpu_threads import MOST_THREADS
 
-from . import toml_tables
-from .set_options import Key, Lists
+from . import toml_options
+from .set_and_tune_options import Key, Lists
 from .study import Study
 
 UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
@@ -42,14 +42,14 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
         It cannot be read, a key is unknown, a value is wrong, or it names code.
     """
     values: dict[str, Any] = {}
-    for key, value in toml_tables.read_toml(path).items():
+    for key, value in toml_options.read_toml(path).items():
         if key == "report":  # what to show of the runs, which `embedbench report` reads
             continue
         name = key.replace("-", "_")
         if name not in KEYS:
             error = unknown("key", key, [_dashed(k) for k in KEYS], _plural(name))
             raise UserError(f"{path}: {error}")
-        read = _READERS.get(name, toml_tables.toml_to_text)
+        read = _READERS.get(name, toml_options.toml_to_text)
         values[name] = read(value, f"{path}: {key}")
     study = Study(**values)
     for name in _code(study):
@@ -82,7 +82,7 @@ def study_text(study: Study) -> str:
             value = f"{value:.17g}" if isinstance(value, float) else str(value)
         if value not in (None, (), [], {}):
             values[_dashed(name)] = dict(value) if isinstance(value, Mapping) else value
-    return toml_tables.write_toml(values)
+    return toml_options.write_toml(values)
 
 
 def _dashed(key: str) -> str:
@@ -96,28 +96,28 @@ def _plural(name: str) -> list[str]:
 
 def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
     listed = value if isinstance(value, list) else [value]
-    return tuple(toml_tables.toml_to_texts(one, where) for one in listed)
+    return tuple(toml_options.toml_to_texts(one, where) for one in listed)
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     """Names in a list, or in one text with commas."""
-    parts = (part for text in toml_tables.toml_to_texts(value, where) for part in text.split(","))
+    parts = (part for text in toml_options.toml_to_texts(value, where) for part in text.split(","))
     return tuple(part.strip() for part in parts if part.strip())
 
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
-    return tuple(parse_seeds(",".join(toml_tables.toml_to_texts(value, where))))
+    return tuple(parse_seeds(",".join(toml_options.toml_to_texts(value, where))))
 
 
 def _table(value: Any, where: str) -> dict[str, str]:
-    return {str(key): text for key, text in toml_tables.toml_settings(value, where).items()}
+    return {str(key): text for key, text in toml_options.toml_settings(value, where).items()}
 
 
 def _lists(value: Any, where: str) -> Lists:
     """Lists of values by key."""
     lists = {
-        k: toml_tables.toml_to_texts(v, f"{where}.{k}")
-        for k, v in toml_tables.flat_table(value, where)
+        k: toml_options.toml_to_texts(v, f"{where}.{k}")
+        for k, v in toml_options.flat_table(value, where)
     }
     for key, values in lists.items():
         if not values or any("," in v or not v.strip() for v in values):
@@ -127,7 +127,7 @@ def _lists(value: Any, where: str) -> Lists:
 
 def _whole(most: int) -> Callable[[Any, str], int]:
     def read(value: Any, where: str) -> int:
-        text = toml_tables.toml_to_text(value, where)
+        text = toml_options.toml_to_text(value, where)
         if not (is_number(text) and 1 <= int(text) <= most):
             raise UserError(f"{where} must be a whole number from 1 to {most:,}, got {short(text)}")
         return int(text)
@@ -136,7 +136,7 @@ def _whole(most: int) -> Callable[[Any, str], int]:
 
 
 def _number(value: Any, where: str) -> float:
-    text = toml_tables.toml_to_text(value, where)
+    text = toml_options.toml_to_text(value, where)
     try:
         number = float(text)
     except ValueError:
@@ -150,7 +150,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "files": _files,
     "protocols": _names,
     "learners": _names,
-    "orders": toml_tables.toml_to_texts,
+    "orders": toml_options.toml_to_texts,
     "vary": _names,
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),
@@ -159,7 +159,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "trials": _whole(10**6),
     "budget_mb": _number,
     "budget_passes": _number,
-    "set": toml_tables.toml_settings,
+    "set": toml_options.toml_settings,
     "engine_set": _table,
     "tune": _lists,
     "grid": _lists,

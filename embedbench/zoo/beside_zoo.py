@@ -17,7 +17,8 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import find_here, origin
 from embedbench.files.remote.uri import is_name
 from embedbench.reports.result_rows import Row, split_tables
-from embedbench.scores.mean_intervals import Stat, format_signed, t_quantile
+from embedbench.scores.mean_intervals import Stat, t_quantile
+from embedbench.scores.number_text import format_signed
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line

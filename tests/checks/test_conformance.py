@@ -18,9 +18,10 @@ from faults import MUTANTS
 from faulty_learners import StateIsNoData
 from honest_learners import HONEST, Good, NeedsId
 
-from embedbench.checks import suite
+from embedbench.checks import conformance_suite
 from embedbench.checks.blob_streams import blobs, multilabel_blobs, on_table
 from embedbench.checks.check_registry import CheckFailed, NotApplicable, applies_where, demand
+from embedbench.checks.conformance_suite import check_learner
 from embedbench.checks.learner_check_tools import (
     SEEDS,
     LearnerCheck,
@@ -34,7 +35,6 @@ from embedbench.checks.learner_contract import same_seed_same_predictions, state
 from embedbench.checks.learner_peeking import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
-from embedbench.checks.suite import check_learner
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
@@ -45,7 +45,7 @@ from embedbench.streams.feature_tables import Table
 from embedbench.streams.view import table_of
 from embedbench.system.cpu_threads import limit_threads
 
-LEARNER_CHECKS = suite.learner_checks()
+LEARNER_CHECKS = conformance_suite.learner_checks()
 LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name not in ALIASES]
 # Which check asks nothing of which learner or protocol, by the check; a new one adds its name.
 EXEMPT: dict[str, list[str]] = json.loads(Path(__file__).with_name("exempt.json").read_text())
@@ -93,7 +93,7 @@ def test_metric(metric: Callable[..., float], check: Callable[[Any], None]) -> N
     check(metric)
 
 
-def _failures(results: list[suite.CheckResult]) -> dict[str, str]:
+def _failures(results: list[conformance_suite.CheckResult]) -> dict[str, str]:
     return {r.name: r.message for r in results if not r.passed}
 
 
@@ -183,11 +183,13 @@ def test_a_learner_that_is_no_dataclass_is_told_so() -> None:
 
 
 def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
-    assert all(r.passed for r in suite.check("ncm"))
-    assert len(suite.check("incremental_class")) == len(PROTOCOL_CHECKS)
-    assert {r.name.partition(":")[0] for r in suite.check("metrics")} == set(all_metrics())
+    assert all(r.passed for r in conformance_suite.check("ncm"))
+    assert len(conformance_suite.check("incremental_class")) == len(PROTOCOL_CHECKS)
+    assert {r.name.partition(":")[0] for r in conformance_suite.check("metrics")} == set(
+        all_metrics()
+    )
     with pytest.raises(UserError, match="Did you mean 'ncm'"):
-        suite.check("ncmm")
+        conformance_suite.check("ncmm")
 
 
 def test_a_result_says_what_was_demanded_and_what_came() -> None:
@@ -196,18 +198,18 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
         applies_where(n)
         demand(n == 2, f"expected 2, got {n}")
 
-    good, bad, other = (suite.run_checks([sums_to_two], n)[0] for n in (2, 3, 0))
+    good, bad, other = (conformance_suite.run_checks([sums_to_two], n)[0] for n in (2, 3, 0))
     assert good.passed
     assert good.message == ""
     assert (bad.name, bad.demand, bad.message) == (
         "sums to two", "One and one make two.", "expected 2, got 3",
     )  # fmt: skip
-    text = suite.check_text([good, other, bad])
+    text = conformance_suite.check_text([good, other, bad])
     assert "FAILED  sums to two" in text
     assert "demanded: One and one make two.\n        expected 2, got 3" in text
     assert "–       sums to two  (does not apply)\n" in text
     assert text.endswith("1 of 2 checks passed, 1 does not apply")
-    assert suite.check_text([good]).endswith("1 of 1 checks passed")
+    assert conformance_suite.check_text([good]).endswith("1 of 1 checks passed")
     assert [other.to_json()[key] for key in ("passed", "applies")] == [True, False]
     assert bad.to_json()["passed"] is False
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedbench.checks import metric_contract, suite
+from embedbench.checks import conformance_suite, metric_contract
 from embedbench.checks.blob_streams import on_table
 from embedbench.checks.check_registry import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
@@ -31,7 +31,7 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__name__", value)).replace("_", "-")
 
 
-def _failures(results: list[suite.CheckResult]) -> dict[str, str]:
+def _failures(results: list[conformance_suite.CheckResult]) -> dict[str, str]:
     return {r.name: r.message for r in results if not r.passed}
 
 
@@ -241,7 +241,7 @@ def _spoiled(base: type[Any], spoil: Callable[[Stream], Stream]) -> type[Any]:
 @pytest.mark.parametrize("case", SPOILED)
 def test_a_spoiled_stream_is_caught_by_its_checks(case: str) -> None:
     base, spoil, checks = SPOILED[case]
-    failures = _failures(suite.run_checks(PROTOCOL_CHECKS, _spoiled(base, spoil)))
+    failures = _failures(conformance_suite.run_checks(PROTOCOL_CHECKS, _spoiled(base, spoil)))
     assert set(failures) == checks, failures
 
 
@@ -293,7 +293,7 @@ class _NamesWhatCameLater(_Later):
 
 
 def test_a_later_parameter_passes_the_checks() -> None:
-    assert _failures(suite.run_checks(PROTOCOL_CHECKS, _Later)) == {}
+    assert _failures(conformance_suite.run_checks(PROTOCOL_CHECKS, _Later)) == {}
 
 
 FAULTY: list[tuple[type[Any], set[str]]] = [
@@ -308,7 +308,7 @@ FAULTY: list[tuple[type[Any], set[str]]] = [
 
 @pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=[_name(f[0]) for f in FAULTY])
 def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[str]) -> None:
-    failures = _failures(suite.run_checks(PROTOCOL_CHECKS, cls))
+    failures = _failures(conformance_suite.run_checks(PROTOCOL_CHECKS, cls))
     assert checks <= set(failures), failures
 
 
@@ -384,7 +384,7 @@ def needs_ideal(scores: ScoreMatrix, reference: Reference) -> float:
 def test_a_faulty_metric_is_caught(metric: Callable[..., float], checks: set[str]) -> None:
     if metric is not without_source:
         metric.__doc__ = good_metric.__doc__
-    failures = _failures(suite.run_checks(METRIC_CHECKS, metric))
+    failures = _failures(conformance_suite.run_checks(METRIC_CHECKS, metric))
     assert set(failures) >= checks
     assert bool(failures) == bool(checks), failures
 

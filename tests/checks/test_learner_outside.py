@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from embedbench.api import build_stream, make_learner, run, score
-from embedbench.checks.suite import check, learner_checks
+from embedbench.checks.conformance_suite import check, learner_checks
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile

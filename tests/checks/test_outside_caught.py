@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from embedbench.checks import backbone_contract, source_engine_tracker
-from embedbench.checks.suite import check, run_checks
+from embedbench.checks import backbone_contract, engine_contract, source_contract, tracker_contract
+from embedbench.checks.conformance_suite import check, run_checks
 from embedbench.errors import UserError
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.source import Source
@@ -158,8 +158,8 @@ def one_thread(text: str) -> Source:
     ],
 )
 def test_a_faulty_source(name: str, caught: str | None) -> None:
-    subject = source_engine_tracker.SourceSubject(f"{HERE}:{name}@text")
-    results = run_checks(source_engine_tracker.SOURCE_CHECKS, subject)
+    subject = source_contract.SourceSubject(f"{HERE}:{name}@text")
+    results = run_checks(source_contract.SOURCE_CHECKS, subject)
     failed = [r.name for r in results if not r.passed]
     assert failed == ([caught] if caught else [])
 
@@ -217,7 +217,7 @@ def endless(*_: Any) -> Executor:
     ],
 )
 def test_a_faulty_engine(name: str, caught: str | None) -> None:
-    results = run_checks(source_engine_tracker.ENGINE_CHECKS, f"{HERE}:{name}")
+    results = run_checks(engine_contract.ENGINE_CHECKS, f"{HERE}:{name}")
     failed = [r.name for r in results if not r.passed]
     assert (caught in failed) if caught else not failed
 
@@ -284,7 +284,7 @@ class NeedsRun(Counts):
     ],
 )
 def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
-    results = run_checks(source_engine_tracker.TRACKER_CHECKS, tracked(name))
+    results = run_checks(tracker_contract.TRACKER_CHECKS, tracked(name))
     failed = [r.name for r in results if not r.passed]
     assert (caught in failed) if caught else not failed
 
@@ -292,11 +292,11 @@ def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
 @pytest.fixture(scope="module")
 def tracked() -> Any:
     """Subjects that share the runs that are replayed."""
-    first = source_engine_tracker.TrackerSubject(f"{HERE}:Counts")
+    first = tracker_contract.TrackerSubject(f"{HERE}:Counts")
     shared = {"folder": first.folder, "runs": first.runs}
 
-    def subject(name: str) -> source_engine_tracker.TrackerSubject:
-        made = source_engine_tracker.TrackerSubject(f"{HERE}:{name}")
+    def subject(name: str) -> tracker_contract.TrackerSubject:
+        made = tracker_contract.TrackerSubject(f"{HERE}:{name}")
         made.__dict__.update(shared)
         return made
 

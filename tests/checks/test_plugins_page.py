@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from embedbench.api import build_stream, run
-from embedbench.checks import suite
+from embedbench.checks import conformance_suite
 from embedbench.cli import app, list_entries
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -92,7 +92,7 @@ def test_the_package_is_short() -> None:
     ],
 )
 def test_it_passes_every_check(name: str, kind: str | None, checks: int, mine: Path) -> None:
-    results = suite.check(name, kind=kind)
+    results = conformance_suite.check(name, kind=kind)
     assert [r for r in results if not r.passed] == []
     assert sum(r.applies for r in results) == checks
 

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from embedbench.cli import app
-from embedbench.cli.progress import bar
-from embedbench.cli.shared_options import note
+from embedbench.cli.command_output import note
+from embedbench.cli.progress_bar import bar
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files

@@ -13,8 +13,8 @@ import typer
 from report_records import keep, make
 from typer.testing import CliRunner
 
-from embedbench.checks import suite
-from embedbench.cli import name_completions
+from embedbench.checks import conformance_suite
+from embedbench.cli import shell_completion
 from embedbench.cli.app import app
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, unknown
@@ -123,10 +123,10 @@ def test_every_order_with_a_name_is_listed() -> None:
 
 
 def test_names_are_completed() -> None:
-    names = [name for name, _ in name_completions.of("learners")("ncm,sld")]
+    names = [name for name, _ in shell_completion.of("learners")("ncm,sld")]
     assert names == ["ncm,slda"]
-    assert "kemker" in [name for name, _ in name_completions.of("presets")("ke")]
-    assert name_completions.of_kinds("pro") == ["protocols", "prototype"]
+    assert "kemker" in [name for name, _ in shell_completion.of("presets")("ke")]
+    assert shell_completion.of_kinds("pro") == ["protocols", "prototype"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -189,15 +189,15 @@ def test_an_error_behind_several_failures_comes_first_and_once() -> None:
         """Has another fault."""
         raise KeyError("x")
 
-    results = suite.run_checks([other, *[one] * 3], Faulty)
-    lines = suite.check_text(results).splitlines()
+    results = conformance_suite.run_checks([other, *[one] * 3], Faulty)
+    lines = conformance_suite.check_text(results).splitlines()
     assert lines[:2] == [
         "3 checks could not run: start raised TypeError: no width",
         "        one, one, one",
     ]
     assert "raised KeyError: 'x'" in lines[-2]
     assert lines[-1] == "0 of 4 checks passed"
-    assert suite.check_text(results[:3]).count("start raised") == 2
+    assert conformance_suite.check_text(results[:3]).count("start raised") == 2
 
 
 def test_help_names_each_form_once() -> None:

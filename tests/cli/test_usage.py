@@ -10,8 +10,8 @@ import typer
 from commands import caller
 
 from embedbench.cli.app import app
-from embedbench.cli.shared_options import note
-from embedbench.cli.typer_commands import GROUPS, HEADINGS
+from embedbench.cli.command_output import note
+from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -17,18 +17,12 @@ from commands import caller
 from image_files import embedding_file
 
 from embedbench.cli.shared_options import chosen_device, chosen_engine, engine_name
-from embedbench.engines import engine, local_pool, slurm
+from embedbench.engines import engine, local_pool, slurm_engine
 from embedbench.engines.engine import Engine, at_once
 from embedbench.engines.local_pool import local_executor, use_card
-from embedbench.engines.task import (
-    LostTaskError,
-    Resources,
-    TimeUpError,
-    ends_soon,
-    pack,
-    pairs,
-    runner,
-)
+from embedbench.engines.pickled_calls import pack, runner
+from embedbench.engines.task_endings import LostTaskError, TimeUpError, ends_soon
+from embedbench.engines.task_resources import Resources, pairs
 from embedbench.errors import UserError
 from embedbench.storage import leases
 
@@ -47,6 +41,8 @@ def test_resources_are_cores_shares_and_bytes() -> None:
         ("cpus", "--resources takes name=value"),
         ("cpus=0", "a number of cores, 1 or more; got '0'"),
         ("cpus=1.5", "a number of cores"),
+        ("cpus=10000000", "too large: a task takes 1,000,000 cores at most, got '10000000'"),
+        ("cpus=" + "9" * 5000, "too large"),
         ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
         ("gpus=nan", "a share of one card"),
         ("memory=lots", "such as 4GB; got 'lots'"),
@@ -78,9 +74,9 @@ def test_settings_belong_to_an_engine() -> None:
     with pytest.raises(UserError, match="--engine local does not limit memory"):
         Engine.parse("local:2", Resources(memory=10**9))
     with pytest.raises(UserError, match=r"slurm 'partitoin'\. Did you mean 'partition'"):
-        slurm.options(Resources(), {"partitoin": "gpu", "cluster": "local"})
+        slurm_engine.options(Resources(), {"partitoin": "gpu", "cluster": "local"})
     asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
-    made = slurm.options(Resources(cpus=2, gpus=1, memory=2**31), asked)
+    made = slurm_engine.options(Resources(cpus=2, gpus=1, memory=2**31), asked)
     assert made == {
         "name": "embedbench",
         "cpus_per_task": 2,
@@ -93,11 +89,11 @@ def test_settings_belong_to_an_engine() -> None:
     }
     for wrong in ({"time": "4"}, {"time": "-1h"}, {"cluster": "mine"}):
         with pytest.raises(UserError, match="got"):
-            slurm.options(Resources(), {"cluster": "local", **wrong})
+            slurm_engine.options(Resources(), {"cluster": "local", **wrong})
     with pytest.raises(UserError, match="--engine-set takes name=value"):  # a line of its script
         Engine.parse("slurm", None, ["cluster=local", "partition=gpu\ntouch here"])
     with pytest.raises(UserError, match="whole cards"):
-        slurm.options(Resources(gpus=0.5), {"cluster": "local"})
+        slurm_engine.options(Resources(gpus=0.5), {"cluster": "local"})
 
 
 def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +115,7 @@ def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(monkeypatch: pytest.Mon
         raise RuntimeError("Batch job submission failed\nsbatch: error: invalid partition")
 
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        assert isinstance(executor, slurm.SlurmExecutor)
+        assert isinstance(executor, slurm_engine.SlurmExecutor)
         executor._jobs.submit = refuse  # type: ignore[method-assign]
         for _ in range(2):
             refused = executor.submit(int, "3")
@@ -171,7 +167,7 @@ def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]
     """The time of its jobs is over again and again; it fails when two in a row save nothing."""
     pytest.importorskip("submitit")
     with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
-        assert isinstance(executor, slurm.SlurmExecutor)
+        assert isinstance(executor, slurm_engine.SlurmExecutor)
         paths = SimpleNamespace(stderr="2.err")
 
         def job(answer: Callable[[], bytes]) -> SimpleNamespace:
@@ -190,14 +186,14 @@ def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]
 def test_a_job_is_warned_before_its_time_is_over() -> None:
     before = signal.getsignal(signal.SIGUSR2)
     try:
-        slurm.in_job(os.kill, os.getpid(), signal.SIGUSR2)
+        slurm_engine.in_job(os.kill, os.getpid(), signal.SIGUSR2)
         assert ends_soon.is_set()
     finally:
         signal.signal(signal.SIGUSR2, before)
         ends_soon.clear()
     warned = {"1m": 15, "2m": 30, "6m": 90, "2d": 90}
     for given, seconds in warned.items():
-        made = slurm.options(Resources(), {"cluster": "local", "time": given})
+        made = slurm_engine.options(Resources(), {"cluster": "local", "time": given})
         assert made["slurm_signal_delay_s"] == seconds
         engine = Engine.parse("slurm", None, ["cluster=local", f"time={given}"])
         assert engine.seconds == 60 * made["timeout_min"]
@@ -227,9 +223,9 @@ def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_a_job_is_gone_when_two_looks_at_the_queue_miss_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm, "LOOK", 0.0)
+    monkeypatch.setattr(slurm_engine, "LOOK", 0.0)
     monkeypatch.setenv("SQUEUE_STATES", "RUNNING")  # a user's settings would hide what waits
-    queue = slurm._Queue()
+    queue = slurm_engine._Queue()
     squeue(tmp_path, monkeypatch, 'test -z "$SQUEUE_STATES" && echo 7_0 && echo 7_1')
     assert [queue.is_done(job) for job in ("7_0", "7_0", "7_1")] == [False] * 3
     assert queue.is_done("7_2")
@@ -249,12 +245,12 @@ def test_what_ended_commands_left_is_removed_when_their_jobs_have_ended(
         (folder := tmp_path / f".jobs.{name}").mkdir()
         (folder / f"{job}_submission.sh").touch()
     squeue(tmp_path, monkeypatch, "exit 1")
-    slurm.clean(tmp_path)
+    slurm_engine.clean(tmp_path)
     assert len(list(tmp_path.glob(".jobs.*"))) == 3
     squeue(tmp_path, monkeypatch, "echo 7_0; echo 7_1")
     with leases.take(tmp_path / ".jobs.mine.lease") as lease:
         assert lease is not None
-        slurm.clean(tmp_path)
+        slurm_engine.clean(tmp_path)
     assert {path.name for path in tmp_path.glob(".jobs.*")} == {".jobs.queued", ".jobs.mine"}
 
 

@@ -22,7 +22,7 @@ from slow_learner import PAUSE
 from small_grid import answers, check_same, expected, small_grid
 from tiny_images import images
 
-from embedbench.engines import slurm
+from embedbench.engines import slurm_engine
 from embedbench.engines.engine import Engine
 from embedbench.extract.pipeline import extract
 from embedbench.runs.checkpoint import saves_at
@@ -49,7 +49,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (tools / "sacct").chmod(stat.S_IRWXU)
     with pytest.MonkeyPatch.context() as patch, one_node_slurm():
         patch.setenv("PATH", str(tools), prepend=os.pathsep)
-        patch.setattr(slurm, "LOOK", 1.0)
+        patch.setattr(slurm_engine, "LOOK", 1.0)
         yield tools
     assert not (tools / "asked").exists()
 
@@ -197,7 +197,7 @@ def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
     assert {record_files.load(place).resumed for place in outcome.run_dirs} == {0}
     assert kept <= {path.name for path in folder.iterdir()}  # while its jobs were at work
     wait(lambda: not jobs())
-    slurm.clean(folder)
+    slurm_engine.clean(folder)
     assert not list(folder.iterdir())
     assert answers(out) == good
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
-from embedbench.checks.suite import check_learner
+from embedbench.checks.conformance_suite import check_learner
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory

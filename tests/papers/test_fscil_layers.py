@@ -34,7 +34,7 @@ from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.few_shot_scores import curves_from_accuracies, summary
-from embedbench.streams.base_alignment import stream_alignment
+from embedbench.streams.measure_layer_alignment import stream_alignment
 
 NAMES = ("block-8", "block-9")
 QUICK = [

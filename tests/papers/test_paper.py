@@ -19,7 +19,7 @@ from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.papers.reproduction_data import find_files
 from embedbench.papers.result_files import ResultTable
 from embedbench.scores.mean_intervals import Stat
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 ALIASES = {
     "kemker2018": (),

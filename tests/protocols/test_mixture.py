@@ -12,8 +12,8 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.protocols import mixture
 from embedbench.protocols.mixture import SETTINGS, Mixture
+from embedbench.streams.make_sessions import deal_validation_rows
 from embedbench.streams.stream import Stream
-from embedbench.streams.stream_parts import dealt
 from embedbench.streams.view import rows_of
 
 SEEDS = range(6)
@@ -231,9 +231,12 @@ def test_validation_rows_are_dealt_evenly() -> None:
     """Class 0 is taught by one row in session 0 and by three in session 1, class 1 by none."""
     labels = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
     parts, held = [np.array([2]), np.array([0, 1, 3])], np.array([4, 5, 6, 7, 8])
-    assert [r.tolist() for r in dealt(labels, parts, held)] == [[4], [5, 6, 7]]
-    assert [r.tolist() for r in dealt(labels, parts, held[:1])] == [[], [4]]  # the larger one
-    assert [r.tolist() for r in dealt(labels, parts, held[4:])] == [[], []]
+    assert [r.tolist() for r in deal_validation_rows(labels, parts, held)] == [[4], [5, 6, 7]]
+    assert [r.tolist() for r in deal_validation_rows(labels, parts, held[:1])] == [
+        [],
+        [4],
+    ]  # the larger one
+    assert [r.tolist() for r in deal_validation_rows(labels, parts, held[4:])] == [[], []]
 
 
 def test_untested_and_untaught_classes(tmp_path: Path) -> None:

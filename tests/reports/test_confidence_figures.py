@@ -14,8 +14,8 @@ from embedbench.errors import UserError
 from embedbench.reports import confidence_figures
 from embedbench.reports.compare_learners import studies
 from embedbench.reports.comparison_results import compare
-from embedbench.reports.figure_files import names_in
 from embedbench.reports.figure_kinds import save_figure
+from embedbench.reports.figure_style import names_in
 from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import cost_figures, curve_figures, matrix_figures
-from embedbench.reports.figure_files import fit, legend, names_in, words
+from embedbench.reports import cost_figures, curve_figures, matrix_figures, omega_rank_figures
 from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
+from embedbench.reports.figure_style import fit, legend, names_in, words
 from embedbench.reports.html_report import render
 from embedbench.reports.inline_svg import svg
 from embedbench.reports.learner_colours import COLOURS, LEARNERS, SOFT, styles_in
@@ -272,7 +272,7 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
     nan["metrics"]["omega_base"] = None
     keep(tmp_path, nan)
     rows = collect(tmp_path)
-    figure = with_legend(matrix_figures.omega(rows, styles_in(rows), COLUMN))
+    figure = with_legend(omega_rank_figures.omega(rows, styles_in(rows), COLUMN))
     assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
     base, learners = figure.axes[0], [row for row in rows if row.learns]
     defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
@@ -295,7 +295,7 @@ def test_marks_have_the_rank_of_the_mean_and_bars_the_ranks_left_open(tmp_path: 
     ):
         keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
     rows = collect(tmp_path)
-    (axes,) = matrix_figures.ranks(rows, styles_in(rows), COLUMN, FINAL).axes
+    (axes,) = omega_rank_figures.ranks(rows, styles_in(rows), COLUMN, FINAL).axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "None"]
     assert (marks, bars) == ([1, 2, 3], [(1, 1), (2, 3), (2, 3)])

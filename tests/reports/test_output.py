@@ -22,7 +22,7 @@ from embedbench.reports.learner_colours import styles_in
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import print_report, table_text
 from embedbench.scores import record_files
-from embedbench.scores.mean_intervals import amount, format_signed
+from embedbench.scores.number_text import amount, format_signed
 
 DOCS = Path(__file__).parents[2] / "docs"
 

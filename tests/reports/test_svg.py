@@ -5,7 +5,7 @@ import re
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from embedbench.reports.figure_files import STYLE
+from embedbench.reports.figure_style import STYLE
 from embedbench.reports.inline_svg import svg
 from embedbench.reports.learner_colours import BLANK, COLOURS, HUES, INK, LINE, SOFT, colour
 

@@ -18,9 +18,9 @@ from toy import class_stream
 from typer.testing import CliRunner
 
 from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
+from embedbench.checks.conformance_suite import check_learner
 from embedbench.checks.learner_check_tools import SEEDS, on_device, same, small
 from embedbench.checks.learner_contract import CutOffError, Saboteur, _check
-from embedbench.checks.suite import check_learner
 from embedbench.cli.app import app
 from embedbench.config.run_seeds import generator
 from embedbench.extract.pipeline import extract

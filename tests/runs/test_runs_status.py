@@ -18,7 +18,7 @@ from image_files import embedding_file
 from plan_runs import plan
 from rich.console import Console
 
-from embedbench.cli.progress import GridView, live, status_parts, summary
+from embedbench.cli.runs_status_view import GridView, live, status_parts, summary
 from embedbench.runs import run_one, runs_status
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path

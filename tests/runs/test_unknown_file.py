@@ -34,12 +34,13 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
+from embedbench.scores.array_file import WrongError
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
-from embedbench.scores.predictions import Predictions, WrongError
+from embedbench.scores.predictions import Predictions
 from embedbench.sharing.board import board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
-from embedbench.streams import stream_parts
+from embedbench.streams import load_table as loading
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
 from embedbench.studies.study_file import read_study
@@ -95,7 +96,7 @@ def test_features_are_scaled_by_what_session_0_gave(
 ) -> None:
     far = other(tmp_path)
     if mapped:
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", 0)
     stream = stream_with(tmp_path, far, scale=scale)
     assert stream.far is not None
     raw = far.read()[far.split == 2].astype(np.float64)
@@ -437,7 +438,7 @@ def test_layers_are_read_as_those_of_the_stream(
 
     file, far = layered("near.h5", "abcdef"), layered("far.h5", "uvwxyz")
     if mapped:
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", 0)
     protocol = IncrementalClass(base=2, embedding="b", layers="a", scale="standard")
     plain = protocol.build([file], seed=0)
     stream = with_far_samples(plain, file, far)

@@ -12,10 +12,10 @@ from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
-from embedbench.cli.report import audit_text
+from embedbench.cli.score_command import audit_text
 from embedbench.scores import metrics, record_files
-from embedbench.scores.library_metrics import DEFINITIONS, GROUPS, audit
 from embedbench.scores.metrics import Reference
+from embedbench.scores.metrics_by_library import DEFINITIONS, GROUPS, audit
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import score_matrix
 

@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 
 from embedbench.array_types import Floats
-from embedbench.scores.multiple_comparisons import (
+from embedbench.scores.learner_verdicts import (
     RowVerdict,
     compare_pairs,
     compare_with_best,
+    holm,
     subtract_rows,
 )
-from embedbench.scores.rank_statistics import holm
 
 NAN = math.nan
 BOTH = ("seeds", "test sample")

@@ -1,7 +1,11 @@
 """Pushing to a server that speaks the hub's protocol: once, again, refused, cut off."""
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +55,8 @@ def test_a_push_makes_the_repository_in_one_commit(
     result = push(file.path, PLACE)
     commit, files = hub.repositories["kanan/made-up"].head
     assert result.url == f"{PLACE}@{commit}/a.h5"
-    assert sorted(files) == [".gitattributes", "README.md", "a.h5", "a.png"]
+    tables = [f"data/{split}.parquet" for split in ("test", "train", "validation")]
+    assert sorted(files) == [".gitattributes", "README.md", "a.h5", "a.png", *tables]
     assert files["a.h5"] == file.path.read_bytes()
     assert f"{PLACE}@COMMIT/a.h5" in files["README.md"].decode()
     assert len(hub.repositories["kanan/made-up"].commits) == 2  # made, and pushed to
@@ -81,7 +86,9 @@ def test_other_content_is_replaced_only_if_asked(
     other = write_file(
         tmp_path / "a.h5", make_samples(60), make_features(60, 5, 4), PROVENANCE, overwrite=True
     )
-    with pytest.raises(UserError, match=r"has a\.h5, a\.png, README\.md with other content"):
+    with pytest.raises(
+        UserError, match=r"has a\.h5, data/.*, a\.png, README\.md with other content"
+    ):
         push(other.path, PLACE)
     assert len(hub.repositories["kanan/made-up"].commits) == 2
     push(other.path, PLACE, How(overwrite=True))
@@ -225,7 +232,8 @@ def test_the_token_is_in_no_output_file_or_body(
     results = [command("push", str(file.path), PLACE, "--json")]
     hub_server.use(monkeypatch, hub, READER)
     results.append(command("push", str(file.path), "hf://datasets/kanan/other"))
-    assert json.loads(results[0].stdout)["sent"] == ["a.h5", "a.png", "README.md"]
+    tables = [f"data/{split}.parquet" for split in ("train", "validation", "test")]
+    assert json.loads(results[0].stdout)["sent"] == ["a.h5", *tables, "a.png", "README.md"]
     texts = [r.output.encode() for r in results] + [repr(r.exception).encode() for r in results]
     texts += [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
     texts += [body for *_, body in hub.requests]
@@ -237,19 +245,82 @@ def test_the_token_is_in_no_output_file_or_body(
     assert os.environ["HF_TOKEN"] == READER
 
 
-def test_parquet_goes_to_the_viewer_of_the_hub(hub: Hub, file: EmbeddingFile) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    import io
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_the_rows_that_the_hub_shows_are_those_of_the_file(
+    hub: Hub, tmp_path: Path, dtype: type[np.floating]
+) -> None:
+    """`datasets` finds them by the page's metadata, split by split, with the classes' names."""
+    import datasets
 
-    import yaml
+    samples, values = make_samples(60), make_features(60).astype(dtype)
+    layers = {"block-7": make_features(60, 3, 4).astype(dtype)}
+    file = write_file(tmp_path / "a.h5", samples, values, PROVENANCE, layers=layers)
+    push(file.path, PLACE)
+    for name, content in hub.repositories["kanan/made-up"].head[1].items():
+        (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "copy" / name).write_bytes(content)
+    read = datasets.load_dataset(str(tmp_path / "copy"), cache_dir=str(tmp_path / "cache"))
+    assert list(read) == ["train", "validation", "test"]
+    for number, rows in enumerate(read.values()):
+        mine = file.split == number
+        assert rows["sample_ids"][:] == file.sample_ids[mine].tolist()
+        table = rows.with_format("arrow")[:]
+        for column, expected in (("features", values), ("layer/block-7", layers["block-7"])):
+            chunk = table[column].combine_chunks()
+            theirs = chunk.flatten().to_numpy().reshape(len(chunk), -1)
+            assert theirs.dtype == dtype
+            np.testing.assert_array_equal(theirs, expected[mine])
+        assert rows["labels"][:] == file.labels[mine].tolist()
+        assert rows.features["labels"].names == list(file.classes[: samples.n_leaves])
 
-    push(file.path, PLACE, How(parquet=True))
+
+def test_rows_are_sent_to_the_hub_unless_told_otherwise(
+    hub: Hub, file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sent(path: Path, url: str, *words: str) -> tuple[int, str]:
+        result = command("push", str(path), url, "--json", "--licence", "CC0", *words)
+        assert result.exit_code == 0, result.output
+        names = json.loads(result.stdout)["sent"]
+        return sum(name.endswith(".parquet") for name in names), result.stderr
+
+    assert sent(file.path, PLACE)[0] == 3
+    assert sent(file.path, "hf://datasets/kanan/b", "--no-parquet")[0] == 0
+    assert "configs" not in hub.repositories["kanan/b"].head[1]["README.md"].decode()
+    assert sent(file.path, (tmp_path / "c").as_uri())[0] == 0
+    assert sent(file.path, (tmp_path / "d").as_uri(), "--parquet")[0] == 3
+    assert sent(pixel_file(tmp_path).path, "hf://datasets/kanan/e")[0] == 0  # images are no rows
+    monkeypatch.setattr("embedbench.sharing.push_file.find_spec", lambda _: None)
+    number, said = sent(file.path, "hf://datasets/kanan/f")
+    assert number == 0
+    assert "the hub will show no rows, because Parquet needs pyarrow" in said
+
+
+def test_killed_in_the_middle_the_next_push_is_whole(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL while the files are sent: no commit; the next push sends what is missing alone."""
+    path = write_file(tmp_path / "a.h5", make_samples(900), make_features(900, 64), PROVENANCE).path
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    hub.room = 2
+    process = subprocess.Popen([sys.executable, "-m", "embedbench", "push", str(path), PLACE])
+    end = time.monotonic() + 300
+    while len(hub.objects) < hub.room and time.monotonic() < end:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert sorted(hub.repositories["kanan/made-up"].head[1]) == [".gitattributes"]
+    before, hub.room = set(hub.objects), 100
+    assert len(before) == 2
+    hub.requests.clear()
+    push(path, PLACE)
     files = hub.repositories["kanan/made-up"].head[1]
-    front = yaml.safe_load(files["README.md"].decode().split("---\n")[1])
-    listed = front["configs"][0]["data_files"]
-    assert [item["split"] for item in listed] == ["train", "validation", "test"]
-    table = parquet.read_table(io.BytesIO(files[listed[2]["path"]]))
-    assert table["sample_ids"].to_pylist() == file.sample_ids[file.split == 2].tolist()
+    assert sum(name.endswith(".parquet") for name in files) == 3
+    assert files["a.h5"] == path.read_bytes()
+    for name, content in files.items():
+        oid = hashlib.sha256(content).hexdigest()
+        if oid in hub.objects and not name.endswith(".png"):  # the picture is another one here
+            assert hub.asked("PUT", oid) == (oid not in before), name
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.layer_columns import layer_columns, layer_names, without_layers
+from embedbench.streams.load_table import load_table
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table
 from embedbench.streams.view import View, table_of
 
 N, D = 60, 4

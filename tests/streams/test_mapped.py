@@ -25,7 +25,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.stream_runner import run_stream
-from embedbench.streams import feature_tables, stream_parts
+from embedbench.streams import feature_tables
+from embedbench.streams import load_table as loading
 from embedbench.streams.feature_tables import MappedTable, PixelTable, Table
 from embedbench.streams.scaling import statistics
 from embedbench.streams.stream import Stream
@@ -52,11 +53,11 @@ def made(path: Path, dtype: str = "float32", *, seed: int = 0, width: int = 7) -
 
 def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
     """One table in memory and mapped, with the same digests."""
-    resident, *digests = stream_parts.load_table(*given)
+    resident, *digests = loading.load_table(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(stream_parts, "RESIDENT", 0)
-        mapped, *others = stream_parts.load_table(*given)
-        again, *_ = stream_parts.load_table(*given)  # with statistics from the cache
+        patch.setattr(loading, "RESIDENT", 0)
+        mapped, *others = loading.load_table(*given)
+        again, *_ = loading.load_table(*given)  # with statistics from the cache
     assert digests == others
     assert isinstance(mapped, MappedTable)
     np.testing.assert_array_equal(mapped.whole(), again.whole())
@@ -91,7 +92,7 @@ def test_the_standard_scaling_is_that_of_one_sum_over_all_rows(tmp_path: Path) -
     x = file.read()
     mean = x[base].mean(axis=0, dtype=np.float64).astype(np.float32)
     deviation = np.maximum(x[base].std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
-    got = stream_parts.load_table(file, "standard", base)[0].whole()
+    got = loading.load_table(file, "standard", base)[0].whole()
     np.testing.assert_array_equal(got, np.clip((x - mean) / deviation, -5, 5))
 
 
@@ -114,11 +115,11 @@ def test_damaged_statistics_in_the_cache_are_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, base = made(tmp_path / "a.h5"), np.arange(0, N, 2)
-    monkeypatch.setattr(stream_parts, "RESIDENT", 0)
-    expected = stream_parts.load_table(file, "standard", base)[0].whole()
+    monkeypatch.setattr(loading, "RESIDENT", 0)
+    expected = loading.load_table(file, "standard", base)[0].whole()
     for wrong in (None, [[1.0], [1.0]], [[0.0] * 7, [0.0] * 7], "x", [[0.0] * 7, ["a"] * 7]):
-        monkeypatch.setattr(stream_parts.user_cache, "load", lambda *_, wrong=wrong: wrong)
-        got = stream_parts.load_table(file, "standard", base)[0].whole()
+        monkeypatch.setattr(loading.user_cache, "load", lambda *_, wrong=wrong: wrong)
+        got = loading.load_table(file, "standard", base)[0].whole()
         np.testing.assert_array_equal(got, expected)
 
 
@@ -127,9 +128,9 @@ def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
     samples = made(tmp_path / "a.h5").samples
     file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
     for scale in ("none", "standard"):
-        a = stream_parts.load_table(file, scale, np.arange(0, N, 2))[0]
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
-        b = stream_parts.load_table(file, scale, np.arange(0, N, 2))[0]
+        a = loading.load_table(file, scale, np.arange(0, N, 2))[0]
+        monkeypatch.setattr(loading, "RESIDENT", 0)
+        b = loading.load_table(file, scale, np.arange(0, N, 2))[0]
         monkeypatch.undo()
         assert isinstance(b, PixelTable)
         assert isinstance(b.values, np.memmap)
@@ -180,7 +181,7 @@ def test_runs_on_mapped_tables_give_the_same_answers(
         monkeypatch.undo()
         stream = build()
         expected = answers(stream)
-        monkeypatch.setattr(stream_parts, "RESIDENT", 0)
+        monkeypatch.setattr(loading, "RESIDENT", 0)
         mapped = build()
         if name != "modalities":
             assert isinstance(table_of(mapped.sessions[0].x), MappedTable)

@@ -19,8 +19,8 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.instance import Instance
 from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
+from embedbench.streams.make_sessions import split_rows
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream_parts import split_rows
 from embedbench.streams.view import rows_of, table_of
 
 

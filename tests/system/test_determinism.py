@@ -7,7 +7,7 @@ import pytest
 import torch
 from honest_learners import Good
 
-from embedbench.checks import suite as check
+from embedbench.checks import conformance_suite as check
 from embedbench.checks.blob_streams import blobs
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError

@@ -19,8 +19,8 @@ from embedbench.runs.learner_and_protocol_names import learner_class, learner_na
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
-from embedbench.streams.base_alignment import stream_alignment
 from embedbench.streams.layer_columns import layer_names
+from embedbench.streams.measure_layer_alignment import stream_alignment
 from embedbench.studies.presets import preset
 
 from .printed import FACTS

@@ -29,6 +29,8 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
+from .printed_counts import count_table
+
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
 LEARNERS = read_variants(FACTS["learners"])
 BUFFERS = read_variants(FACTS["buffers"])
@@ -267,6 +269,7 @@ PAPER = Paper(
     specs=plan_runs,
     learners=lambda: LEARNERS,
     printed=lambda: [_beside(official, {}, 0) for official in OFFICIAL.values()],
+    exact={number: partial(count_table, number, FACTS) for number in ("1", "2", "3")},
     tables={
         **{number: partial(score_tables, number) for number in ("5", "6", "7")},
         "measures": measures,

@@ -20,11 +20,12 @@ from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
+from embedbench.streams.load_table import load_table
+from embedbench.streams.make_sessions import split_rows
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.stream_parts import load_table, split_rows
 from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_options import parse_settings
+from embedbench.studies.set_and_tune_options import parse_settings
 
 from .runs import (
     CHOICES,

@@ -20,7 +20,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import write_safely
-from embedbench.studies.set_options import Settings
+from embedbench.studies.set_and_tune_options import Settings
 from embedbench.studies.tuning import tune
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))

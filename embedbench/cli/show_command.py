@@ -1,0 +1,162 @@
+"""The command show: a stream in the terminal, or as files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from embedbench.errors import UserError
+from embedbench.studies.study import Study
+from embedbench.text.table_export import records
+from embedbench.text.terminal_text import line, new_table
+
+from .command_output import note, show_tables, with_tables
+from .file_arguments import fixed_study
+from .run_options import stream_options
+from .shared_options import Json, Overwrite, Quiet, check_free, taking
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from embedbench.runs.run_job import Task
+    from embedbench.streams.stream_summary import StreamSummary
+
+
+@with_tables
+@taking(study=stream_options)
+def show(
+    study: Study,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
+    ] = None,
+    features: Annotated[
+        bool, typer.Option("--features", help="With --export: features too, scaled as for run.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the stream that a protocol makes of files, or export it for other tools."""
+    from embedbench.interop.export_stream import export as export_stream
+    from embedbench.runs.run_job import make_task
+    from embedbench.runs.stream_cache import StreamCache
+    from embedbench.streams.stream_summary import StreamSummary
+    from embedbench.studies.resolve import resolve
+
+    if features and export is None:
+        raise UserError("--features goes with --export DIR")
+    specs = resolve(fixed_study(study, (), quiet), out="RUNS")
+    _check_picture(out, len(specs), overwrite)
+    one = len(specs) == 1  # streams of several seeds lie side by side
+    directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
+    for directory in directories:
+        _check_free(directory, overwrite)
+    streams, summaries = StreamCache(), []
+    for i, spec in enumerate(specs):
+        task = make_task(spec, Path(), streams)
+        files = ", ".join(file.path.name for file in task.files)
+        title = f"{task.spec.protocol} · {files} · seed {task.spec.seed}"
+        summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
+        if directories:
+            digest = export_stream(task, directories[i], features=features).digest
+            note(f"wrote {directories[i]}: stream {digest[:12]}")
+        if out is not None:
+            _draw(task, out)
+    lines = [part for summary in summaries for part in stream_parts(summary)]
+    show_tables(
+        [s.to_json() for s in summaries],
+        None,
+        as_json,
+        lambda: [row for summary in summaries for row in stream_rows(summary)],
+        lambda: lines,
+    )
+
+
+def _class_names(task: Task) -> list[str]:
+    from embedbench.runs.stream_metadata import described_stream
+
+    return [name for part in described_stream(task)["classes"] for name in part]
+
+
+def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
+    """Refuse a picture of several streams, of another format, or in the place of a file."""
+    from embedbench.reports.figure_kinds import check_format
+
+    if path is None:
+        return
+    if streams > 1:
+        raise UserError(f"--out draws one stream, and there are {streams}; give one --seed")
+    check_format(path)
+    check_free(path, overwrite)
+
+
+def _draw(task: Task, path: Path) -> None:
+    """Draw sessions, classes and samples."""
+    from embedbench.reports.figure_files import write
+    from embedbench.reports.figure_kinds import WIDTHS
+    from embedbench.reports.stream_plot import draw_stream
+    from embedbench.streams.stream_summary import class_counts
+
+    train, test = class_counts(task.stream)
+    sets = [s.split for s in task.stream.eval_sets]
+    names, width = _class_names(task), WIDTHS["column"]
+    write(path, draw_stream(train, test, names, width, sets=sets))
+    note(f"wrote {path}")
+
+
+def _check_free(directory: Path, overwrite: bool) -> None:
+    """Refuse to replace the files of an exported stream."""
+    from embedbench.interop.export_stream import FEATURES, LISTS, STREAM
+
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file; name a directory")
+    for name in (*LISTS, STREAM, FEATURES):
+        check_free(directory / name, overwrite)
+
+
+# --- a stream for the terminal ---
+
+
+NAMED = 3  # classes of a session that are named
+
+
+def stream_parts(summary: StreamSummary) -> list[Text | Table]:
+    """Title, a table of the sessions, and the digests."""
+    sessions, tests = summary.sessions, summary.tests
+    each = len(tests) == len(sessions)
+    table = new_table(
+        ["session", "introduces", "classes", "train", "val", *["test"] * each], names=2
+    )
+    for i, s in enumerate(sessions):
+        counts = [len(s.classes), s.train, s.val, *([tests[i]] if each else [])]
+        table.add_row(str(i), line(_names(s.classes)), *(f"{n:,}" for n in counts))
+    parts: list[Text | Table] = [line(summary.title, "bold"), table]
+    if not each:
+        parts.append(line(f"samples of the eval sets: {', '.join(f'{n:,}' for n in tests)}"))
+    parts += [line(f"note: {n}") for n in summary.notes]
+    digests = " · ".join(f"{name} {value[:12]}" for name, value in summary.digests.items())
+    return [*parts, line(f"digests: {digests}", "dim")]
+
+
+def stream_rows(summary: StreamSummary) -> list[dict[str, Any]]:
+    """The numbers of the table, one row per session."""
+    rows = records(summary.to_json(), "sessions")
+    each = len(summary.tests) == len(rows)
+    return [
+        {"session": i, **row, "test": summary.tests[i] if each else None}
+        for i, row in enumerate(rows)
+    ]
+
+
+def _names(classes: tuple[str, ...]) -> str:
+    if len(classes) > NAMED + 1:  # "… 1 more" is as long as the last name
+        classes = (*classes[:NAMED], f"… {len(classes) - NAMED} more")
+    return ", ".join(classes) or "–"

@@ -1,0 +1,99 @@
+"""Resources of a task, read from `--resources`: CPUs, a share of a GPU, memory."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from embedbench.errors import UserError, short, unknown
+
+MOST_CPUS = 10**6
+_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
+_NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources that one task takes of a machine.
+
+    Parameters
+    ----------
+    cpus : int
+        Cores.
+    gpus : float
+        Its share of one card, 0 to 1; 0 asks for none.
+    memory : int
+        Bytes; 0 asks for none.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+    memory: int = 0
+
+    @classmethod
+    def parse(cls, text: str, *, cpus: int = 1) -> Self:
+        """Read "cpus=2,gpus=0.25,memory=4GB"; `cpus` are the cores where the text names none.
+
+        >>> Resources.parse("gpus=0.25,memory=4GB", cpus=2)
+        Resources(cpus=2, gpus=0.25, memory=4000000000)
+        """
+        read = {"cpus": _cpus, "gpus": _gpus, "memory": _memory}
+        given: dict[str, Any] = {"cpus": cpus}
+        for name, value in pairs("--resources", [text]).items():
+            if name not in read:
+                raise unknown("resource", name, read)
+            given[name] = read[name](value)
+        return cls(**given)
+
+
+def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
+    """Read "a=1,b=2" of an option that may be given several times.
+
+    A comma that no name follows belongs to the value: "nodelist=n1,n2,time=4h".
+    """
+    read: dict[str, str] = {}
+    for part in (part.strip() for item in items for part in _NEXT.split(item)):
+        name, equals, value = (text.strip() for text in part.partition("="))
+        if part and not (name and equals and value and part.isprintable()):  # sbatch: no new lines
+            raise UserError(f"{option} takes name=value,name=value; got {short(part)}")
+        if name in read and read[name] != value:
+            raise UserError(
+                f"{option} has two values of {name}, {read[name]} and {value}: give one"
+            )
+        if part:
+            read[name] = value
+    return read
+
+
+def _cpus(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and value.strip("0")):
+        raise UserError(f"--resources cpus takes a number of cores, 1 or more; got {short(value)}")
+    if len(value.lstrip("0")) > 7 or int(value) > MOST_CPUS:
+        raise UserError(
+            f"--resources cpus is too large: a task takes {MOST_CPUS:,} cores at most, got "
+            f"{short(value)}"
+        )
+    return int(value)
+
+
+def _gpus(value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if share != 0 and not 1e-3 <= share <= 1:
+        raise UserError(
+            f"--resources gpus takes a share of one card, 0 to 1, such as 0.25; got {short(value)}"
+        )
+    return share
+
+
+def _memory(value: str) -> int:
+    match = _BYTES.fullmatch(value)
+    if match is not None:
+        number, unit, binary = match.groups()
+        power = " KMGT".index(unit.upper() or " ")
+        size = int(float(number) * (1024 if binary else 1000) ** power)
+        if 10**6 <= size < 2**60:
+            return size
+    raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")

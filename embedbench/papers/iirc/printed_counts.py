@@ -1,0 +1,114 @@
+"""Classes and samples of IIRC's data sets, counted from the published hierarchies: Tables 1 to 3.
+
+CIFAR-100 has 500 training and 100 test images of every class, so its counts need no images. Those
+of IIRC-ImageNet in Table 1, and of its bird in Table 3, need ImageNet's lists and are left open.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.array_types import Floats
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.protocols._hierarchy import hierarchy_text
+from embedbench.protocols.iirc import IIRC
+from embedbench.scores.mean_intervals import Stat
+from embedbench.streams.stream import Stream
+
+TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
+Counts = Mapping[str, float]
+
+
+class LabelList(EmbeddingFile):
+    """A file of labels alone; every feature is 0."""
+
+    def read(self, layers: Any = (), embedding: str = FINAL) -> Floats:
+        return np.zeros(self.shape, dtype=np.float32)
+
+
+def count_table(number: str, facts: Mapping[str, Any]) -> PaperTable:
+    """Return printed Table 1, 2 or 3 with our counts beside it; a row without counts has none."""
+    table = PaperTable.of_facts(facts, f"counts-{number}")
+    counted = {"1": _samples, "2": _classes, "3": _sizes}[number]()
+    for row in facts["counts"][number]:
+        ours = counted.get(tuple(row["labels"]), {})
+        values = {}
+        for column, printed in zip(table.columns, row["values"], strict=False):
+            mine = Stat.of([ours[column]]) if column in ours else None
+            values[column] = Value(printed, mine, 0, made=EXACT)
+        table.rows.append((tuple(row["labels"]), values))
+    return table
+
+
+def _parents(name: str) -> dict[str, str | None]:
+    parents: dict[str, str | None] = json.loads(hierarchy_text(name))["parents"]
+    return parents
+
+
+def _classes() -> dict[tuple[str, ...], Counts]:
+    """Table 2, from the hierarchies alone."""
+    rows: dict[tuple[str, ...], Counts] = {}
+    for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
+        parents = _parents(name)
+        tops = set(parents.values()) - {None}
+        alone = sum(above is None and c not in tops for c, above in parents.items())
+        under = sum(above is not None for above in parents.values())
+        rows[label,] = {
+            "superclasses": len(tops),
+            "subclasses under superclasses": under,
+            "subclasses without superclass": alone,
+            "total": len(parents),
+        }
+    return rows
+
+
+def _stream() -> Stream:
+    """IIRC-CIFAR's first configuration over labels alone."""
+    parents = _parents("iirc-cifar")
+    leaves = sorted(set(parents) - set(parents.values()))
+    labels = np.tile(np.arange(len(leaves)), TRAINED + TESTED)
+    split = np.repeat([TRAIN, TEST], [TRAINED * len(leaves), TESTED * len(leaves)])
+    ids = np.arange(len(labels)).astype(np.str_)
+    samples = Samples(ids, labels, split, tuple(leaves), np.full(len(leaves), -1))
+    digests = {"samples": samples.digest(), "recipe": "", "content": ""}
+    kind, dtype, shape = "embedding", np.dtype(np.float32), (len(labels), 1)
+    file = LabelList(Path("labels"), samples, {}, digests, kind, shape, dtype, {})
+    return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
+
+
+def _samples() -> dict[tuple[str, ...], Counts]:
+    """Table 1's row of IIRC-CIFAR."""
+    stream = _stream()
+    test, later = stream.eval_sets
+    (whole,) = stream.merged().sessions
+    return {
+        ("IIRC-CIFAR",): {
+            "train, with duplicates": sum(len(s.x) for s in stream.sessions),
+            "in-task validation, with duplicates": sum(len(s.val_x) for s in stream.sessions),
+            "train": len(whole.x),
+            "in-task validation": len(whole.val_x),
+            "post-task validation": len(later.x),
+            "test": len(test.x),
+        }
+    }
+
+
+def _sizes() -> dict[tuple[str, ...], Counts]:
+    """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
+    stream, parents = _stream(), _parents("iirc-cifar")
+    taught = {
+        name: sum(int(s.y[:, c].sum()) for s in stream.sessions if c in s.classes)
+        for c, name in enumerate(stream.classes)
+    }
+    under = {top: sum(above == top for above in parents.values()) for top in parents}
+    rows: dict[tuple[str, ...], Counts] = {}
+    for name in set(parents) - set(parents.values()):
+        top = parents[name]
+        above = {} if top is None else {"subclasses": under[top], "superclass size": taught[top]}
+        rows["IIRC-CIFAR", top or "–", name] = {**above, "subclass size": taught[name]}
+    return rows

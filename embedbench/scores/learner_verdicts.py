@@ -1,0 +1,349 @@
+"""Which learners are behind the best: one verdict for each row of a table.
+
+A row is *behind* if for some other row the mean difference, paired by seed, exceeds its half-width.
+With k - 1 other rows that it can be compared with, each is tested one-sided at α/k, so a row that
+nobody is above is called behind in at most α of all tables with normal residuals (Bonferroni's
+bound), whatever the variances and the dependence. That is a bound for each row, not for the table:
+among many rows of equal worth some row is called behind more often. `compare_pairs` has the bound
+for the whole table. Bonferroni's bound would hold at α/(k - 1), too; but with the skew of real
+seeds the best was then behind in up to 6.7 % of tables (`benchmarks/verdict_calibration.py`).
+
+The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
+the test sample with G groups (`sample_jackknife`). Where one part is unknown, the other stands
+alone, and `parts` says so. What seeds and samples do together is in both parts, which makes the
+interval wider than it need be.
+
+**Source**: multiple comparisons with the best, Hsu (1981) and Edwards and Hsu (1983): all other
+rows are compared with each row, and no leader has to be picked first. Their constants need equal
+variances; as here, "behind" is where the interval of θ_i - max_j θ_j ends below 0. The half-width
+of two independent variances is Banerjee's (1960): it keeps the level, because the distribution
+function of χ²(1) is concave.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from embedbench.array_types import Bools, Floats, Ints
+from embedbench.config.json_records import JsonRecord
+
+LEVEL = 0.05
+ROUNDING = 1e-12  # a mean difference below it is 0
+LEAST = 3  # runs whose equal differences say that no seed changes them
+SEEDS, SAMPLE = "seeds", "test sample"
+Over = Literal["seeds and samples", "seeds"]
+
+
+@dataclass(frozen=True)
+class RowVerdict(JsonRecord):
+    """The verdict of a table on one row; numbers are in the unit of the values.
+
+    Parameters
+    ----------
+    mean, half : float
+        Mean over the row's own seeds, and the half-width of its two-sided interval.
+    rank : int or None
+        Rank of the mean, 1 for the best; None where the mean is undefined.
+    ranks : tuple of int or None
+        The ranks that the verdicts allow, each end with error α for this row.
+    behind : bool or None
+        Whether some other row is above it; None where it can be compared with none.
+    behind_by : float
+        Largest mean difference of another row to it; 0 if none is above.
+    behind_by_least : float
+        Largest mean difference less half-width, above 0 exactly where `behind`.
+    detectable : float
+        Half-width of the difference to the best other row: a larger one would have been seen.
+    against : int or None
+        The row that `behind_by_least` comes from.
+    n, groups : int
+        Seeds that both rows have, and groups of the test sample; 0 where that part is not in it.
+    parts : tuple of str
+        What its half-width is made of: `seeds`, `test sample`, or both.
+    """
+
+    mean: float
+    half: float
+    rank: int | None
+    ranks: tuple[int, ...] | None
+    behind: bool | None
+    behind_by: float
+    behind_by_least: float
+    detectable: float
+    against: int | None
+    n: int
+    groups: int
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PairVerdict(JsonRecord):
+    """Two rows, the better one first, as one of all pairs of a table.
+
+    Parameters
+    ----------
+    a, b : int
+        Their places.
+    difference, half : float
+        How much better `a` is, and the half-width of its 95 % interval, not corrected.
+    n : int
+        Number of seeds that both have.
+    p, holm : float
+        Two-sided p-value, and the same corrected for the number of pairs.
+    """
+
+    a: int
+    b: int
+    difference: float
+    half: float = field(metadata={"key": "half_95"})
+    n: int
+    p: float
+    holm: float
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Mean differences of all pairs of rows; [i, j] is how much row j is above row i.
+
+    Parameters
+    ----------
+    mean : array of float
+        (…, k, k); NaN where two rows share no seed.
+    n : array of int
+        (…, k, k) seeds that both have.
+    seed_variance, sample_variance : array of float
+        (…, k, k) squared standard errors of `mean`; NaN where unknown.
+    groups : int
+        Groups of the test sample; 0 if it is left out.
+    """
+
+    mean: Floats
+    n: Ints
+    seed_variance: Floats
+    sample_variance: Floats
+    groups: int
+
+    @property
+    def decidable(self) -> Bools:
+        """(…, k, k) whether a difference has a half-width, never on the diagonal."""
+        known = ~(np.isnan(self.seed_variance) & np.isnan(self.sample_variance)) & (self.n > 0)
+        return np.asarray(known & ~np.eye(self.n.shape[-1], dtype=np.bool_))
+
+    def half_widths(self, level: Floats) -> Floats:
+        """(…, k, k) half-widths at one-sided levels that broadcast to (…, k, k)."""
+        seeds = _t(self.n - 1, level) ** 2 * self.seed_variance
+        sample = _t(np.array(self.groups - 1), level) ** 2 * self.sample_variance
+        half = np.sqrt(np.nan_to_num(seeds) + np.nan_to_num(sample))
+        return np.where(self.decidable, half, np.nan)
+
+    def behind_by_least(self, level: float = LEVEL) -> Floats:
+        """(…, k, k) mean less half-width, each row's tests sharing the level; NaN undecided."""
+        return self.mean - self.half_widths(self.share_level(level))
+
+    def share_level(self, level: float) -> Floats:
+        """(…, k, 1) the one-sided level of each of a row's tests."""
+        return np.asarray(level / (self.decidable.sum(axis=-1, keepdims=True) + 1))
+
+
+def subtract_rows(values: Floats, variances: Floats | None = None, groups: int = 0) -> Differences:
+    """The differences of all pairs of rows, paired by column.
+
+    Parameters
+    ----------
+    values : array of float
+        (…, k, n): row, seed; more is better; NaN where there is no run.
+    variances : array of float or None
+        (…, k, k) the test sample's share of each difference, `sample_jackknife.pair_variances`.
+    groups : int
+        Groups of the test sample.
+    """
+    apart = values[..., None, :, :] - values[..., :, None, :]
+    both = ~np.isnan(apart)
+    n = both.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(both, apart, 0).sum(axis=-1) / n
+        rest = np.where(both, apart - mean[..., None], 0)
+        seeds = np.where(n > 1, (rest**2).sum(axis=-1) / (n * (n - 1)), np.nan)
+    mean[np.abs(mean) < ROUNDING] = 0
+    if variances is None or groups < 2:
+        variances, groups = np.full(mean.shape, np.nan), 0
+    by_chance = (n < LEAST) & (seeds < ROUNDING**2) & np.isnan(variances)
+    seeds = np.where(by_chance, np.nan, seeds)  # two equal differences are no proof
+    return Differences(mean, n, seeds, variances, groups)
+
+
+def compare_with_best(
+    values: Floats,
+    variances: Floats | None = None,
+    groups: int = 0,
+    *,
+    lower: bool = False,
+    over: Over = "seeds and samples",
+    level: float = LEVEL,
+) -> list[RowVerdict]:
+    """The verdict on each row of a table.
+
+    Parameters
+    ----------
+    values : array of float
+        (k, n): row, seed; NaN where there is no run. Where a table has several class orders, a
+        column is an order instead, with the mean over its seeds.
+    variances : array of float or None
+        (k, k) the test sample's share of each difference, and on the diagonal that of each row's
+        mean (`sample_jackknife.pair_variances`); None if it is unknown.
+    groups : int
+        Groups of the test sample.
+    lower : bool
+        Whether less is better.
+    over : str
+        `seeds` leaves the test sample's share out: statements about this test sample alone.
+    level : float
+        α, the share of tables in which a row that nobody is above may be called behind.
+    """
+    if over == "seeds":
+        variances = None
+    apart = subtract_rows(-values if lower else values, variances, groups)
+    bound, half = apart.behind_by_least(level), apart.half_widths(apart.share_level(level))
+    means, halves = _row_means(values, apart, level)
+    ranks = _ranks(-means if lower else means, bound)
+    result = []
+    for i, (rank, allowed) in enumerate(ranks):
+        decidable, others = apart.decidable[i], np.delete(apart.mean[i], i)
+        any_mean, any_test = not np.isnan(others).all(), bool(decidable.any())
+        # the row that the bound comes from, and the best of the others
+        j, best = (int(np.argmax(np.where(decidable, v[i], -np.inf))) for v in (bound, apart.mean))
+        parts = zip((SEEDS, SAMPLE), (apart.seed_variance, apart.sample_variance), strict=True)
+        entered = tuple(name for name, v in parts if any_test and not np.isnan(v[i, j]))
+        result.append(
+            RowVerdict(
+                mean=float(means[i]),
+                half=float(halves[i]),
+                rank=rank,
+                ranks=allowed,
+                behind=bool(bound[i, j] > 0) if any_test else None,
+                behind_by=max(0.0, float(np.nanmax(others))) if any_mean else math.nan,
+                behind_by_least=float(bound[i, j]) if any_test else math.nan,
+                detectable=float(half[i, best]) if any_test else math.nan,
+                against=j if any_test else None,
+                n=int(apart.n[i, j]) if any_test else 0,
+                groups=apart.groups if SAMPLE in entered else 0,
+                parts=entered,
+            )
+        )
+    return result
+
+
+def compare_pairs(
+    values: Floats,
+    variances: Floats | None = None,
+    groups: int = 0,
+    *,
+    lower: bool = False,
+    over: Over = "seeds and samples",
+) -> list[PairVerdict]:
+    """All pairs of rows, with Holm's correction: a bound for the whole table.
+
+    In at most 5 % of tables any two rows that do not differ have a `holm` below .05. Parameters are
+    those of `compare_with_best`. A p-value is the smallest two-sided level at which the difference
+    exceeds its half-width.
+    """
+    if over == "seeds":
+        variances = None
+    apart = subtract_rows(-values if lower else values, variances, groups)
+    half, p = apart.half_widths(np.array(LEVEL / 2)), _p_values(apart)
+    k = len(values)
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    corrected = holm([float(p[pair]) for pair in pairs])
+    result = []
+    for (i, j), each in zip(pairs, corrected, strict=True):
+        a, b = (j, i) if apart.mean[i, j] > 0 else (i, j)
+        result.append(
+            PairVerdict(
+                a=a,
+                b=b,
+                difference=float(apart.mean[b, a]),
+                half=float(half[i, j]),
+                n=int(apart.n[i, j]),
+                p=float(p[i, j]),
+                holm=each,
+            )
+        )
+    return result
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """p-values adjusted for the number of tests; NaN stays NaN and does not count as a test.
+
+    **Source**: Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [math.nan] * len(p)
+    known = sorted((v, i) for i, v in enumerate(p) if not math.isnan(v))
+    least = 0.0
+    for rank, (value, i) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
+        adjusted[i] = least
+    return adjusted
+
+
+def _t(df: Ints, level: Floats) -> Floats:
+    """Upper quantile of Student's t, NaN without degrees of freedom; shapes broadcast."""
+    from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
+
+    free, row = np.unique(df, return_inverse=True)
+    levels, column = np.unique(level, return_inverse=True)
+    table = -stdtrit(np.where(free > 0, free, np.nan)[:, None], levels)
+    return np.asarray(table[row.reshape(df.shape), column.reshape(level.shape)])
+
+
+def _row_means(values: Floats, apart: Differences, level: float) -> tuple[Floats, Floats]:
+    """(k,) mean of each row over its own seeds, and the half-width of its two-sided interval."""
+    n = (~np.isnan(values)).sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.nansum(values, axis=-1) / n
+        squares = np.nansum((values - means[:, None]) ** 2, axis=-1)
+        seeds = np.where(n > 1, squares / (n * (n - 1)), np.nan)
+    sample = np.diagonal(apart.sample_variance)
+    parts = [
+        _t(n - 1, np.array(level / 2)) ** 2 * seeds,
+        _t(np.array(apart.groups - 1), np.array(level / 2)) ** 2 * sample,
+    ]
+    unknown = np.isnan(means) | np.isnan(parts).all(axis=0)
+    return means, np.where(unknown, np.nan, np.sqrt(np.nansum(parts, axis=0)))
+
+
+def _ranks(means: Floats, bound: Floats) -> list[tuple[int | None, tuple[int, ...] | None]]:
+    """The rank of each mean, and the ranks left by the rows that are surely above or below.
+
+    The rank of the mean is always among them: with missing seeds the order of the means may differ
+    from that of the paired differences.
+    """
+    result: list[tuple[int | None, tuple[int, ...] | None]] = []
+    scored = ~np.isnan(means)
+    above, below = (bound > 0).sum(axis=1), (bound > 0).sum(axis=0)
+    for i, mean in enumerate(means):
+        if not scored[i]:
+            result.append((None, None))
+            continue
+        rank = 1 + int((means > mean).sum())
+        first, last = 1 + int(above[i]), int(scored.sum() - below[i])
+        result.append((rank, (min(first, rank), max(last, rank))))
+    return result
+
+
+def _p_values(apart: Differences) -> Floats:
+    """(k, k) two-sided p-values; NaN where undecided. Bisection on the logarithm of the level."""
+    size = np.abs(apart.mean)
+    low, high = np.full(size.shape, -300.0), np.zeros(size.shape)  # of log10 p
+    for _ in range(60):
+        middle = (low + high) / 2
+        exceeds = size > apart.half_widths(10**middle / 2)
+        low, high = np.where(exceeds, low, middle), np.where(exceeds, middle, high)
+    certain = high <= -299
+    p = np.where(size == 0, 1.0, np.where(certain, 0.0, 10**high))
+    return np.where(apart.decidable, p, np.nan)

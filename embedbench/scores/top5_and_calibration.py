@@ -1,0 +1,163 @@
+"""How sure a run was: top-5 accuracy, and how good its probabilities are, after each session.
+
+All take predictions of format 1.1 and return (T,) values, one a session, over the test samples of
+the sessions so far whose class was seen. None: the file does not hold what the metric needs. NaN: a
+score was NaN, or there is no such sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from embedbench.array_types import Array, Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from .predictions import Predictions
+
+BINS = 15  # of equal width, as Guo et al. (2017) have
+TOP = 5
+
+
+def top5_accuracy(p: Predictions) -> Floats | None:
+    """Share of test samples whose true class is among the five with the highest scores.
+
+    1/n Σ [rank < 5]; the rank of the true class is counted from 0, among the classes seen. With
+    five classes or fewer it is 1. The run's value is that after the last session.
+
+    **Source**: Russakovsky et al. (2015), ILSVRC, "top-5 error".
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> top5_accuracy(answers).round(2)
+    array([0.66, 0.59, 0.52])
+    """
+    return None if p.rank is None else _means(p, np.less(p.rank[session_ends(p)], TOP))
+
+
+def nll(p: Predictions) -> Floats | None:
+    """Negative log-likelihood: mean of minus the log-probability of the true class, in nats.
+
+    -1/n Σ log p_y. Guessing among C classes has log C. The run's value is that after the last
+    session.
+
+    **Source**: Guo et al. (2017), §2; Good (1952), logarithmic score.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> nll(answers) > np.log(40)  # surer than it should be: worse than guessing among 40
+    array([ True,  True,  True])
+    """
+    return None if p.true_logp is None else _means(p, -_at_ends(p, p.true_logp))
+
+
+def brier_score(p: Predictions) -> Floats | None:
+    """Brier score: mean squared distance of the probabilities from the true class.
+
+    1/n Σ_i Σ_c (p_ic - [c = y_i])² = 1/n Σ_i (Σ_c p_ic² - 2 p_iy + 1), from 0 to 2. The run's value
+    is that after the last session.
+
+    **Source**: Brier (1950), over all classes; for two classes it is twice what
+    `sklearn.metrics.brier_score_loss` has by default.
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> brier_score(answers).round(1)
+    array([1.3, 1.5, 1.4])
+    """
+    if p.squares is None or p.true_logp is None:
+        return None
+    return _means(p, _at_ends(p, p.squares) - 2 * np.exp(_at_ends(p, p.true_logp)) + 1)
+
+
+def calibration_error(p: Predictions) -> Floats | None:
+    """Expected calibration error: how far confidence and accuracy are apart, in 15 bins.
+
+    Σ_b |B_b|/n · |acc(B_b) - conf(B_b)|; B_b are the samples whose answer has a probability in
+    ((b-1)/15, b/15]. It is 0 for a learner that always answers the most frequent class with the
+    frequency: read it beside the accuracy. The run's value is that after the last session.
+
+    **Source**: Guo et al. (2017), §2, Eq. 3; Naeini et al. (2015).
+
+    Examples
+    --------
+    >>> from embedbench import build_stream, run
+    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
+    >>> answers = run(stream, "slda")
+    >>> calibration_error(answers).round(1)
+    array([0.6, 0.7, 0.7])
+    """
+    if p.logp is None:
+        return None
+    errors = []
+    for m in session_ends(p):
+        bins = reliability_bins(p, m)
+        gap = np.abs(bins.right - bins.confidence).sum()
+        errors.append(gap / bins.samples.sum() if bins.samples.any() else np.nan)
+    return np.array(errors)
+
+
+class ReliabilityBins(NamedTuple):
+    """Samples by the probability of their answer: (15,) counts and sums.
+
+    Parameters
+    ----------
+    samples : array of float
+        Number of samples.
+    confidence, right : array of float
+        Sum of the probabilities of their answers, and number of right answers.
+    """
+
+    samples: Floats
+    confidence: Floats
+    right: Floats
+
+
+def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:
+    """The bins of `calibration_error` at a moment; the file must hold probabilities.
+
+    NaN probabilities are in the last bin, so that what is computed from it is NaN.
+    """
+    assert p.logp is not None
+    rows = seen_samples(p, moment)
+    confidence = np.exp(p.logp[moment, rows].astype(np.float64))
+    inner = np.linspace(0, 1, BINS + 1)[1:-1]
+    which = np.digitize(confidence, inner, right=True)
+    right = p.answer[moment, rows] == p.y[rows]
+    parts = np.stack([np.ones(len(which)), confidence, right])
+    sums = [np.bincount(which, part, BINS).astype(np.float64) for part in parts]
+    return ReliabilityBins(*sums)
+
+
+def session_ends(p: Predictions) -> Ints:
+    """(T,) The last moment of each session."""
+    return np.flatnonzero(np.append(np.diff(p.session) > 0, True))
+
+
+def seen_samples(p: Predictions, moment: int) -> Bools:
+    """(n,) The test samples of the sessions so far whose class was seen."""
+    return np.asarray((p.eval_set <= p.session[moment]) & p.seen[moment, p.y], dtype=np.bool_)
+
+
+def _at_ends(p: Predictions, values: Array) -> Floats:
+    """(T, n) Stored values at the ends of sessions, in float64."""
+    return values[session_ends(p)].astype(np.float64)
+
+
+def _means(p: Predictions, values: Array) -> Floats:
+    """(T, n) → (T,) mean over the samples of each session end; NaN where there are none."""
+    means = []
+    for m, row in zip(session_ends(p), values, strict=True):
+        rows = seen_samples(p, m)
+        means.append(row[rows].mean(dtype=np.float64) if rows.any() else np.nan)
+    return np.array(means)

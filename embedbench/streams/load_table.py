@@ -1,0 +1,140 @@
+"""A file's embeddings, layers or images as a table, scaled, in memory or mapped."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from embedbench.array_types import Float32s, Ints
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.hdf5_layout import PIXELS
+from embedbench.files.mmap_cache import mapped_table
+from embedbench.storage import user_cache
+from embedbench.storage.value_digest import digest
+
+from .feature_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
+from .layer_columns import layer_columns
+from .scaling import Scale, fit_scaling
+
+RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
+
+
+def load_table(
+    file: EmbeddingFile,
+    scale: str,
+    base_rows: Ints,
+    layers: Sequence[str] = (),
+    embedding: str = FINAL,
+    *,
+    few: bool = False,
+) -> tuple[Table, str, str]:
+    """Read a file's embeddings and the named layers behind them, scaled; or its images.
+
+    The embedding and each layer are scaled in place, each by itself. Images stay bytes, and are
+    scaled when they are read from the table. A table of more than RESIDENT bytes is mapped from a
+    copy that the processes of the machine share, and scaled when its rows are read, with the same
+    bits. Returns the table, its features digest, and the digest of the rows that the scaling was
+    fitted to.
+
+    Parameters
+    ----------
+    scale : str
+        See `Protocol`.
+    base_rows : array of int
+        (n,) training rows of session 0, the only data that "standard" is fitted to.
+    layers, embedding : sequence of str, str
+        Layers to read, and one that replaces the final embedding, in the digest too.
+    few : bool
+        Whether session 0 may have too few rows for statistics, so that "auto" takes none; see
+        `scale_least`. It must follow from the file and the parameters, never from the drawn order.
+    """
+    tables = file.tables(layers, embedding)  # refuses unknown layers
+    if scale == "auto":
+        flat = file.provenance.get("backbone", {}).get("name") == "pixels"
+        plain = "none" if flat or file.kind == PIXELS else "rms"
+        scale = plain if flat or few else "standard"
+    fitted = digest("fitted", base_rows) if scale == "standard" else ""
+    chosen = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    features = digest("features", file.digests["content"], scale, *chosen)
+    table: Table
+    if file.kind == PIXELS:
+        table = _load_images(file, scale, base_rows)
+    elif is_mapped(file, layers, embedding):
+        parts = {name: _mapped_part(file, name, scale, base_rows) for name in tables}
+        table = MappedTable(tuple(parts.values()))
+        table.scales = {name: part.scale for name, part in parts.items()}
+    else:
+        table = _load_resident(file, scale, base_rows, layers, embedding)
+    table.scale = scale
+    return table, features, fitted
+
+
+def _load_resident(
+    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str], embedding: str
+) -> Table:
+    table = Table(file.read(layers, embedding))
+    for name, part in _parts(file, table.values, layers, embedding):
+        table.scales[name] = fit_scaling(scale, part.__getitem__, base_rows)
+        table.scales[name].apply(part)
+    return table
+
+
+def _parts(
+    file: EmbeddingFile, x: Float32s, layers: Sequence[str], embedding: str
+) -> Iterator[tuple[str, Float32s]]:
+    """Yield the name of each embedding of a file, and its columns of `x`."""
+    columns = layer_columns(file, layers, embedding).values()
+    bounds = ((0, file.width(embedding)), *columns)
+    for name, (first, end) in zip(file.tables(layers, embedding), bounds, strict=True):
+        yield name, x[:, first:end]
+
+
+def load_like(table: Table, other: EmbeddingFile) -> Table:
+    """Read another file's embeddings or images, scaled by what `load_table` fitted for `table`."""
+    if isinstance(table, PixelTable):
+        images = mapped_table(other, "features") if is_mapped(other) else other.images()
+        return PixelTable(images, table.factor, table.offset)
+    names = [FINAL if n == "features" else n.removeprefix("layers/") for n in table.scales]
+    embedding, *layers = names
+    if is_mapped(other, layers, embedding):
+        return MappedTable([MappedPart(mapped_table(other, n), s) for n, s in table.scales.items()])
+    result = Table(other.read(layers, embedding))
+    for name, part in _parts(other, result.values, layers, embedding):
+        table.scales[name].apply(part)
+    return result
+
+
+def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:
+    """Whether a table is mapped and shared: it follows from its size alone, and changes no bit."""
+    width = file.width(embedding) + sum(file.layers[name] for name in layers)
+    return len(file.labels) * width * (1 if file.kind == PIXELS else 4) > RESIDENT
+
+
+def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -> MappedPart:
+    """One embedding of a file, mapped; its statistics are kept in the cache."""
+    part = MappedPart(mapped_table(file, table), Scale("none" if scale == "standard" else scale))
+    if scale != "standard":
+        return part
+    key = f"{file.digests['content']} {table} {digest(base_rows)}"
+    kept = user_cache.load("scaling", key)
+    with suppress(TypeError, ValueError):
+        mean, deviation = np.array(kept, dtype=np.float32)
+        if mean.shape == part.values.shape[1:] and (deviation >= np.float32(1e-6)).all():
+            return replace(part, scale=Scale(scale, mean, deviation))
+    fitted = fit_scaling(scale, part.raw, base_rows)
+    assert fitted.mean is not None
+    assert fitted.deviation is not None
+    user_cache.save("scaling", key, [fitted.mean.tolist(), fitted.deviation.tolist()])
+    return replace(part, scale=fitted)
+
+
+def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable:
+    if scale not in ("none", "standard"):
+        raise UserError(
+            f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
+            "protocol.scale=standard or none"
+        )
+    images = mapped_table(file, "features") if is_mapped(file) else file.images()
+    return standardise_images(images, base_rows) if scale == "standard" else PixelTable(images)

@@ -1,0 +1,162 @@
+"""Sessions and eval sets from the rows of a file, as protocols cut them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from embedbench.array_types import Bools, Ints
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+
+from .feature_tables import Table
+from .layer_columns import layer_columns
+from .stream import EvalSet, Session, StreamSpec
+from .view import View, rows_of
+
+Taught = tuple[Session, EvalSet]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of one file by role, (n,) each, ascending."""
+
+    train: Ints
+    val: Ints
+    test: Ints
+
+
+def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
+    """Return the only file; refuse several."""
+    if len(files) != 1:
+        raise UserError(f"protocol {name!r} takes one embedding file, got {len(files)}")
+    return files[0]
+
+
+def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Split:
+    """Return the training, validation and test rows of a file.
+
+    A file without validation samples gives `val_fraction` of each class's training samples, the
+    same ones for every seed and class order. Each class keeps at least one training sample; a
+    class of two to five samples gives one validation sample.
+    """
+    train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
+    for rows, role in ((train, "training"), (test, "test")):
+        if len(rows) == 0:
+            raise UserError(
+                f"{file.path.name} has no {role} samples; give it a split (--split) when it is made"
+            )
+    if validation == "test":
+        return Split(np.sort(np.concatenate([train, val])), test, test)
+    if len(val) == 0:
+        rng = np.random.default_rng(0)
+        held = []
+        for c in np.unique(file.labels[train]):
+            rows = rng.permutation(train[file.labels[train] == c])
+            held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
+        val = np.sort(np.concatenate(held))
+        train = np.setdiff1d(train, val)
+    return Split(train, val, test)
+
+
+def mean_rows(sizes: Ints, n: int) -> float:
+    """Samples in a session of n classes of these sizes, in the mean over all class orders."""
+    return n * float(sizes.mean())
+
+
+def view_session(
+    table: Table,
+    file: EmbeddingFile,
+    split: Split,
+    *,
+    classes: Ints,
+    introduces: Ints | None = None,
+    columns: Ints | None = None,
+) -> Taught:
+    """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
+    mask = class_mask(file, classes)
+    mine = Split(*(rows[mask[file.labels[rows]]] for rows in (split.train, split.val, split.test)))
+    new = classes if introduces is None else introduces
+    return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
+
+
+def make_session(
+    table: Table,
+    file: EmbeddingFile,
+    rows: Split,
+    *,
+    classes: Ints,
+    introduces: Ints,
+    columns: Ints | None = None,
+) -> Taught:
+    """The session and eval set of these rows, in their order.
+
+    `classes` are those of the eval set, `introduces` those that are known from this session on;
+    `columns` as in `View`.
+    """
+
+    def take(which: Ints) -> tuple[View, Ints]:
+        return View(table, which, table.width, columns), file.labels[which].astype(np.int64)
+
+    (x, y), (val_x, val_y), (test_x, test_y) = take(rows.train), take(rows.val), take(rows.test)
+    ids = rows_of(x)
+    session = Session(x=x, y=y, val_x=val_x, val_y=val_y, ids=ids, classes=introduces)
+    return session, EvalSet(
+        x=test_x, y=test_y, ids=rows_of(test_x), classes=class_mask(file, classes)
+    )
+
+
+def class_mask(file: EmbeddingFile, classes: Ints) -> Bools:
+    """(C,) true for `classes`, over the leaf classes of a file."""
+    mask = np.zeros(file.samples.n_leaves, dtype=np.bool_)
+    mask[classes] = True
+    return mask
+
+
+def deal_validation_rows(labels: Ints, parts: Sequence[Ints], held: Ints) -> list[Ints]:
+    """Deal validation rows to the sessions that teach their classes, in proportion.
+
+    `labels` (N,) are the classes of all rows, `parts` the training rows of each session, `held`
+    (n,) the validation rows. Returns those of each session, ascending: none of a class that it does
+    not teach, and a class that no session teaches is left out.
+    """
+    session = np.repeat(np.arange(len(parts)), [len(p) for p in parts])  # (n_train,) ascending
+    taught = labels[np.concatenate(parts)]
+    out: list[list[Ints]] = [[] for _ in parts]
+    for c in np.unique(labels[held]):
+        rows, where = held[labels[held] == c], session[taught == c]
+        if len(where):
+            even = (2 * np.arange(len(rows)) + 1) * len(where) // (2 * len(rows))
+            for k in np.unique(where[even]):
+                out[k].append(rows[where[even] == k])
+    return [np.sort(np.concatenate([held[:0], *rows])) for rows in out]
+
+
+def limit_losses(pairs: list[Taught], loss: str) -> list[Taught]:
+    """The sessions of a stream, in order, with the classes that their losses may use.
+
+    "all": no session is limited; "seen": each to the classes of the sessions up to it.
+    """
+    if loss == "all":
+        return pairs
+    seen = np.logical_or.accumulate([test.classes for _, test in pairs])  # (sessions, C)
+    return [(replace(s, loss_classes=mask), e) for (s, e), mask in zip(pairs, seen, strict=True)]
+
+
+def flat_spec(
+    table: Table,
+    file: EmbeddingFile,
+    layers: Sequence[str] = (),
+    embedding: str = FINAL,
+    *,
+    loss: str = "all",
+) -> StreamSpec:
+    """The spec of a single-label stream over one file's leaf classes."""
+    return StreamSpec(
+        input_shape=table.shape_of(table.width),
+        n_classes=file.samples.n_leaves,
+        layers=layer_columns(file, layers, embedding),
+        loss_over_seen=loss == "seen",
+        scaling=table.scaling,
+    )

@@ -1,0 +1,88 @@
+"""When a run is said not to have learned, worked out by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_records import unscored
+from toy import predictions
+
+from embedbench.scores import record_files
+from embedbench.scores.run_flags import fewest_steps
+
+GROUPS = [[0, 1], [2, 3], [4, 5]]
+TRUTH = [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]
+OLD = [0, 0, 1, 1]  # right on session 0
+IDLE = [0] * 4  # nothing of a later session is right
+
+
+def flags(tmp_path: Path, *answers: list[int]) -> tuple[str, ...]:
+    """The flags of a run whose answers after each session are these."""
+    within = np.tile(np.concatenate(TRUTH), (3, 1))
+    predictions(TRUTH, list(answers), GROUPS, within=within).save(tmp_path / "predictions.h5")
+    return record_files.evaluate(unscored(3), tmp_path, tmp_path).flags
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "learned"),
+    [
+        (IDLE, IDLE, False),  # a huge penalty: session 0 is kept, nothing else comes
+        (TRUTH[1], IDLE, True),  # R[2, 1:] = 1, 0: replay taught session 1 in session 2
+        ([2, 2, 0, 3], IDLE, True),  # .75, 0: the mean .375 is above 2/6
+        ([2, 2, 0, 0], IDLE, False),  # .5, 0: .25 is not
+    ],
+)
+def test_a_learner_that_learns_late_has_learned(
+    tmp_path: Path, second: list[int], third: list[int], learned: bool
+) -> None:
+    made = flags(tmp_path, [*OLD, *IDLE, *IDLE], [*OLD, *IDLE, *IDLE], [*OLD, *second, *third])
+    assert ("not-learned" not in made) == learned
+
+
+def test_a_learner_that_forgets_what_it_learned_has_learned(tmp_path: Path) -> None:
+    # R[1, 1] = 1, R[2, 2] = 0, and 0, 0 in the end; the mean .5 is above the mean of 2/4 and 2/6
+    right = [*IDLE, *TRUTH[1], *IDLE]
+    assert "not-learned" not in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, [*OLD, *IDLE, *IDLE])
+
+
+def test_two_sessions_that_were_never_learned_at_once_or_late(tmp_path: Path) -> None:
+    # at once .75 and 0: .375 is under (2/4 + 2/6) / 2 = .417; late it is above 2/6
+    right = [*OLD, 2, 2, 0, 3, *IDLE]
+    assert "not-learned" not in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, right)
+    assert "not-learned" in flags(tmp_path, [*OLD, *IDLE, *IDLE], right, [*OLD, *IDLE, *IDLE])
+
+
+@pytest.mark.parametrize(
+    ("params", "logs", "n_train", "fewest"),
+    [
+        ({}, [{"steps": 9, "stopped": "epochs"}, {"steps": 30, "stopped": "epochs"}], [5, 5], 9),
+        (
+            {},
+            [{"steps": 10, "stopped": "epochs"}, {"steps": 30, "stopped": "epochs"}],
+            [5, 5],
+            None,
+        ),
+        ({}, [{"steps": 4, "epochs": 1}] * 2, [5, 5], None),  # slda: batches, no optimiser
+        ({"updates": 1}, [{"steps": 40, "epochs": 1}, {"steps": 4, "epochs": 1}], [5, 5], 4),
+        ({"updates": 1}, [{"steps": 40, "epochs": 1}, {"steps": 1, "epochs": 1}], [5, 0], None),
+        ({}, [{}, {}], [5, 5], None),
+    ],
+)
+def test_few_steps_are_those_of_gradient_learners_on_sessions_with_samples(
+    tmp_path: Path,
+    params: dict[str, Any],
+    logs: list[dict[str, Any]],
+    n_train: list[int],
+    fewest: int | None,
+) -> None:
+    made = unscored(2, learner_params=params, n_train=n_train)
+    sessions = tuple(replace(s, log=log) for s, log in zip(made.sessions, logs, strict=True))
+    made = replace(made, sessions=sessions)
+    assert fewest_steps(made) == fewest
+    right, within = [*OLD, *TRUTH[1]], np.tile(np.concatenate(TRUTH[:2]), (2, 1))
+    answers = predictions(TRUTH[:2], [[*OLD, *IDLE], right], GROUPS[:2], within=within)
+    answers.save(tmp_path / "predictions.h5")
+    flagged = record_files.evaluate(made, tmp_path, tmp_path).flags
+    assert ("few-steps" in flagged) == (fewest is not None)

@@ -1,0 +1,322 @@
+"""Confidence and unknown classes: by hand, by loops, by scikit-learn, and what must come out."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from confident_runs import from_scores, log_softmax, random_run
+from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
+from toy import confident_predictions, random_predictions
+
+from embedbench.scores import top5_and_calibration
+from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS, LOWER
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.unknown_class_detection import (
+    SIGNALS,
+    far_auroc,
+    far_fpr95,
+    far_oscr,
+    oscr,
+    unknown_auroc,
+    unknown_fpr95,
+)
+
+SINGLE = 2e-6  # relative: values are stored as float32
+
+
+# --- by hand ---
+
+
+@pytest.fixture
+def small() -> Predictions:
+    """Classes 0 and 1, then 2; five samples; the energy of each is what is added to its logits."""
+    chances = [
+        [[0.82, 0.18], [0.61, 0.39], [0.1, 0.9], [0.55, 0.45], [0.3, 0.7]],  # 0, 1, 1, later, later
+        [[0.5, 0.3], [0.5, 0.3], [0.5, 0.3], [0.5, 0.3], [0.2, 0.2]],  # and class 2 has the rest
+    ]
+    energy = np.array([3.0, 1.0, 2.0, 0.0, 2.0])
+    scores = np.full((2, 5, 3), -9.0)
+    scores[..., :2] = np.log(chances)
+    scores[1, :, 2] = np.log(1 - np.sum(chances[1], axis=1))
+    return from_scores(scores + energy[:, None], [[0, 1, 1], [2, 2]], [[0, 1], [2]])
+
+
+def test_confidence_by_hand(small: Predictions) -> None:
+    assert top5_and_calibration.nll(small) == pytest.approx(
+        [
+            -math.log(0.82 * 0.39 * 0.9) / 3,
+            -math.log(0.5 * 0.3 * 0.3 * 0.2 * 0.6) / 5,  # all samples
+        ],
+        rel=SINGLE,
+    )
+    # two classes: twice the squared distance. Then .25 + .09 + .04, twice .25 + .49 + .04, …
+    assert top5_and_calibration.brier_score(small) == pytest.approx(
+        [(2 * 0.18**2 + 2 * 0.61**2 + 2 * 0.1**2) / 3, (0.38 + 2 * 0.78 + 0.98 + 0.24) / 5],
+        rel=SINGLE,
+    )
+    # first each in a bin of its own: .18, .61 and .1 apart. Then 4 at .5 with one right, 1 at .6:
+    # 9/15, the upper end of a bin, and in single precision just above it: two bins in any case
+    assert top5_and_calibration.calibration_error(small) == pytest.approx(
+        [(0.18 + 0.61 + 0.1) / 3, (abs(1 - 4 * 0.5) + 0.4) / 5], rel=SINGLE
+    )
+    assert top5_and_calibration.top5_accuracy(small) == pytest.approx([1, 1])
+
+
+def test_unknown_classes_by_hand(small: Predictions) -> None:
+    nan = math.nan
+    # .82, .61, .9 against .55, .7: 2 + 1 + 2 of six pairs; without the wrong answer .61: 4
+    assert unknown_auroc(small, "softmax") == pytest.approx([5 / 6, nan], nan_ok=True)
+    assert oscr(small, "softmax") == pytest.approx([4 / 6, nan], nan_ok=True)
+    assert unknown_fpr95(small, "softmax") == pytest.approx([1 / 2, nan], nan_ok=True)
+    # 3, 1, 2 against 0, 2, but for rounding of the equal ones: 2 + 1 + 1.5
+    energy = [3.0, 1.0, 2.0, 0.0, 2.0]
+    exact = replace(small, score=small.logp + np.float32(energy))
+    values = exact.score.astype(np.float64) - exact.logp
+    assert values[0] == pytest.approx(energy, abs=1e-6)
+    # log .82 + 3, log .61 + 1, log .9 + 2 against log .55, log .7 + 2: 2 + 1 + 2
+    assert unknown_auroc(small, "score") == pytest.approx([5 / 6, nan], nan_ok=True)
+    assert ANSWER_METRICS["unknown_auroc_by_score"](small) == pytest.approx(5 / 6)
+
+
+def test_far_samples_by_hand(small: Predictions) -> None:
+    score = np.float32([[2.5, 0.5], [1.5, 9.0]])
+    p = replace(small, far_ids=np.arange(2), far_score=score, far_logp=np.log(score / 10))
+    seen = [3.0, 1.0, 2.0, 4.0, 5.0]
+    p = replace(p, score=np.float32([seen, seen]), rank=small.rank, answer=small.answer)
+    # 3, 1, 2 against 2.5, .5: 2 + 1 + 1 of six; the answer with 1 is wrong. Then all five against
+    # 1.5, 9, of which the first and the last are right
+    right = [np.flatnonzero(row).tolist() for row in p.answer == p.y]
+    assert right == [[0, 2], [0, 4]]
+    assert far_auroc(p, "score") == pytest.approx([4 / 6, (1 + 0 + 1 + 1 + 1) / 10])
+    assert far_oscr(p, "score") == pytest.approx([3 / 6, (1 + 1) / 10])
+    assert far_fpr95(p, "score") == pytest.approx([1 / 2, 1])  # at or above 1
+    # .82, .61, .9 against .25, .05; then .5 four times and .6 against .15 and .9
+    assert far_auroc(p, "softmax") == pytest.approx([1, 1 / 2])
+    assert ANSWER_METRICS["far_auroc_by_score"](p) == pytest.approx((4 / 6 + 4 / 10) / 2)
+
+
+def test_equal_signals_count_half(small: Predictions) -> None:
+    score = np.float32([[3, 1, 2, 0, 2], [1, 1, 1, 1, 1]])
+    flat = replace(small, score=score, logp=np.zeros((2, 5), np.float32))
+    for signal in ("score", "energy"):
+        assert ANSWER_METRICS[f"unknown_auroc_by_{signal}"](flat) == (2 + 1 + 1.5) / 6
+        assert ANSWER_METRICS[f"oscr_by_{signal}"](flat) == pytest.approx((2 + 1.5) / 6)
+        assert ANSWER_METRICS[f"unknown_fpr95_by_{signal}"](flat) == 1 / 2  # at or above 1
+    assert ANSWER_METRICS["unknown_auroc_by_softmax"](flat) == 0.5
+    assert ANSWER_METRICS["unknown_fpr95_by_softmax"](flat) == 1
+
+
+# --- by loops ---
+
+
+def plain(p: Predictions, m: int, name: str) -> float:
+    """A metric at a moment, sample by sample."""
+    rows = [i for i in range(len(p.y)) if p.eval_set[i] <= p.session[m] and p.seen[m, p.y[i]]]
+    chance = [math.exp(p.logp[m, i]) for i in range(len(p.y))]
+    if name == "top5_accuracy":
+        return sum(p.rank[m, i] < 5 for i in rows) / len(rows)
+    if name == "nll":
+        return -sum(float(p.true_logp[m, i]) for i in rows) / len(rows)
+    if name == "brier_score":
+        each = [float(p.squares[m, i]) - 2 * math.exp(p.true_logp[m, i]) + 1 for i in rows]
+        return sum(each) / len(rows)
+    if name == "calibration_error":
+        total = 0.0
+        for b in range(15):
+            inside = [i for i in rows if b / 15 < chance[i] <= (b + 1) / 15]
+            right = sum(p.answer[m, i] == p.y[i] for i in inside)
+            total += abs(right - sum(chance[i] for i in inside)) / len(rows)
+        return total
+    name, _, signal = name.partition("_by_")
+
+    def signals(score: Any, logp: Any) -> list[float]:
+        return {
+            "score": [float(v) for v in score],
+            "softmax": [float(v) for v in logp],
+            "energy": [float(s) - float(v) for s, v in zip(score, logp, strict=True)],
+        }[signal]
+
+    values = signals(p.score[m], p.logp[m])
+    unknown = [values[i] for i in range(len(p.y)) if not p.seen[m, p.y[i]]]
+    if name.startswith("far_"):
+        unknown = signals(p.far_score[m], p.far_logp[m])
+    if not unknown:
+        return math.nan
+    if name.endswith("_fpr95"):
+        good = [t for t in values if sum(values[i] >= t for i in rows) >= 0.95 * len(rows) - 1e-9]
+        return sum(u >= max(good) for u in unknown) / len(unknown)
+    right = [i for i in rows if name.endswith("_auroc") or p.answer[m, i] == p.y[i]]
+    pairs = sum((values[i] > u) + (values[i] == u) / 2 for i in right for u in unknown)
+    return pairs / len(rows) / len(unknown)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_agree_with_loops(seed: int) -> None:
+    p, _ = random_run(seed)
+    for name, metric in ANSWER_METRICS.items():
+        expected = [plain(p, m, name) for m in range(3)]
+        assert metric.curve(p) == pytest.approx(expected, nan_ok=True, abs=1e-12), name
+        value = expected[-1] if metric.signal is None else sum(expected[:2]) / 2
+        value = sum(expected) / 3 if name.startswith("far_") else value
+        assert metric(p) == pytest.approx(value, abs=1e-12), name
+
+
+def test_only_the_sessions_so_far_count_where_all_classes_are_seen() -> None:
+    rng = np.random.default_rng(0)
+    p = from_scores(
+        rng.normal(size=(3, 30, 3)), [[0, 1, 2] * 3, [0, 1] * 6, [2] * 9], [[0, 1, 2]] * 3
+    )
+    for name in ("top5_accuracy", "nll", "brier_score", "calibration_error"):
+        expected = [plain(p, m, name) for m in range(3)]
+        assert ANSWER_METRICS[name].curve(p) == pytest.approx(expected), name
+
+
+def test_moments_between_the_ends_of_sessions_do_not_count() -> None:
+    p, _ = random_run(0)
+    at = [0, 0, 1, 2, 2]  # moments of the same answers; an end is the last one of its session
+    tables = ("session", "samples_seen", "seen", "answer", "within")
+    sure = ("rank", "score", "logp", "true_logp", "squares", "far_score", "far_logp")
+    longer = replace(p, **{name: getattr(p, name)[at] for name in (*tables, *sure)})
+    turned = {name: getattr(longer, name).copy() for name in sure}
+    for name in sure:
+        turned[name][[0, 3]] = getattr(p, name)[[0, 2]][:, ::-1]
+    longer = replace(longer, **turned)
+    for name, metric in ANSWER_METRICS.items():
+        assert metric.curve(longer) == pytest.approx(metric.curve(p), nan_ok=True), name
+
+
+# --- by scikit-learn, from the logits themselves ---
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_they_are_those_of_scikit_learn(seed: int) -> None:
+    p, scores = random_run(seed)
+    labels = np.arange(scores.shape[2])
+    last = np.exp(log_softmax(scores[2]))
+    assert ANSWER_METRICS["nll"](p) == pytest.approx(log_loss(p.y, last, labels=labels), rel=1e-6)
+    one_hot = np.eye(len(labels))[p.y]
+    brier = ((last - one_hot) ** 2).sum(axis=1).mean()
+    assert ANSWER_METRICS["brier_score"](p) == pytest.approx(brier, rel=1e-6)
+    # theirs counts equal scores by the order of a sort: ours must be it where none are equal
+    apart = scores + np.random.default_rng(seed).uniform(0, 0.4, scores.shape)
+    groups = [list(map(int, np.flatnonzero(mask))) for mask in p.set_classes]
+    truth = [list(map(int, p.y[p.eval_set == e])) for e in range(3)]
+    q = from_scores(apart, truth, groups)
+    top = top_k_accuracy_score(q.y, apart[2], k=5, labels=labels)
+    assert ANSWER_METRICS["top5_accuracy"](q) == pytest.approx(top, abs=1e-12)
+    assert 0 < top < 1
+    for m in range(2):
+        is_seen = p.seen[m, p.y]
+        logs = log_softmax(apart[m][:, p.seen[m]])
+        values = {
+            "score": apart[m][:, p.seen[m]].max(axis=1),
+            "softmax": logs.max(axis=1),
+            "energy": np.log(np.exp(apart[m][:, p.seen[m]]).sum(axis=1)),
+        }
+        for signal in SIGNALS:
+            area = roc_auc_score(is_seen, values[signal])
+            assert unknown_auroc(q, signal)[m] == pytest.approx(area, abs=1e-12), signal
+
+
+# --- what must come out ---
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_signal_turned_round_has_one_minus_its_auroc(seed: int) -> None:
+    p, _ = random_run(seed)
+    far = {"far_score": -p.far_score, "far_logp": -p.far_logp}
+    turned = replace(p, score=-p.score, logp=-p.logp, **far)
+    for kind, signal in itertools.product(KINDS, SIGNALS):
+        name = f"{kind}_auroc_by_{signal}"
+        assert ANSWER_METRICS[name](turned) == pytest.approx(1 - ANSWER_METRICS[name](p))
+        assert ANSWER_METRICS[name](p) != 0.5  # or else this says nothing
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_scores_know_nothing(seed: int) -> None:
+    n, classes = 3000, 10
+    rng = np.random.default_rng(seed)
+    groups = [list(range(5)), list(range(5, 10))]
+    truth = [list(map(int, rng.choice(g, n))) for g in groups]
+    p = from_scores(rng.normal(size=(2, 2 * n, classes)), truth, groups)
+    for signal in SIGNALS:
+        values = [ANSWER_METRICS[f"{m}_by_{signal}"](p) for m in ("unknown_auroc", "oscr")]
+        error = math.sqrt((2 * n + 1) / (12 * n * n))  # of the rank sum where nothing differs
+        assert values[0] == pytest.approx(0.5, abs=4 * error)
+        # one in five answers is right, whatever its signal
+        assert values[1] == pytest.approx(0.1, abs=4 * math.sqrt(0.2 * 0.8 / n) / 2 + 0.2 * error)
+        rate = ANSWER_METRICS[f"unknown_fpr95_by_{signal}"](p)
+        assert rate == pytest.approx(0.95, abs=4 * math.sqrt(2 * 0.95 * 0.05 / n))
+
+
+def test_known_confidences_have_known_calibration() -> None:
+    # always .8 for class 0, .2 for class 1; 60 of 100 are of class 0
+    scores = np.tile(np.log([0.8, 0.2]), (1, 100, 1))
+    p = from_scores(scores, [[0] * 60 + [1] * 40], [[0, 1]])
+    assert ANSWER_METRICS["calibration_error"](p) == pytest.approx(0.2, rel=SINGLE)
+    assert ANSWER_METRICS["nll"](p) == pytest.approx(-0.6 * math.log(0.8) - 0.4 * math.log(0.2))
+    assert ANSWER_METRICS["brier_score"](p) == pytest.approx(0.6 * 2 * 0.04 + 0.4 * 2 * 0.64)
+    right = from_scores(scores, [[0] * 80 + [1] * 20], [[0, 1]])
+    assert ANSWER_METRICS["calibration_error"](right) == pytest.approx(0, abs=SINGLE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_drawn_from_the_probabilities_are_calibrated(seed: int) -> None:
+    rng, n, c = np.random.default_rng(seed), 20_000, 4
+    scores = rng.normal(scale=1.5, size=(n, c))
+    chances = np.exp(log_softmax(scores))
+    y = [int(v) for v in (chances.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)]
+    p = from_scores(scores[None], [y], [list(range(c))])
+    # in each of 15 bins the mean distance is at most that of n/15 throws of a coin
+    assert ANSWER_METRICS["calibration_error"](p) < math.sqrt(15 / n) / 2
+    entropy = -(chances * np.log(chances)).sum(axis=1)
+    assert ANSWER_METRICS["nll"](p) == pytest.approx(entropy.mean(), abs=0.03)  # 4 sd / √n
+    sure = replace(p, logp=np.zeros_like(p.logp))  # and who is always sure is not
+    accuracy = (p.answer[-1] == p.y).mean()
+    assert ANSWER_METRICS["calibration_error"](sure) == pytest.approx(1 - accuracy)
+
+
+# --- what is not there ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_without_confidence_has_none_of_them(seed: int) -> None:
+    assert {metric(random_predictions(seed)) for metric in ANSWER_METRICS.values()} == {None}
+    cosines = confident_predictions(seed, logits=False)
+    there = {name for name, metric in ANSWER_METRICS.items() if metric(cosines) is not None}
+    near = {n for n in ANSWER_METRICS if not n.startswith("far_")}
+    assert there == {"top5_accuracy", *(n for n in near if n.endswith("_by_score"))}
+    far = replace(cosines, far_ids=np.arange(2), far_score=np.zeros((len(cosines.seen), 2), "f4"))
+    far.check()
+    assert {n for n, metric in ANSWER_METRICS.items() if metric(far) is not None} - there == {
+        f"far_{what}_by_score" for what in ("auroc", "fpr95", "oscr")
+    }
+
+
+def test_a_score_that_was_nan_is_no_silent_number() -> None:
+    p, _ = random_run(1)
+    there = int(np.flatnonzero(p.eval_set == 0)[0])
+    tables = {name: getattr(p, name).copy() for name in ("score", "logp", "true_logp", "squares")}
+    for table in tables.values():
+        table[:, there] = np.nan
+    answer, rank = p.answer.copy(), p.rank.copy()
+    answer[:, there], rank[:, there] = -1, 65535
+    broken = replace(p, answer=answer, rank=rank, **tables)
+    broken.check()
+    for name, metric in ANSWER_METRICS.items():
+        assert math.isnan(metric(broken)) == (name != "top5_accuracy"), name
+
+
+def test_streams_that_add_no_class_have_nothing_unknown() -> None:
+    p = confident_predictions(2, permutation=True)
+    for signal in SIGNALS:
+        assert math.isnan(ANSWER_METRICS[f"unknown_auroc_by_{signal}"](p))
+
+
+def test_what_is_lower_is_named() -> None:
+    assert set(LOWER) - {"windowed_forgetting"} == {
+        name for name in ANSWER_METRICS if not any(w in name for w in ("top5", "auroc", "oscr"))
+    }

@@ -1,0 +1,165 @@
+"""Alignment of layers: plain loops, a case by hand, and that no test sample is read."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reproduce_files import blob_file
+from trunk_runs import run
+
+from embedbench.array_types import Floats, Ints
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.layer_alignment import alignment, alignment_words
+from embedbench.files.sample_metadata import VAL, Samples
+from embedbench.files.write_file import write_file
+from embedbench.protocols.fscil import FSCIL
+from embedbench.streams.measure_layer_alignment import file_alignment, stream_alignment
+
+LAYERS = ("block-8", "block-9")
+SPANS = {"wide": (3, 8), "near": (8, 11), "far": (11, 14)}
+
+
+def naive(train: tuple[Floats, Ints], val: tuple[Floats, Ints], of: slice, by: slice) -> float:
+    """Sample by sample: the class whose mean of `by` has the largest cosine to its `of`."""
+    (x, y), (val_x, val_y) = train, val
+    classes = sorted({int(c) for c in y})
+    right = 0
+    for sample, label in zip(val_x, val_y, strict=True):
+        best, answer = -math.inf, -1
+        for c in classes:
+            mean = sum(x[i, by] for i in range(len(y)) if y[i] == c) / sum(y == c)
+            v = sample[of]
+            cosine = float(v @ mean) / math.sqrt(float(v @ v) * float(mean @ mean))
+            if cosine > best:
+                best, answer = cosine, c
+        right += answer == label
+    return right / len(val_y)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_accuracies_are_those_of_naive_loops(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    y, val_y = draw.choice([1, 4, 5, 9], 40), draw.choice([1, 4, 5, 9, 7], 25)  # no mean of 7
+    y[:4] = [1, 4, 5, 9]
+    centres = draw.normal(size=(10, 14))
+    x, val_x = ((centres[c] + draw.normal(size=(len(c), 14))).astype("f4") for c in (y, val_y))
+    found = alignment((x, y), (val_x, val_y), 3, SPANS, "drawn")
+    given = ((x.astype(float), y), (val_x.astype(float), val_y))
+    final = slice(0, 3)
+    assert (found.samples, found.classes) == (25, 4)
+    assert found.final == pytest.approx(naive(*given, final, final))
+    for name, (first, end) in SPANS.items():
+        own = slice(first, end)
+        assert found.own[name] == pytest.approx(naive(*given, own, own))
+        if name == "wide":  # five columns and three have no cosine
+            assert math.isnan(found.to_final[name])
+            assert math.isnan(found.share[name])
+        else:
+            expected = naive(*given, own, final)
+            assert found.to_final[name] == pytest.approx(expected)
+            assert found.share[name] == pytest.approx(expected / found.final)
+
+
+def test_a_layer_by_hand() -> None:
+    """Two classes on two axes; a layer with the axes changed fits its own means, not the final."""
+    x = np.array([[1, 0, 0, 2, 3, 0], [0, 1, 2, 0, 0, 3]], dtype=np.float32)
+    y, val_y = np.array([0, 1]), np.array([0, 0, 1, 1])
+    val_x = x[[0, 0, 1, 1]] + np.float32(0.1)
+    val_x[3, :2] = (5, 1)  # one final sample lies with the other class
+    val_x[3, 4:] = (1, 5)
+    found = alignment((x, y), (val_x, val_y), 2, {"swapped": (2, 4), "same": (4, 6)}, "made")
+    assert found.final == 0.75
+    assert (found.own, found.to_final) == ({"swapped": 1, "same": 1}, {"swapped": 0, "same": 1})
+    assert found.share == {"swapped": 0, "same": pytest.approx(4 / 3)}
+    assert alignment_words(found) == [
+        "final embedding: 75.0 % right of 4 validation samples (made), by its class means",
+        "swapped: 0.0 % by the final means (0.00 of the final embedding), 100.0 % by its own",
+        "same: 100.0 % by the final means (1.33 of the final embedding), 100.0 % by its own",
+    ]
+    nothing = alignment((x, y), (val_x[:0], val_y[:0]), 2, {"same": (4, 6)}, "none")
+    assert math.isnan(nothing.final)
+    assert math.isnan(nothing.share["same"])
+    assert alignment_words(nothing)[1] == "same: – by the final means, – by its own"
+
+
+# --- of files and streams ---
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
+    """Ten classes of 20 training and 20 test samples, without validation samples."""
+    return blob_file(tmp_path_factory.mktemp("alignment") / "vit.h5", 10, 40, layers=LAYERS)
+
+
+def rewritten(file: EmbeddingFile, path: Path, split: Ints, changed: Ints) -> EmbeddingFile:
+    """The same samples with another split, and noise in the rows `changed`."""
+    s, x = file.samples, file.read(LAYERS)
+    x[changed] = np.random.default_rng(0).normal(0, 9, (len(changed), x.shape[1]))
+    final, *others = np.split(x, 3, axis=1)
+    samples = Samples(s.ids, s.labels, split.astype(np.uint8), s.classes, s.parents)
+    return write_file(path, samples, final, {}, layers=dict(zip(LAYERS, others, strict=True)))
+
+
+def test_of_a_file_with_a_tenth_held_out(file: EmbeddingFile, tmp_path: Path) -> None:
+    found = file_alignment(file)
+    assert (found.validation, found.samples) == ("a tenth of each class's training samples", 20)
+    assert list(found.own) == list(LAYERS)
+    noisy = rewritten(file, tmp_path / "noisy.h5", file.split, np.flatnonzero(file.split == 2))
+    assert file_alignment(noisy) == found
+
+
+def test_of_a_file_with_validation_samples(file: EmbeddingFile, tmp_path: Path) -> None:
+    split = file.split.copy()
+    split[:: 2 * 5] = VAL  # every fifth training sample
+    held = rewritten(file, tmp_path / "held.h5", split, np.flatnonzero(split == 2))
+    found = file_alignment(held)
+    assert (found.validation, found.samples) == ("the file's", 40)
+    x, y = held.read(LAYERS).astype(float), held.labels
+    given = [(x[split == s], y[split == s]) for s in (0, VAL)]
+    expected = naive(given[0], given[1], slice(6, 12), slice(0, 6))
+    assert found.to_final["block-8"] == pytest.approx(expected)
+
+
+def test_of_the_base_session_of_a_stream(file: EmbeddingFile) -> None:
+    stream = FSCIL(base=6, way=2, order="size").build([file], seed=Seeds.of(0).order)
+    found = stream_alignment(stream, ["block-9"])
+    base = stream.sessions[0]
+    assert (found.samples, found.classes) == (len(base.val_y), 6) == (12, 6)
+    given = [(v.numpy().astype(float), y) for v, y in ((base.x, base.y), (base.val_x, base.val_y))]
+    final = slice(0, 6)
+    assert found.final == pytest.approx(naive(given[0], given[1], final, final))
+    expected = naive(given[0], given[1], slice(12, 18), final)
+    assert found.to_final == {"block-9": pytest.approx(expected)}
+    on_test = FSCIL(base=6, way=2, order="size", validation="test").build([file], seed=0)
+    with pytest.raises(UserError, match="never measured on test samples"):
+        stream_alignment(on_test, LAYERS)
+
+
+def test_the_command_line(
+    file: EmbeddingFile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def inspect(path: Path, *options: str) -> tuple[int, str, str]:
+        code = run(monkeypatch, "inspect", str(path), *options)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    code, text, _ = inspect(file.path, "--alignment")
+    assert code == 0
+    for line in alignment_words(file_alignment(file)):
+        assert line in text
+    plain = json.loads(inspect(file.path, "--json")[1])
+    assert "alignment" not in plain
+    found = json.loads(inspect(file.path, "--alignment", "--json")[1])
+    assert found.pop("alignment") == file_alignment(file).to_json()
+    assert found == plain
+    flat = blob_file(tmp_path / "flat.h5", 4, 8)
+    code, _, told = inspect(flat.path, "--alignment")
+    assert code == 2
+    assert "flat.h5 has none: make a file that has them with embedbench extract" in told

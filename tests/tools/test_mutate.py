@@ -1,0 +1,100 @@
+"""`tools/mutate.py`: what it changes, what it leaves alone, which tests it takes, what it says."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import mutate  # noqa: E402  (the path is set above)
+
+SOURCE = '''"""Text with 1 < 2."""
+from typing import Annotated
+Share = Annotated[float, at_least(3)]
+@dataclass(frozen=True)
+class One:
+    def size(self, n: "int < 4" = 5) -> Literal[6]:
+        """7 + 8."""
+        if not n:
+            raise ValueError(f"{n + 9}: {10}")
+        self.é = n * 2
+        return n <= self.é and n
+'''
+
+
+def test_what_a_mutant_changes() -> None:
+    mutants = mutate.list_mutants("models/one.py", SOURCE)
+    changed = [(m.kind, SOURCE.encode()[m.start : m.end].decode(), m.new) for m in mutants]
+    assert sorted(changed) == [
+        ("and/or", "n <= self.é and n", "(n <= self.é or n)"),
+        ("comparison", "n <= self.é", "(n < self.é)"),
+        ("condition", "not n", "(not (not n))"),
+        ("constant", "2", "3"),
+        ("constant", "5", "6"),
+        ("not", "not n", "(n)"),
+        ("operator", "n * 2", "(n / 2)"),
+        ("return", "return n <= self.é and n", "return None"),
+        ("statement", 'raise ValueError(f"{n + 9}: {10}")', "pass"),
+        ("statement", "self.é = n * 2", "pass"),
+    ]
+    for mutant in mutants:
+        assert ast.unparse(ast.parse(mutant.apply(SOURCE))) != ast.unparse(ast.parse(SOURCE))
+    assert {m.room for m in mutants} == {"models"}
+
+
+def test_a_seed_decides_and_every_room_has_its_share() -> None:
+    drawn = mutate.draw(60, 3, set())
+    assert drawn == mutate.draw(60, 3, set())
+    assert drawn != mutate.draw(60, 4, set())
+    assert len(set(drawn)) == len(drawn)
+    assert {"models", "extract", "protocols", "scores", "text"} <= {m.room for m in drawn}
+    assert {m.room for m in mutate.draw(5, 3, {"text"})} == {"text"}
+    with pytest.raises(SystemExit, match=r"expected some of .*models.*; got lobby"):
+        mutate.draw(5, 3, {"lobby"})
+
+
+def test_tests_that_mirror_a_module_come_first_then_those_that_import_it_then_its_room() -> None:
+    mirrored, direct, wide = mutate.find_tests("embedbench/scores/metrics.py")
+    assert "tests/scores/test_metrics.py" in mirrored
+    assert "tests/checks/test_conformance.py" in direct
+    assert {"tests/scores/test_confidence.py", "tests/test_doctests.py"} <= {*direct, *wide}
+    assert not {*mirrored, *direct} & set(wide)
+    assert mutate.find_tests("models/som.py")[0] == ["tests/models/test_som.py"]
+
+
+def test_a_mutant_is_killed_only_by_a_test_that_passes_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.py").write_text("def double(n):\n    return n * 2\n", encoding="utf-8")
+    (tmp_path / "test_one.py").write_text(
+        "import sys\nsys.path.insert(0, '.')\nfrom one import double\n"
+        "def test_red(): assert double(0) == 1\n"
+        "def test_green(): assert double(2) == 4\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    first, second = mutate.list_mutants("one.py", (tmp_path / "one.py").read_text())[:2]
+    assert (first.kind, second.kind) == ("return", "operator")
+    for tests, outcome in (("::test_green", "killed"), ("::test_red", "survived")):
+        monkeypatch.setattr(mutate, "find_tests", lambda _, t=tests: [[f"test_one.py{t}"]])
+        assert mutate.judge(first, tmp_path, 60.0)[0] == outcome
+    assert "n * 2" in (tmp_path / "one.py").read_text()
+
+
+def test_a_list_of_mutants_as_a_user_asks_for_it() -> None:
+    words = [sys.executable, str(TOOLS / "mutate.py"), "--count", "3", "--rooms", "text", "--list"]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert said.count("--- embedbench/text/") == 3
+
+
+def test_the_table_by_room(capsys: pytest.CaptureFixture[str]) -> None:
+    one = mutate.list_mutants("models/ncm.py", "a = 1\n")[0]
+    mutate.print_table([(0, one, "killed"), (1, one, "slow"), (2, one, "killed")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["models", "3", "2", "66.7"]
+    assert lines[3].split() == ["all", "3", "2", "66.7"]
+    assert "1 slow: --- models/ncm.py" in lines
