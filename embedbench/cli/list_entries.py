@@ -30,7 +30,9 @@ LONG = ("backbones", "files")  # listed alone, when they are asked for
 SOURCES = {
     "demo": "the images that are shipped: emoji",
     "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
-    "torch/NAME[@ROOT]": "a data set of torchvision; likewise hfds/, hfids/, tfds/ and wds/",
+    "torch/NAME[?OPTION=VALUE][@ROOT]": "a data set of torchvision with one label an image",
+    "hfds/NAME[?label=COLUMN][@REVISION]": "one of Hugging Face's hub, or a folder of its form",
+    "wds/NAME[@ROOT]": "a stream that timm reads; likewise hfids/ and tfds/",
 }
 ENGINES = {
     "local": "processes on this machine, as many as the cores allow; local:N has N",
