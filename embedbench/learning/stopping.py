@@ -1,4 +1,4 @@
-"""When training a session ends, and which of its epochs is kept."""
+"""When training a session ends, by which value, and which of its epochs is kept."""
 
 import copy
 import math
