@@ -14,7 +14,9 @@ from ._linear_models import Blocks, add_moments, ridge
 
 @dataclass
 class ACIL(Learner):
-    """Analytic class-incremental learning: W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random.
+    """Analytic class-incremental learning: ridge regression on random ReLU features, λ fixed.
+
+    W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random; one pass.
 
     **Source**: Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute
     memorization and privacy protection", and their code (`RandomBuffer`, `RecursiveLinear`): the

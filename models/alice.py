@@ -19,7 +19,9 @@ from embedbench.learning.training_loop import Hooks, Loop, fit
 
 @dataclass
 class ALICE(Learner):
-    """Augmented angular loss, balanced class means; a nearest-mean classifier by cosine.
+    """A projection trained with an angular margin and mixtures of classes, then balanced means.
+
+    Augmented angular loss; a nearest-mean classifier by cosine.
 
     The base session trains a projection φ with CosFace's loss, the cross-entropy of s (cos(φ, θ_c)
     - m [c = y]), on its classes and on mixtures. Each batch is mixed with itself in another order:

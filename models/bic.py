@@ -26,7 +26,9 @@ PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
 @dataclass
 class BiC(ReplayLearner):
-    """Bias correction: the answer for a class that session s introduced is α_s z + β_s.
+    """Bias correction: distillation with exemplars; two numbers a session then undo the bias.
+
+    The answer for a class that session s introduced is α_s z + β_s.
 
     A session is learned with all exemplars except a hold-out. The loss is (1 - λ) cross-entropy + λ
     distillation; λ is the old classes' share of all classes. Then the network is frozen, and the

@@ -21,7 +21,9 @@ DECAY = 5e-4  # weight decay while the projection is retrained
 
 @dataclass
 class CFSCIL(Learner):
-    """Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
+    """Class means pushed apart until almost orthogonal, and a projection trained to follow.
+
+    Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
 
     The memory holds one mean μ_c per class. The base session trains f. Then, and after every later
     session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory alone to

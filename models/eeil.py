@@ -25,7 +25,9 @@ BALANCED = 1  # number of the random stream for the batches of the balanced fine
 
 @dataclass
 class EEIL(ReplayLearner):
-    """End-to-end incremental learning: the loss is L_C + λ Σ_f L_f, f the earlier sessions.
+    """End-to-end incremental learning: distillation, then fine-tuning on a balanced set.
+
+    The loss is L_C + λ Σ_f L_f, f the earlier sessions.
 
     L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
     f introduced, with a softmax of their own. It is on new samples and exemplars alike. Then the

@@ -1,19 +1,19 @@
 """ER-ACE: replay, and new samples that compete only with the classes of their batch."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.exemplars import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
 class ERACE(OnlineLearner, ReplayLearner):
-    """Experience replay with asymmetric losses, CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr).
+    """Experience replay in which a new sample competes with the classes of its batch only.
+
+    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses.
 
     C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
     from memory. So a new sample does not push down the older classes; only replay compares old and
@@ -48,11 +48,7 @@ class ERACE(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.02
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(replace(spec, loss_over_seen=True), seeds, device)

@@ -26,7 +26,9 @@ BLOCK = 4096  # samples encoded at once
 
 @dataclass
 class FearNet(Learner):
-    """HC stores recent samples; mPFC is a network that makes pseudo-samples of old classes.
+    """A store of recent samples, a network with pseudo-samples of older classes, and sleep.
+
+    HC is the store, mPFC the network; BLA chooses between the two.
 
     The first session trains mPFC, an autoencoder with a classifier, by cross-entropy plus the
     squared errors of input and hidden layers, Σ_j λ_j MSE_j. Then it keeps a Gaussian of each

@@ -14,7 +14,9 @@ from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stream
 
 @dataclass
 class FeCAM(Learner):
-    """Class means and shrunk, normalised covariances; the smallest Mahalanobis distance answers.
+    """Class means, and a covariance of each class; the smallest Mahalanobis distance answers.
+
+    The covariances are shrunk and normalised.
 
     **Source**: Goswami et al. (2023), "FeCAM: exploiting the heterogeneity of class distributions
     in exemplar-free continual learning". Features are scaled to length 1 and raised to the power β

@@ -16,7 +16,9 @@ from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 @dataclass
 class FEL(Learner):
-    """Fixed expansion layer: x → ReLU layer → fixed sparse layer, few winners → linear head.
+    """Fixed expansion layer: a fixed, sparse layer of which few units win, below the head.
+
+    x → ReLU layer → fixed sparse layer, few winners → linear head.
 
     **Source**: Kemker et al. (2018), "Fixed Expansion Layer" and Table S5 (400 units, 2,000 in the
     expansion layer, 1,200 for CUB-200 and multi-modal; Adam 2e-2, batch 256), after Coop, Mishtal

@@ -20,7 +20,7 @@ ETA = 1.0  # initial η of a cosine head in every session
 
 @dataclass
 class ICaRL(ReplayLearner):
-    """Incremental classifier and representation learning.
+    """Incremental classifier and representation learning: distillation, herding, nearest means.
 
     A session and all exemplars are learned by binary cross-entropy, with one sigmoid per class. The
     targets of new classes are their labels; the targets of old classes are the sigmoids of the

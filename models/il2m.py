@@ -12,7 +12,9 @@ from embedbench.learning.sample_containers import blocks
 
 @dataclass
 class IL2M(ReplayLearner):
-    """Class-incremental learning with dual memory: exemplars, and the statistics of old classes.
+    """Dual memory: exemplars, and scores of old classes corrected by their statistics.
+
+    Class-incremental learning with dual memory (IL2M).
 
     If the best class of a sample is one of the current session, the score of every old class c,
     first learned in session s, is multiplied by μ_first(c)/μ_now(c) · conf_now/conf_s. μ_first is

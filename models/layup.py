@@ -24,7 +24,9 @@ Moments = tuple[torch.Tensor, torch.Tensor]  # HᵀH (M, M) and HᵀY (M, C), fl
 
 @dataclass
 class LayUP(Learner):
-    """Ridge regression on concatenated layers h: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+    """Ridge regression on the embeddings of several layers, side by side.
+
+    h holds the layers: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
 
     **Source**: Ahrens et al. (2024), "Read between the layers: leveraging multi-layer
     representations for rehearsal-free continual learning with pre-trained models" (TMLR; arXiv

@@ -18,7 +18,9 @@ from embedbench.learning.network import CosineNet, cosine_net, predict_cosines
 
 @dataclass
 class LUCIR(ReplayLearner):
-    """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
+    """A cosine head, a loss that keeps the direction of features, margins between classes.
+
+    "Learning a unified classifier incrementally via rebalancing"; logits are η cos(φ(x), θ_c).
 
     L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)). The
     last term is for exemplars of old classes; k are the K new classes most like them. Label sets

@@ -12,7 +12,9 @@ from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 @dataclass
 class NaiveBayes(Learner):
-    """log p(x | c) = -½ Σ_j [(x_j - μ_cj)² / v_cj + log 2πv_cj], v = (1 - ε) var + ε; one pass.
+    """Gaussian naive Bayes: a mean and a variance for every class and feature; one pass.
+
+    log p(x | c) = -½ Σ_j [(x_j - μ_cj)² / v_cj + log 2πv_cj], v = (1 - ε) var + ε.
 
     **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
     code (`NaiveBayes`), with ε = 1e-4.

@@ -19,7 +19,9 @@ from embedbench.streams.view import View
 
 @dataclass
 class NCFSCIL(Learner):
-    """Neural collapse as the goal: a simplex equiangular tight frame for the classes of the stream.
+    """Neural collapse as the goal: a projection trained towards a fixed simplex.
+
+    A simplex equiangular tight frame has a corner for each class of the stream.
 
     E (d, K) has columns of length 1 and cosines -1/(K - 1) between them. A projection f of the
     frozen features is trained with L = ½ (e_y·f/‖f‖ - 1)²; the largest e_c·f/‖f‖ answers. Later

@@ -10,7 +10,9 @@ from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 
 @dataclass
 class OneVsRest(Learner):
-    """x is compared with the mean μ_c of a class and with the mean r_c of all other samples.
+    """The mean of a class against the mean of all other samples; one pass.
+
+    x is compared with the mean μ_c of a class and with the mean r_c of all other samples.
 
     **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
     code (`OneVsRest`): the score is x·μ_c / (x·μ_c + x·r_c).

@@ -16,7 +16,7 @@ from embedbench.learning.loss import loss_mask
 
 @dataclass
 class PathNet(Learner):
-    """Evolution and gradient descent choose which modules a session uses; these are then frozen.
+    """A path of small modules for each session, chosen by evolution and then frozen.
 
     A genotype names at most N modules in each of L layers. Tournament: two genotypes of the
     population are trained for a few mini-batches. The one with the higher training accuracy

@@ -13,7 +13,9 @@ BLOCK = 256  # samples at once
 
 @dataclass
 class Perceptron(Learner):
-    """A row w_c for each class; after a wrong answer, w_true += x and w_answered -= x.
+    """A row of weights for each class, moved by the samples that are answered wrongly.
+
+    After a wrong answer, w_true += x and w_answered -= x.
 
     The first sample of a class is its row. The answer is the class seen with the largest w_c·x.
 

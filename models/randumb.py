@@ -14,7 +14,9 @@ from ._linear_models import Blocks, deviations, discriminants, oas
 
 @dataclass
 class RanDumb(Learner):
-    """Streaming LDA on φ(x) = √(2/M) cos(xΩ + b), whose products approximate exp(-γ ‖x - x'‖²).
+    """Streaming LDA on random Fourier features, which approximate a Gaussian kernel.
+
+    φ(x) = √(2/M) cos(xΩ + b), whose products approximate exp(-γ ‖x - x'‖²).
 
     **Source**: Prabhu et al. (2024), "RanDumb: a simple approach that questions the efficacy of
     continual representation learning", and their code: Ω ~ N(0, 2γ) and b ~ U(0, 2π) are drawn once

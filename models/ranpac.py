@@ -20,7 +20,9 @@ BLOCK = 2048  # samples projected at once
 
 @dataclass
 class RanPAC(Learner):
-    """Random projections and ridge regression: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+    """Ridge regression on random ReLU projections.
+
+    W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
 
     **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
     continual learning", Algorithm 1, and their code: h = ReLU(x P), P ~ N(0, 1) frozen, M = 10,000;

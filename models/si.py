@@ -12,7 +12,9 @@ from embedbench.learning.optimisers import trainable_parameters
 
 @dataclass
 class SI(NetLearner):
-    """Synaptic intelligence: L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
+    """Synaptic intelligence: a penalty on weights along which the loss fell.
+
+    L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
 
     Along a session's path every weight collects ω_i = -Σ_steps g_i Δθ_i, its share of the fall of
     the loss. After the session Ω_i grows by ω_i / (Δ_i² + ξ), where Δ_i is the weight's total

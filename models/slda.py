@@ -17,7 +17,9 @@ BLOCK = 256  # samples at once; for more, comparing them costs more than it save
 
 @dataclass
 class SLDA(Learner):
-    """Deep SLDA: w_c = Λ μ_c, b_c = -½ μ_c·Λ μ_c with Λ = ((1 - ε) Σ + ε I)⁻¹; one pass.
+    """Deep SLDA: class means and one running covariance; linear discriminants in one pass.
+
+    w_c = Λ μ_c, b_c = -½ μ_c·Λ μ_c with Λ = ((1 - ε) Σ + ε I)⁻¹.
 
     **Source**: Hayes and Kanan (2020), "Lifelong machine learning with deep streaming linear
     discriminant analysis", and their code; ε = 1e-4. Each sample adds to the scatter nΣ a weight

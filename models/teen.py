@@ -13,7 +13,9 @@ from embedbench.learning.prototypes import Prototypes, cosines
 
 @dataclass
 class TEEN(Learner):
-    """Training-free prototype calibration; a nearest-prototype classifier by cosine.
+    """Prototypes of novel classes, drawn towards the base classes most like them.
+
+    Training-free prototype calibration; a nearest-prototype classifier by cosine.
 
     p_n ← (1 - α) p_n + α Δ_n, where Δ_n is the direction of Σ_b softmax_b(τ p_b·p_n) p_b over the
     base classes b, and all p have length 1. The reason: a few shots say little about the position

@@ -15,7 +15,9 @@ from embedbench.learning.network import Net, predict
 
 @dataclass
 class WA(ReplayLearner):
-    """Weight aligning: after a session, the head's weights of its classes are multiplied by γ.
+    """Weight aligning: the head's weights of new classes are scaled to the length of the old.
+
+    After a session, the head's weights of its classes are multiplied by γ.
 
     γ is the mean length of the old classes' weight vectors over the mean length of the session's.
     Before, the session and all exemplars are learned with (1 - λ) cross-entropy + λ distillation; λ
