@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedbench.api import build_stream, make_learner, run
 from embedbench.errors import UserError
-from embedbench.learning.net_learner import NetLearner
+from embedbench.learning import Learner, NetLearner
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
 from embedbench.streams.stream import Stream
 
@@ -117,10 +117,13 @@ def gradient_learners() -> list[str]:
     return names
 
 
-def settings_of(name: str, epochs: int) -> dict[str, Any]:
-    """A fixed number of epochs, where a learner has a stopping rule."""
-    fields = learner_class(name).__dataclass_fields__
-    return {"stop": {"rule": "epochs", "epochs": epochs}} if "stop" in fields else {}
+def make(name: str, epochs: int, settings: dict[str, Any]) -> Learner:
+    """A learner that stops after these epochs; without a rule where it has none."""
+    try:
+        stop = {"rule": "epochs", "epochs": epochs}
+        return make_learner(name, stop=stop, **settings)
+    except UserError:
+        return make_learner(name, **settings)
 
 
 def streams(
@@ -149,12 +152,10 @@ def streams(
             "few samples": (few_samples, 10)}  # fmt: skip
 
 
-def measure(shape: str, stream: Stream, name: str, how: str, settings: dict[str, Any],
-            repeats: int) -> None:  # fmt: skip
+def measure(shape: str, stream: Stream, title: str, learner: Learner, repeats: int) -> None:
     """Print the row of a learner: counted once, then timed beside its products."""
-    title = f"{name}, {how}" if how else name
     note(f"{shape}: {title}")
-    learn = partial(run, stream, make_learner(name, **settings), threads=torch.get_num_threads())
+    learn = partial(run, stream, learner, threads=torch.get_num_threads())
     try:
         with Products() as products:
             learn()
@@ -186,14 +187,14 @@ def main() -> None:
     print("| shape | learner | s | its products, s | ratio | products | GFLOP/s | disturbed |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for shape, (make, epochs) in streams(Path(folder), args.file, args.toy).items():
+        for shape, (make_stream, epochs) in streams(Path(folder), args.file, args.toy).items():
             if args.shapes and not shape.startswith(tuple(args.shapes)):
                 continue
-            stream = make()
+            stream = make_stream()
             for name in args.learners:
-                common = settings_of(name, epochs)
                 for how, settings in VARIANTS.get(name, {"": {}}).items():
-                    measure(shape, stream, name, how, {**common, **settings}, args.repeats)
+                    learner, title = make(name, epochs, settings), f"{name}, {how}" if how else name
+                    measure(shape, stream, title, learner, args.repeats)
 
 
 if __name__ == "__main__":
