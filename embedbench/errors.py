@@ -1,19 +1,11 @@
 """Errors that end a command with one sentence and exit code 2."""
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 FEW = 10  # known names that are listed beside a suggestion
 LONG = 60  # characters of a value, and names of a list, that a sentence quotes
-
-# Control characters, marks that change the direction of text, ends of lines, and surrogates (bytes
-# of a file name that are no text).
-_CONTROL = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-_SPACES = "\t\n\v\f\r\x85\u2028\u2029"
 
 
 class UserError(Exception):
@@ -49,26 +41,3 @@ def short(value: Any) -> str:
     """A value as Python writes it, cut where it is long, for error messages."""
     text = repr(value)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
-
-
-def printable(text: str, *, lines: bool = False) -> str:
-    """Text for a terminal or a page, without control characters; they could move its cursor.
-
-    Parameters
-    ----------
-    lines : bool
-        Whether the ends of lines are kept; otherwise the text becomes one line.
-
-    Examples
-    --------
-    >>> printable("cat\\x1b[31m\\ndog")
-    'cat[31m dog'
-    """
-
-    def instead(match: re.Match[str]) -> str:
-        character = match[0]
-        if character == "\n" and lines:
-            return character
-        return " " if character in _SPACES else "�" if character >= "\ud800" else ""
-
-    return _CONTROL.sub(instead, text)

@@ -16,7 +16,8 @@ from embedbench.files.optional_columns import read_list
 from embedbench.files.sample_metadata import SPLITS
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .open_source import SPLIT_FOLDERS, hierarchy
+from .official_splits import SPLIT_NAMES
+from .open_source import hierarchy
 from .source import Source
 
 FOLDER = "folder"
@@ -43,10 +44,18 @@ class ColumnRules:
     time: str | None = None
 
     def applied(self, source: Source) -> tuple[Source, Columns]:
-        """Return the columns of a source, and the source, whose classes may be others then."""
+        """Return the columns of a source, and the source, whose classes may be others then.
+
+        A list and the rules come before the source's own columns; its remark says so.
+        """
         columns = {} if self.listed is None else read_list(Path(self.listed), source.ids)
         for name in COLUMNS:
-            rule = getattr(self, name)
+            rule, own = getattr(self, name), getattr(source, name)
+            if own is not None and (rule is not None or name in columns):
+                said = f"its column {name} is replaced, as an option asks."
+                source = replace(source, remark=f"{source.remark} {source.name}: {said}".strip())
+            elif own is not None:
+                columns[name] = own
             if rule is None:
                 continue
             if name in columns:
@@ -66,13 +75,14 @@ NO_COLUMNS = ColumnRules()
 
 
 def by_domain(source: Source) -> tuple[Source, Strings]:
-    """Return a source whose first folders are domains and no classes, and the domains (N,).
+    """Return a source whose first folders are domains, not classes, and the domains (N,).
 
-    Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
-    `art` and of the class `cat`, as `photo/cat/7.png` is.
+    If the first folders are splits (`train/`, …), the folders below them are the domains.
+    `art/cat/1.png` is of the domain `art`, `photo/cat/7.png` of `photo`; both are of the class
+    `cat`.
     """
     parts = [id_.split("/") for id_ in source.ids]
-    if source.split is not None and all(first in SPLIT_FOLDERS for first, *_ in parts):
+    if source.split is not None and all(first in SPLIT_NAMES for first, *_ in parts):
         parts = [rest for _, *rest in parts]
     for id_, part in zip(source.ids, parts, strict=True):
         if len(part) < 3:
@@ -80,7 +90,7 @@ def by_domain(source: Source) -> tuple[Source, Strings]:
                 f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
                 f"{source.name} lies in no class folder below a domain; give a pattern instead."
             )
-    labels, classes, parents, _ = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
+    labels, classes, parents, *_ = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
     changed = replace(source, labels=labels, classes=classes, parents=parents)
     return changed, np.array([domain for domain, *_ in parts])
 

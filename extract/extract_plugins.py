@@ -99,8 +99,11 @@ def outside_source(source: str) -> Source:
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
     n = len(made.ids)
-    if len(made.labels) != n or (made.split is not None and len(made.split) != n):
-        raise UserError(f"{name} has {n} ids; labels and split must have as many entries.")
+    rows = (made.labels, made.split, made.domain, made.group, made.time)
+    if any(row is not None and len(row) != n for row in rows):
+        raise UserError(
+            f"{name} has {n} ids; labels, split, domain, group and time must have as many entries."
+        )
     if len(made.parents) != len(made.classes):
         raise UserError(f"{name} has {len(made.classes)} classes and {len(made.parents)} parents.")
     return replace(made, package=plugins.find_package(function))

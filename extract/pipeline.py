@@ -155,10 +155,12 @@ def extract(
         any_device=any_device,
     )
     opened = job.open_source()
+    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
     if opened.remark:
         notify(opened.remark)
-    opened, values = columns.applied(opened)  # a folder taken as the domain changes its classes
     rows, rule = choose_split(opened, split, group, stratify=stratify)
+    if opened.split is not None and rule["rule"] != "official":
+        notify(f"{opened.name}: its official split is replaced, as --split or --group asks.")
     beside = SampleMetadata(rows, rule, values, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from embedbench.array_types import Bytes, Ints
+from embedbench.array_types import Bytes, Floats, Ints, Strings
 from embedbench.errors import UserError
 from embedbench.storage.regular_files import open_regular
 
@@ -48,6 +48,10 @@ class Source:
         Function from a sample's number to its encoded bytes or image; it is thread-safe.
     split : array of int or None
         (N,) the source's own split; None if it has none.
+    domain, group : array of str or None
+        (N,) the optional columns of the file; None if it has none.
+    time : array of float or None
+        (N,) seconds or a frame number.
     revision, licence : str
         Revision and licence; empty or "not stated" if unknown.
     in_order : bool
@@ -57,7 +61,7 @@ class Source:
     refused : tuple of (str, str)
         Names of files that are not among the samples because they cannot be read, and why.
     remark : str
-        What the user should know about the source, as a sentence; empty: nothing.
+        Line on what was taken, what was left out and what was guessed; empty: nothing to say.
     package : (str, str) or None
         Name and version of the package whose code opened it; None: ours, or a file of yours.
     """
@@ -69,6 +73,9 @@ class Source:
     parents: Ints
     read: Callable[[int], Content]
     split: Bytes | None = None
+    domain: Strings | None = None
+    group: Strings | None = None
+    time: Floats | None = None
     revision: str = ""
     licence: str = "not stated"
     in_order: bool = False

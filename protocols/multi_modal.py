@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Bools, Float32s, digest
+from embedbench.array_types import Bools, Float32s
 from embedbench.config.setting_ranges import at_least
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
+from embedbench.storage.value_digest import digest
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.load_table import load_table
 from embedbench.streams.make_sessions import flat_spec, split_rows, view_session
@@ -52,7 +53,7 @@ class MultiModal(Protocol):
     >>> import numpy as np
     >>> from tempfile import mkdtemp
     >>> from embedbench import build_stream
-    >>> from embedbench.files.import_export import import_file
+    >>> from embedbench.files.import_features import import_file
     >>> path = f"{mkdtemp()}/toy.npz"
     >>> np.savez(path, features=np.random.rand(80, 4), labels=np.tile(["low", "high"], 40))
     >>> toy = import_file(path, f"{path}.h5", split="0.25")

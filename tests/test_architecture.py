@@ -46,7 +46,7 @@ GROUND = set().union(*FLOORS[:3])
 OUTSIDE = {
     "extract": {
         *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
-        *{"timm", "torch", "torchvision", "transformers"},
+        *{"datasets", "timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
@@ -69,8 +69,8 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard", "torchvision"},
-    *{"transformers", "wandb"},
+    *{"datasets", "fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard"},
+    *{"torchvision", "transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{

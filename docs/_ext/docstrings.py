@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from embedbench.config.describe_settings import NOTED, parameters, parts
+from embedbench.config.docstring_sections import NOTED, parameters, parts
 
 __all__ = ["cell", "escaped", "literal", "markdown", "parameters", "parts", "table"]
 CODE = re.compile(r"(`[^`]*`|\*\*\w+\*\*)")

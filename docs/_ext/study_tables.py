@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docstrings import cell, escaped, table
 
-from embedbench.cli.table_output import selected_parts
+from embedbench.cli.command_output import selected_parts
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.text.table_export import export_tables
 

@@ -59,11 +59,12 @@ def samples_form_a_data_set(subject: SourceSubject) -> None:
 
 @SOURCE_CHECKS.add
 def says_what_it_is(subject: SourceSubject) -> None:
-    """It has a name, says whether it holds images or sounds, and under which licence."""
+    """It has a name, says whether it holds images, sounds or texts, and under which licence."""
     made = subject.first
     demand(made.name and isinstance(made.name, str), f"expected a name, got {made.name!r}")
     demand(isinstance(made.licence, str), f"expected a licence as text, got {made.licence!r}")
-    demand(made.holds in ("images", "sounds"), f"holds must be images or sounds: {made.holds!r}")
+    known = ("images", "sounds", "texts")
+    demand(made.holds in known, f"holds must be one of {', '.join(known)}: {made.holds!r}")
 
 
 @SOURCE_CHECKS.add

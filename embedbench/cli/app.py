@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
 from embedbench.system.keep_freed_memory import keep_freed_memory
+from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
 from . import (
@@ -100,7 +101,7 @@ def list_command(
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        from .list_entries import show_settings
+        from .list_settings import show_settings
 
         show_settings(kind if name else None, name or str(kind), as_json)
         return

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.config.json_records import plain
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
+from embedbench.text.printable_text import printable
 from embedbench.text.table_export import FORMS, csv_text, export_tables, make_table
 from embedbench.text.terminal_text import fit_width, has_styles, line, render_text, terminal_width
 

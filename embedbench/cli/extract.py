@@ -90,7 +90,13 @@ def column_keys(
 # --- extract ---
 
 
-Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
+        "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
+    ),
+]
 Backbone = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from embedbench.errors import printable
+from embedbench.text.printable_text import printable
 
 from .command_output import note
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from embedbench.errors import printable
+from embedbench.text.printable_text import printable
 
 if TYPE_CHECKING:
     pass

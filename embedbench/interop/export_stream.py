@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from embedbench.array_types import Bools, Ints, digest
+from embedbench.array_types import Bools, Ints
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
@@ -24,6 +24,7 @@ from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
 from embedbench.storage.atomic_write import write_safely, writing
 from embedbench.storage.regular_files import read_text
+from embedbench.storage.value_digest import digest
 from embedbench.streams.layer_columns import without_layers
 from embedbench.streams.stream import CoveredSet, Stream, eval_digest, view_columns
 from embedbench.streams.view import View, table_of

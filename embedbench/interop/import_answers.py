@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bools, Ints, digest
+from embedbench.array_types import Bools, Ints
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.learning.learner import SCORE_KINDS
@@ -25,6 +25,7 @@ from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
 from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 
 from .export_stream import EvalList, ExportedStream, load

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.array_types import digest
 from embedbench.config import fields_added_later, setting_ranges
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import Samples
 from embedbench.networks.weights import HEAD
 from embedbench.storage.atomic_write import write_safely
+from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import Session, Stream
 from embedbench.system.callback_types import Progress
 from embedbench.system.gpu_determinism import repeatable
@@ -41,7 +41,7 @@ BETAS = 0.9, 0.999
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How a trunk is pretrained: AdamW, a warm-up and one cosine to 0, cross-entropy.
+    """Settings of pretraining a trunk: AdamW, a warm-up and one cosine to 0, cross-entropy.
 
     **Source**: Tang et al. (2024), Appendix 5: their ViTs on CIFAR-100 and mini-ImageNet, 300
     epochs, learning rate 5e-4, weight decay .05, timm's augmentation.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import printable
 from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.number_text import format_signed
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.printable_text import printable
 
 from .paper import Paper
 from .paper_table import DRAWN, EXACT, PaperTable, Value

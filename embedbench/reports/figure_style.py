@@ -10,8 +10,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embedbench.errors import printable
 from embedbench.scores.number_text import format_signed
+from embedbench.text.printable_text import printable
 
 from .learner_colours import BLANK, INK, LINE, SOFT
 
@@ -71,7 +71,7 @@ def words(label: str, width: int = 1000) -> str:
 
 
 def names_in(figure: Figure) -> dict[str, Artist]:
-    """What a legend names, once each."""
+    """The names in a legend, once each."""
     pairs = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
     return {name: mark for each in pairs for name, mark in each}
 

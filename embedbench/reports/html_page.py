@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from embedbench.errors import printable
+from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
 from .learner_colours import COLOURS, DARK_COLOURS

@@ -10,7 +10,7 @@ import zlib
 
 from matplotlib.figure import Figure
 
-from embedbench.errors import printable
+from embedbench.text.printable_text import printable
 
 from .figure_files import render_figure
 from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import Checker
+from embedbench.text.printable_text import printable
 
 from .loaded_run import Run
 from .long_table import LongTable, matching, need_pandas

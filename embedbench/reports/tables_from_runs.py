@@ -17,7 +17,7 @@ from typing import Any
 
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
@@ -25,6 +25,7 @@ from embedbench.scores.record_files import find
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
+from embedbench.text.printable_text import printable
 
 from .comparability import check_average, check_comparable
 from .compare_learners import judge
@@ -74,7 +75,7 @@ def collect(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    notify = _once(notify)
+    notify = say_once(notify)
     functions = [name for name in metrics if name not in CURVES]
     checker, outside = Checker(root, notify), outside_metrics(functions, notify)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
@@ -135,7 +136,7 @@ def _name(place: Path, root: Path) -> str:
     return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
 
 
-def _once(notify: Callable[[str], None]) -> Callable[[str], None]:
+def say_once(notify: Callable[[str], None]) -> Callable[[str], None]:
     """A `notify` that says each sentence once."""
     said: set[str] = set()
 

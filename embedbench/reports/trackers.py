@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from embedbench import plugins
 from embedbench.config.json_records import JsonRecord, parse_json
-from embedbench.errors import UserError, printable, short
+from embedbench.errors import UserError, short
 from embedbench.scores import record_files
 from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import RunRecord
@@ -26,8 +26,10 @@ from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.text.printable_text import printable
 
 from .loaded_run import Run
+from .tables_from_runs import say_once
 
 TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
@@ -158,13 +160,7 @@ def track(
     lease = leases.take(root / LEASE)
     if lease is None:
         raise UserError(f"another process tracks the runs in {root}; wait until it ends")
-    told: set[str] = set()
-
-    def once(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
-            notify(sentence)
-
+    once = say_once(notify)
     with lease, ExitStack() as stack:
         trackers = {}
         for name in dict.fromkeys(names):

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedbench.array_types import digest
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
@@ -26,6 +25,7 @@ from embedbench.scores.run_record import UnscoredRun
 from embedbench.scores.verified_records import remember
 from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
+from embedbench.storage.value_digest import digest
 
 from .run_spec import RunSpec, Spec
 

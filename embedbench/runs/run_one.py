@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from embedbench.array_types import digest
 from embedbench.engines.local_pool import use_card
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove
+from embedbench.storage.value_digest import digest
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.version import __version__

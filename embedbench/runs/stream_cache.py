@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Ints, digest
+from embedbench.array_types import Ints
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.scores.offline_references import References
+from embedbench.storage.value_digest import digest
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
@@ -34,7 +35,7 @@ _Key = tuple[tuple[str, ...], Spec[Protocol], int, str]  # identifies a stream
 
 
 class StreamCache:
-    """Opens a file once and builds a stream once for all runs on it.
+    """Files that are opened once, and streams that are built once for all runs on them.
 
     It lasts as long as the command that runs them. Only the last stream is kept, because a stream
     holds its features. A cache is never sent to another process: it arrives there as the cache of

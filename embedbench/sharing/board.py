@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedbench.array_types import digest
 from embedbench.config.json_records import JsonRecord
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
@@ -26,6 +25,7 @@ from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.scores.sample_jackknife import LeftOut
+from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import ABSENT, JsonRecord, plain
-from embedbench.errors import UserError, printable, short
+from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import verify_predictions
 from embedbench.scores import record_files
@@ -26,6 +26,7 @@ from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
 from embedbench.studies.study import Study
 from embedbench.studies.study_file import read_study, study_text
+from embedbench.text.printable_text import printable
 
 SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"

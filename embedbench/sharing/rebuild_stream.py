@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Ints, digest
+from embedbench.array_types import Ints
 from embedbench.config.fields_added_later import add_missing_fields
 from embedbench.config.json_records import plain
 from embedbench.config.make_from_settings import make
@@ -32,6 +32,7 @@ from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import Stream
 
 MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import digest
 from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
@@ -23,6 +22,7 @@ from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular
+from embedbench.storage.value_digest import digest
 
 from .rebuild_stream import Rebuilder
 from .unpack import UnpackedPack, unpack

@@ -5,7 +5,8 @@ from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
+from embedbench.text.printable_text import printable
 
 from .regular_files import open_regular, unreadable
 

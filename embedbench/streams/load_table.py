@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.array_types import Float32s, Ints, digest
+from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.files.mmap_cache import mapped_table
 from embedbench.storage import user_cache
+from embedbench.storage.value_digest import digest
 
 from .feature_tables import MappedPart, MappedTable, PixelTable, Table, standardise_images
 from .layer_columns import layer_columns

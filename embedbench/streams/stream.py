@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools, Ints, Labels, digest
+from embedbench.array_types import Array, Bools, Ints, Labels
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.storage.value_digest import digest
 
 from .feature_tables import Scaling
 from .view import View, rows_of, table_of
@@ -79,7 +80,7 @@ class EvalSet:
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """What a learner knows about a stream before it starts.
+    """The facts about a stream that a learner knows before it starts.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats, digest
+from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local_pool import use_card
@@ -21,6 +21,7 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import remove, write_safely
 from embedbench.storage.regular_files import read_text
+from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import EvalSet, Stream
 from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu_threads import limit_threads
@@ -161,8 +162,8 @@ def tune(
 ) -> dict[str, Any]:
     """Try settings on a run's stream, and choose one on validation data, see `choose`.
 
-    On several seeds, what the learner has without a search is tried too, and a best value at an
-    edge of its grid is followed by one beyond it. The log is saved under `root/tuning`. A search
+    On several seeds the learner's defaults are tried too. If the best value lies at an edge of its
+    grid, one more value beyond it is tried. The log is saved under `root/tuning`. A search
     that has finished there is not repeated, nor is a finished trial of one that was interrupted.
 
     Parameters

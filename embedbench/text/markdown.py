@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from embedbench.errors import printable
+from .printable_text import printable
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 

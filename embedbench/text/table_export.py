@@ -8,10 +8,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from embedbench.errors import printable
-
 from .markdown import escape_markdown
 from .markdown import table as markdown_table
+from .printable_text import printable
 from .terminal_text import line, new_table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from embedbench.errors import printable
+from .printable_text import printable
 
 if TYPE_CHECKING:
     from rich.table import Column, Table

@@ -1,5 +1,6 @@
 """Columns out of paths and lists, domains that are no classes, what timm knows of its weights."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def test_a_column_is_given_once(tmp_path: Path) -> None:
     assert list(columns) == ["domain", "time", "group"]
     with pytest.raises(UserError, match=r"column 'domain' is in .*--domain-from makes it too"):
         ColumnRules(listed, domain="folder").applied(source())
+
+
+def test_a_sources_columns_are_taken_and_replaced_aloud() -> None:
+    own = replace(source(), domain=np.array(["x"] * 4), time=np.arange(4.0), remark="r.")
+    made, columns = ColumnRules().applied(own)
+    assert made.remark == "r."
+    assert (columns["domain"].tolist(), columns["time"].tolist()) == (["x"] * 4, [0, 1, 2, 3])
+    made, columns = ColumnRules(domain="parent").applied(own)
+    assert made.remark == "r. x: its column domain is replaced, as an option asks."
+    assert columns["domain"].tolist() == ["art/cat", "art/dog", "photo/cat", "photo/dog"]
+    assert columns["time"].tolist() == [0, 1, 2, 3]
 
 
 def test_a_file_with_columns_has_the_rows_of_one_without(tmp_path: Path) -> None:

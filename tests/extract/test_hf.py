@@ -66,6 +66,20 @@ def texts(folder: Path) -> str:
     return str(path)
 
 
+def test_a_table_loses_no_column_in_silence(tmp_path: Path) -> None:
+    """Columns of the format are taken, others are named; `dev` is the test part without another."""
+    path = tmp_path / "t.csv"
+    path.write_text("text,label,split,domain,time,stars\na,x,train,news,1,5\nb,y,dev,mail,2.5,4\n")
+    source = open_source(str(path))
+    assert source.remark == (
+        "t.csv: left out: column stars; dev is the test part, as there is no other."
+    )
+    assert source.domain is not None
+    assert source.time is not None
+    assert (source.domain.tolist(), source.time.tolist()) == (["news", "mail"], [1, 2.5])
+    assert source.ids == ("train/000000", "test/000001")
+
+
 def test_texts_are_the_mean_over_tokens(tmp_path: Path, transformers: Any) -> None:
     """Features and layers, against the model run by hand, one text at a time."""
     model, words = bert(transformers), tokenizer(transformers)

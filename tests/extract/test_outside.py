@@ -114,7 +114,7 @@ def test_a_source_gets_the_text_after_its_name(
     for text, sentence in (
         ("bad", r"cannot be opened \(KeyError: 'bad'\)"),
         ("other", "must return an embedbench Source"),
-        ("short", "has 3 ids; labels and split must have as many"),
+        ("short", "has 3 ids; labels, split, domain, group and time must have"),
     ):
         with pytest.raises(UserError, match=sentence):
             open_source(f"{HERE}:source@{text}")

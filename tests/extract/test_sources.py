@@ -4,7 +4,6 @@ import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.extract import timm_datasets
+from embedbench.extract import streamed_datasets
 from embedbench.extract.open_source import open_source
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 
@@ -79,7 +78,13 @@ def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
     two = open_source(str(put(tmp_path / "2", "train/a/1.png", "val/a/2.png")))
     assert two.split is not None
     assert two.split.tolist() == [TRAIN, TEST]
-    # one of them alone, or one beside a class, is no split
+    assert two.remark.endswith(": val is the test part, as there is no other.")
+    # a test part alone is one, by any of its names; train alone, or one beside a class, is none
+    for name in ("test", "dev"):
+        alone = open_source(str(put(tmp_path / name, f"{name}/a/1.png")))
+        assert alone.split is not None
+        assert alone.split.tolist() == [TEST]
+        assert "no part for training, all are test; --split 0.2 makes another" in alone.remark
     assert open_source(str(put(tmp_path / "1", "train/a/1.png"))).split is None
     assert open_source(str(put(tmp_path / "m", "train/a/1.png", "cat/2.png"))).split is None
 
@@ -116,65 +121,26 @@ def test_demo_is_the_shipped_emoji() -> None:
     assert Image.open(io.BytesIO(content)).size == (64, 64)
 
 
-def test_timm_reads_a_torchvision_folder(tmp_path: Path) -> None:
-    put(tmp_path, "train/a/1.png", "train/b/2.png", "test/a/3.png")
-    source = open_source(f"torch/image_folder@{tmp_path}")
-    assert source.ids == ("train/00000", "train/00001", "test/00000")
-    assert (source.labels.tolist(), source.classes) == ([0, 1, 0], ("a", "b"))
-    assert source.split is not None
-    assert source.split.tolist() == [TRAIN, TRAIN, TEST]
-    image = source.read(2)
-    assert isinstance(image, Image.Image)
-    assert image.getpixel((0, 0)) == (2, 0, 7)
-
-
-def test_a_folder_without_split_folders_is_read_once(tmp_path: Path) -> None:
-    source = open_source(f"torch/image_folder@{put(tmp_path, 'a/1.png', 'b/2.png')}")
-    assert len(source.ids) == 2
-    assert source.split is None
-
-
-class Reader:
-    """As timm's reader of Hugging Face data sets: encoded files, labels in a column."""
-
-    label_key = "label"
-
-    def __init__(self, contents: list[bytes], labels: list[int]) -> None:
-        self.contents, self.dataset = contents, {"label": labels}
-        self.class_to_idx = {"owl": 1, "ant": 0}
-
-    def __getitem__(self, i: int) -> tuple[io.BytesIO, int]:
-        return io.BytesIO(self.contents[i]), self.dataset["label"][i]
-
-
 def fake(monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Any]) -> None:
-    def create(name: str, root: str, splits: tuple[str, ...]) -> tuple[Any, str]:
+    def create(name: str, root: str, splits: tuple[str, ...]) -> tuple[str, Any, str]:
         made = make(splits[0])
-        return made, "" if made is not None else "nothing there"
+        return splits[0], made, "" if made is not None else "nothing there"
 
-    monkeypatch.setattr(timm_datasets, "_create", create)
-
-
-def test_readers_hand_out_encoded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {"train": Reader([b"one", b"two"], [1, 0]), "test": Reader([b"three"], [1])}
-    fake(monkeypatch, lambda split: SimpleNamespace(reader=parts[split]))
-    source = open_source("hfds/birds")
-    assert source.classes == ("ant", "owl")
-    assert source.labels.tolist() == [1, 0, 1]
-    # timm's own indexing replaces a damaged image by its neighbour; the bytes do not
-    assert [source.read(i) for i in range(3)] == [b"one", b"two", b"three"]
+    monkeypatch.setattr(streamed_datasets, "_create", create)
 
 
 def test_streams_are_read_in_order_and_from_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(split: str) -> Any:
-        first = 0 if split == "train" else 100
+        first = {"train": 0, "validation": 50, "test": 100}[split]
         return [(Image.new("L", (1, 1), first + i), i % 2) for i in range(5)]
 
     fake(monkeypatch, make)
     source = open_source("wds/shards")
     assert source.in_order
-    assert source.labels.tolist() == [0, 1, 0, 1, 0] * 2
-    seen = [source.read(i) for i in (0, 0, 1, 4, 2, 5, 9, 6)]
+    assert source.labels.tolist() == [0, 1, 0, 1, 0] * 3
+    assert source.ids[5::5] == ("val/00000", "test/00000")
+    assert source.remark == "wds/shards: 2 classes; train 5, val (validation) 5, test 5."
+    seen = [source.read(i) for i in (0, 0, 1, 4, 2, 10, 14, 11)]
     values = [image.getpixel((0, 0)) for image in seen if isinstance(image, Image.Image)]
     assert values == [0, 0, 1, 4, 2, 100, 104, 101]
 
@@ -199,5 +165,5 @@ def test_what_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="neither a folder nor a zip"):
         open_source(str(tmp_path / "x.doc"))
     fake(monkeypatch, lambda split: None)
-    with pytest.raises(UserError, match="timm cannot read the training part of hfds/none"):
-        open_source("hfds/none")
+    with pytest.raises(UserError, match=r"timm cannot read any part of wds/none \(nothing there"):
+        open_source("wds/none")

@@ -18,7 +18,6 @@ from packs import (
     write_members,
 )
 
-from embedbench.array_types import digest
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
@@ -26,6 +25,7 @@ from embedbench.sharing.board import Board, board
 from embedbench.sharing.board_pages import write_board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack
+from embedbench.storage.value_digest import digest
 
 NCM, SLDA = "ncm-", "slda-"
 

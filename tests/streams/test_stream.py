@@ -8,7 +8,7 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.array_types import digest
+from embedbench.storage.value_digest import digest
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View, rows_of, table_of

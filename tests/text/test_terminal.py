@@ -10,7 +10,6 @@ from bridge_records import shown
 from report_records import keep, make
 
 from embedbench.cli.command_output import show_tables
-from embedbench.errors import printable
 from embedbench.files.inspect import provenance_lines
 from embedbench.papers.paper_table import PaperTable, Value
 from embedbench.papers.paper_table import table_text as paper_text
@@ -22,6 +21,7 @@ from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
 from embedbench.scores.mean_intervals import Stat
 from embedbench.text import terminal_text
+from embedbench.text.printable_text import printable
 from embedbench.text.terminal_text import (
     align_pairs,
     fit_width,

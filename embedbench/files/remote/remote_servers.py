@@ -18,7 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from embedbench.errors import UserError, printable
+from embedbench.errors import UserError
+from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
 from .uri import Name

@@ -1,0 +1,305 @@
+"""Data sets of Hugging Face's hub, or of its forms in a folder, by the package `datasets`.
+
+Reading runs no code of a data set: `datasets` has no loading scripts any more. A file that a row
+names by its path is read only below the data set's folder or the hub's cache.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError, short, unknown
+from embedbench.files.hdf5_layout import COLUMNS
+
+from .official_splits import SPLIT_NAMES, Part, join_parts, sorted_classes
+from .source import Content, Source, read_sample
+from .source_address import check_options, parse_address
+
+_HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
+_NAMED = ("label", "text", "whole")  # kinds of columns whose values can be names
+_FITS = {  # the kinds of columns that an option takes
+    **{option: (option,) for option in _HOLDS},
+    **dict.fromkeys(("label", "domain", "group"), _NAMED),
+    "time": ("whole", "real", "time"),
+}
+_USUAL = {  # names of columns that are taken first
+    "image": ("image", "img"),
+    "text": ("text", "sentence", "content"),
+    "label": ("label", "labels", "target", "class", "category", "wnid", "class_name"),
+}
+_VALUES = {  # types of plain values
+    "text": "(large_)?string",
+    "whole": "u?int.*|bool",
+    "real": "float.*",
+    "time": "timestamp.*",
+}
+_COMMIT = re.compile(r"@([0-9a-f]{40})/")
+
+
+def hub_source(source: str) -> Source:
+    """Return a data set that `datasets` reads: `hfds/NAME?OPTION=COLUMN@REVISION`.
+
+    Parameters
+    ----------
+    source : str
+        NAME is a name on the hub, or a folder: of Parquet files, of images, or one that
+        `save_to_disk` wrote. Options are `image`, `audio` or `text`, `label`, `domain`, `group` and
+        `time`, which name columns, an empty one no column; `config`; and `split`, the parts to
+        take: `split=train,held_out:test`. What is not said is guessed from the columns' types, and
+        the source's remark has it. REVISION may be a folder instead, in which `datasets` keeps its
+        copies.
+
+    Raises
+    ------
+    UserError
+        The data set cannot be read, or nothing fits an option or a guess.
+    """
+    name, options, place = parse_address(source)
+    address = source.partition("@")[0]
+    check_options(options, (*_FITS, "config", "split"), address)
+    splits, phrases = _load(name, options.get("config"), place)
+    local = Path(name).expanduser().is_dir()
+    roots = [root for root in (local and name, place) if root]
+    roles, left = _choose_splits(splits, options.get("split", ""), address)
+    first = splits[next(iter(roles))]
+    features, info = first.features, first.info
+    taken = _choose_columns(features, options, address)
+    kind = next(option for option in _HOLDS if option in taken)
+    left = [*(f"column {name}" for name in features if name not in taken.values()), *left]
+    values = {
+        part: {
+            option: _values(splits[part], column, option, address)
+            for option, column in taken.items()
+            if option != kind
+        }
+        for part in roles
+    }
+    labels = {part: some.pop("label") for part, some in values.items()}
+    classes = getattr(features[taken["label"]], "names", None) or sorted_classes(
+        label for some in labels.values() for label in some if label is not None
+    )
+    index: dict[str | None, int | None] = {None: None} | {name: i for i, name in enumerate(classes)}
+    return join_parts(
+        f"hfds/{Path(name).name}{address[len(name) + 5 :]}" if local else address,
+        [
+            Part(
+                part,
+                role,
+                [index[label] for label in labels[part]],
+                classes,
+                _reader(splits[part], taken[kind], roots),
+                values[part],
+            )
+            for part, role in roles.items()
+        ],
+        [
+            *phrases,
+            *_phrases(taken, options),
+            *([f"left out: {', '.join(left)}"] if left else []),
+        ],
+        holds=_HOLDS[kind],
+        revision=_revision(info, place),
+        licence=getattr(info, "license", "") or "not stated",
+    )
+
+
+def _phrases(taken: Mapping[str, str], options: Mapping[str, str]) -> list[str]:
+    """Return phrases on the columns that are taken: those that the user named, and guesses."""
+    said = [f"{option}={column}" for option, column in taken.items() if option in options]
+    guessed = [f"{option}={column}" for option, column in taken.items() if option not in options]
+    return [
+        *([", ".join(said)] if said else []),
+        *([f"{', '.join(guessed)} by names and types"] if guessed else []),
+    ]
+
+
+# --- the data set and its parts ---
+
+
+def _load(name: str, config: str | None, place: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the parts by name, and phrases on the configuration."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError(
+            "hfds/ needs the package 'datasets'; pip install 'embedbench-cl[datasets]'."
+        ) from error
+    folder = Path(name).expanduser()
+    given: dict[str, Any] = {"cache_dir": place} if os.path.isdir(place) else {}
+    path = str(folder) if folder.is_dir() else name
+    phrases = []
+    try:
+        if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
+            data = datasets.load_from_disk(path)
+        else:
+            revision = None if given else place or None
+            configs = datasets.get_dataset_config_names(path, revision=revision)
+            data = datasets.load_dataset(path, config, revision=revision, **given)
+            chosen = next(iter(data.values())).info.config_name
+            if len(configs) > 1:
+                phrases = [f"config={chosen} of {', '.join(configs)}"]
+    except Exception as error:  # many libraries are behind it
+        text = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"hfds/{name} cannot be opened ({type(error).__name__}: {text}). Expected a name on "
+            "the hub, with ?config=NAME where it has several, or a folder, hfds/./FOLDER; without "
+            "a network, get the data set's files first and name their folder."
+        ) from error
+    splits = dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
+    return splits, phrases
+
+
+def _choose_splits(
+    splits: Mapping[str, Any], wanted: str, address: str
+) -> tuple[dict[str, int | None], list[str]]:
+    """Return what each part is, and phrases on those that are left out."""
+    roles: dict[str, int | None] = {}
+    for item in filter(None, wanted.split(",")):
+        part, _, role = item.partition(":")
+        if part not in splits:
+            raise unknown(f"split of {address}", part, splits)
+        if role and role not in SPLIT_NAMES:
+            raise unknown("part", role, SPLIT_NAMES)
+        roles[part] = SPLIT_NAMES.get(role or part)
+    if not wanted:
+        roles = {part: SPLIT_NAMES[part] for part in splits if part in SPLIT_NAMES}
+        if not roles and len(splits) == 1:
+            roles = dict.fromkeys(splits)
+    if not roles or (len(roles) > 1 and None in roles.values()):
+        raise UserError(
+            f"{address} has the splits {', '.join(splits)[:300]}; say which to take, and what "
+            "each is: ?split=NAME:train,NAME:test."
+        )
+    return roles, [f"split {part}" for part in splits if part not in roles]
+
+
+def _revision(info: Any, place: str) -> str:
+    """Return the commit that was read, else the revision that was asked for, or a version."""
+    for url in getattr(info, "download_checksums", None) or ():
+        if commit := _COMMIT.search(url):
+            return commit[1]
+    version = str(getattr(info, "version", None) or "")
+    return place if place and not os.path.isdir(place) else version.replace("0.0.0", "")
+
+
+# --- columns ---
+
+
+def _kind(feature: Any) -> str:
+    """Return what a column holds; empty for what no option takes."""
+    name = type(feature).__name__
+    if name in ("Image", "Audio"):
+        return name.lower()
+    if name == "ClassLabel":
+        return "label"
+    dtype = feature.dtype if name == "Value" else ""
+    return next((kind for kind, pattern in _VALUES.items() if re.fullmatch(pattern, dtype)), "")
+
+
+def _choose_columns(
+    features: Mapping[str, Any], options: Mapping[str, str], address: str
+) -> dict[str, str]:
+    """Return the column of each option, in the order of the options."""
+    kinds = {name: _kind(feature) for name, feature in features.items()}
+    taken = {}
+    for option in _FITS:
+        if column := options.get(option):
+            if column not in kinds:
+                raise unknown(f"column of {address}", column, kinds)
+            if kinds[column] not in _FITS[option]:
+                raise UserError(
+                    f"column {column!r} of {address} is {features[column]}, which cannot be the "
+                    f"{option}; name another one of {_described(features)}."
+                )
+            taken[option] = column
+    if len(_HOLDS.keys() & taken.keys()) > 1:
+        raise UserError(f"{address} names two of image, audio and text; samples are of one kind.")
+    for option in COLUMNS:
+        if option not in options and kinds.get(option) in _FITS[option]:
+            taken[option] = option
+    for group in (("label",), tuple(_HOLDS)):  # texts are what is no label
+        if group[0] not in taken and not set(group) & taken.keys():
+            option, column = _guess(group, features, kinds, set(taken.values()), address)
+            taken[option] = column
+    return {option: taken[option] for option in _FITS if option in taken}
+
+
+def _guess(
+    group: Sequence[str],
+    features: Mapping[str, Any],
+    kinds: Mapping[str, str],
+    used: set[str],
+    address: str,
+) -> tuple[str, str]:
+    """Return the first option of a group that a column fits, and the column."""
+    for option in group:
+        fitting = [name for name in kinds if kinds[name] in _FITS[option] and name not in used]
+        usual = [name for name in _USUAL.get(option, ()) if name in fitting]
+        if option == "label":
+            fitting = [name for name in fitting if kinds[name] == "label"]
+            most = max((len(features[name].names) for name in fitting), default=0)
+            usual = [name for name in usual if not fitting or name in fitting]
+            fitting = [name for name in fitting if len(features[name].names) == most]
+        if usual or len(fitting) == 1:
+            return option, (usual or fitting)[0]
+        if fitting:
+            break
+    raise UserError(
+        f"which column of {address} is the {' or '.join(group)}? Expected one that its type or "
+        f"name gives away; the columns are {_described(features)}. Say it: "
+        f"'{address}{'&' if '?' in address else '?'}{group[0]}=COLUMN'."
+    )
+
+
+def _described(features: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} ({_kind(f) or '?'})" for name, f in features.items())[:300]
+
+
+def _values(data: Any, column: str, option: str, address: str) -> list[Any]:
+    """Return the values of a column: names, or numbers for `time`; None for a missing label."""
+    values = data.select_columns([column])[:][column]
+    if names := getattr(data.features[column], "names", None):
+        values = [None if value is None or value < 0 else names[value] for value in values]
+    if option != "label" and any(value is None or value == "" for value in values):
+        raise UserError(
+            f"column {column!r} of {address} has rows without a value; leave it out, {option}=, or "
+            "name another."
+        )
+    if option == "time":
+        return [float(v.timestamp() if hasattr(v, "timestamp") else v) for v in values]
+    return [None if value is None else str(value) for value in values]
+
+
+# --- contents ---
+
+
+def _reader(data: Any, column: str, roots: Sequence[str]) -> Callable[[int], Content]:
+    """Return what reads the encoded content of a sample."""
+    feature = data.features[column]
+    rows = data.select_columns([column])
+    if _kind(feature) != "text":
+        rows = rows.cast_column(column, type(feature)(decode=False))
+
+    def read(i: int) -> Content:
+        value = rows[i][column]
+        if isinstance(value, str):
+            return value.encode("utf-8", "replace")
+        if value is None:
+            raise UserError("it is empty")
+        content: bytes | None = value["bytes"]
+        return _read_below(value["path"], roots) if content is None else content
+
+    return read
+
+
+def _read_below(path: str, roots: Sequence[str]) -> bytes:
+    """Return a file's bytes; one that is not the data set's own is a UserError."""
+    import datasets
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    real, own = Path(path).resolve(), (*roots, datasets.config.HF_DATASETS_CACHE, HF_HUB_CACHE)
+    if not any(real.is_relative_to(Path(root).expanduser().resolve()) for root in own):
+        raise UserError(f"the data set names a file outside of itself, {short(path)}")
+    return read_sample(real)

@@ -1,0 +1,240 @@
+"""Every data set of torchvision with one label an image, with its official split."""
+
+import contextlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import EpsImagePlugin, Image
+from torchvision import datasets
+
+from embedbench.errors import UserError, unknown
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+
+from .official_splits import Part, join_parts, sorted_classes
+from .source import Content, Source, open_image, read_sample
+from .source_address import check_options, parse_address
+
+_OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
+    (
+        "train",
+        (True, None, False),
+        "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS",
+    ),
+    (
+        "split",
+        ("train", "val", "test"),
+        "DTD FGVCAircraft Flowers102 PCAM RenderedSST2",
+    ),
+    ("split", ("train", "valid", "test"), "Country211"),
+    (
+        "split",
+        ("train", None, "test"),
+        "FER2013 Food101 GTSRB LFWPeople StanfordCars STL10 SVHN",
+    ),
+    ("split", ("trainval", None, "test"), "OxfordIIITPet"),
+    ("split", ("train", "val", None), "CLEVRClassification ImageNet Imagenette"),
+    ("split", ("train-standard", "val", None), "Places365"),
+    ("version", ("2021_train", "2021_valid", None), "INaturalist"),
+    ("background", (True, False), "Omniglot"),  # two halves of the classes, and no split
+    ("", ("all",), "Caltech101 Caltech256 EuroSAT SEMEION SUN397"),
+)
+_LEFT = {
+    "CIFAR100": "coarse labels, which torchvision does not read",
+    "CLEVRClassification": "split test, which has no labels",
+    "Caltech101": "BACKGROUND_Google, which torchvision does not count as a class",
+    "DTD": "joint labels, which torchvision does not read",
+    "GTSRB": "boxes, which torchvision does not read",
+    "Places365": "splits train-challenge and test, the latter has no labels",
+    "STL10": "split unlabeled",
+    "SUN397": "ten official partitions, which torchvision does not read",
+    "SVHN": "split extra",
+    "StanfordCars": "boxes, which torchvision does not read",
+}
+_GIVEN = {"EMNIST": {"split": "balanced"}}  # what the class has no default for
+_ALIASES = {"inat": "inaturalist", "clevr": "clevrclassification"}
+_OURS = ("root", "transform", "transforms", "target_transform", "loader", "is_valid_file")
+_YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
+
+
+def torchvision_source(source: str) -> Source:
+    """Return a data set of torchvision: `torch/NAME?OPTION=VALUE@ROOT`.
+
+    Parameters
+    ----------
+    source : str
+        NAME is the class in small letters, `_` as you like: `torch/cifar100`,
+        `torch/oxford_iiit_pet`. Options are those of the class: `torch/dtd?partition=2`. ROOT is
+        the folder in which torchvision finds the data, by default `~/.cache/embedbench`.
+        Nothing is downloaded unless `download=yes` asks for it.
+
+    Raises
+    ------
+    UserError
+        The name or an option is unknown, or the data are not there.
+    """
+    typed, options, place = parse_address(source)
+    known = {name.lower(): row for row in _OFFICIAL for name in row[2].split()}
+    key = typed.lower().replace("_", "").replace("-", "")
+    key = _ALIASES.get(key, key)
+    if key not in known:
+        raise unknown("data set of torchvision with one label an image", typed, sorted(known))
+    switch, values, classes = known[key]
+    cls = getattr(datasets, next(name for name in classes.split() if name.lower() == key))
+    root = Path(place or "~/.cache/embedbench").expanduser()
+    settings, phrases = _settings(cls, switch, options, f"torch/{typed}")
+    EpsImagePlugin.gs_binary = False  # where others open images: EPS is a program for Ghostscript
+    opened = {
+        value: _open(cls, root, {**settings, switch: value} if switch else settings, source)
+        for value in values
+        if value is not None
+    }
+    roles = dict(zip(values, (TRAIN, VAL, TEST), strict=False)) if len(values) == 3 else {}
+    labels = {value: _labels(data) for value, data in opened.items()}
+    numbers = sorted_classes(str(i) for some in labels.values() for i in some if i is not None)
+    parts = [
+        _part(_part_name(switch, value), roles.get(value), data, labels[value], numbers)
+        for value, data in opened.items()
+    ]
+    if cls.__name__ in _LEFT:
+        phrases.append(f"left out: {_LEFT[cls.__name__]}")
+    said = "&".join(f"{name}={text}" for name, text in options.items() if name != "download")
+    return join_parts(f"torch/{typed}{'?' if said else ''}{said}", parts, phrases)
+
+
+def _part_name(switch: str, value: Any) -> str:
+    if switch == "train":
+        return "train" if value else "test"
+    return value if isinstance(value, str) else "background" if value else "evaluation"
+
+
+def _part(
+    name: str, role: int | None, data: Any, labels: Sequence[int | None], numbers: tuple[str, ...]
+) -> Part:
+    """Return a part; its classes are called by their numbers if the data set has no names."""
+    names, order = _class_names(data), _order(data)
+    if names is None:
+        index = {number: i for i, number in enumerate(numbers)}
+        names, labels = numbers, [None if i is None else index[str(i)] for i in labels]
+
+    def read(i: int) -> Content:
+        image: Image.Image = data[order[i]][0]
+        return image
+
+    return Part(name, role, [labels[i] for i in order], names, read)
+
+
+def _parameters(cls: type) -> dict[str, Any]:
+    """Return the parameters of a class and their defaults, also those that go to its bases."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        taken = inspect.signature(vars(base)["__init__"]).parameters.values()
+        for parameter in taken:
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name != "self":
+                found.setdefault(parameter.name, parameter.default)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+            break
+    return found
+
+
+def _settings(
+    cls: type, switch: str, options: dict[str, str], source: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments of a class, and a phrase that names those that decide the samples."""
+    free = {
+        name: default
+        for name, default in _parameters(cls).items()
+        if name not in (*_OURS, switch, "allow_empty")
+    }
+    free |= _GIVEN.get(cls.__name__, {})
+    check_options(options, sorted(free), source)
+    chosen = {name: _parsed(options[name], free[name]) for name in options}
+    settings = free | ({"download": False} if "download" in free else {}) | chosen
+    said = [
+        f"{name}={value}{'' if name in chosen else ' by default'}"
+        for name, value in settings.items()
+        if name != "download"
+    ]
+    return settings, [", ".join(said)] if said else []
+
+
+def _parsed(text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if text.lower() not in (*_YES, *_NO):
+            raise unknown("value", text, (*_YES, *_NO))
+        return text.lower() in _YES
+    return int(text) if text.isdigit() and not isinstance(default, str) else text
+
+
+def _open(cls: Any, root: Path, settings: dict[str, Any], source: str) -> Any:
+    """Return torchvision's data set; its images are read from regular files of our formats."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # downloads print to stdout
+            data = cls(root, **settings)
+    except ImportError as error:
+        raise UserError(f"{source} needs the package {error.name!r}; install it.") from error
+    except Exception as error:  # each class raises errors of its own
+        urls = re.findall(r"https?://[^\s\"'`<>{}()]+", inspect.getsource(cls))
+        where = f" from {' or '.join(dict.fromkeys(urls[:2]))}" if urls else ""
+        asked, at, place = source.partition("@")
+        ask = f"{asked}{'&' if '?' in asked else '?'}download=yes{at}{place}"
+        ask = f"; or let torchvision do it: '{ask}'" if "download" in settings else ""
+        raise UserError(
+            f"{source} cannot be read in {root} ({' '.join(str(error).split())[:200]}). Nothing is "
+            f"downloaded unasked: get the data{where}, and unpack them in {root} as torchvision's "
+            f"{cls.__name__} has them{ask}."
+        ) from error
+    if getattr(data, "loader", None) is datasets.folder.default_loader:
+        data.loader = _load  # the other one would read any file
+    return data
+
+
+def _load(path: str) -> Image.Image:
+    """Return an image as torchvision does, but from regular files and of our formats alone."""
+    return open_image(read_sample(path)).convert("RGB")
+
+
+def _labels(data: Any) -> list[int | None]:
+    """Return the label of each image; if the data set allows it, no image is decoded."""
+    for name in ("targets", "_labels", "labels", "y"):
+        values = getattr(data, name, None)
+        if values is not None and len(values) == len(data):
+            if getattr(values, "ndim", 1) == 2:  # QMNIST's eight columns; the class is the first
+                values = values[:, 0]
+            return [None if value is None else int(value) for value in values]
+    if isinstance(data, datasets.Omniglot):
+        rank = {name: i for i, name in enumerate(sorted(data._characters))}
+        return [rank[data._characters[label]] for _, label in data._flat_character_images]
+    for name, place in (("_samples", 1), ("index", 0)):
+        if values := getattr(data, name, None):
+            return [pair[place] for pair in values]
+    return [data[i][1] for i in range(len(data))]
+
+
+def _class_names(data: Any) -> tuple[str, ...] | None:
+    """Return the names of the classes; None if the data set has none."""
+    if isinstance(data, datasets.Omniglot):
+        return tuple(sorted(data._characters))  # its own order is the disk's
+    for name in ("classes", "categories", "all_categories"):
+        if names := getattr(data, name, None):
+            return tuple(name if isinstance(name, str) else ", ".join(name) for name in names)
+    indexed: dict[str, int] = getattr(data, "class_to_idx", None) or {}
+    return tuple(sorted(indexed, key=lambda name: indexed[name])) or None
+
+
+def _order(data: Any) -> list[int]:
+    """Return the images in the data set's order; by their paths where that is the disk's order."""
+    keys: dict[type, Callable[[int], Any]] = {
+        datasets.SUN397: lambda i: str(data._image_files[i]),
+        datasets.INaturalist: lambda i: data.index[i],
+        datasets.Omniglot: lambda i: (
+            data._characters[data._flat_character_images[i][1]],
+            data._flat_character_images[i][0],
+        ),
+    }
+    return sorted(range(len(data)), key=keys.get(type(data), lambda i: i))

@@ -1,0 +1,336 @@
+"""Data sets of torchvision: small ones in the official layouts, read by its own classes."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.io import savemat
+from torchvision import datasets
+
+from embedbench.errors import UserError
+from embedbench.extract import torchvision_datasets
+from embedbench.extract.open_source import open_source
+from embedbench.extract.pipeline import extract
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+
+
+def put(root: Path, *paths: str) -> None:
+    """Write an image for each path; the red of the image is its number in the call."""
+    for number, path in enumerate(paths):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (10 * number, 0, 0)).save(root / path)
+
+
+def text(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def cifar100(root: Path, patch: pytest.MonkeyPatch) -> None:
+    folder = root / "cifar-100-python"
+    folder.mkdir()
+    for name, n in (("train", 4), ("test", 2)):
+        part = {
+            "data": np.zeros((n, 3072), np.uint8),
+            "fine_labels": list(range(n)),
+            "coarse_labels": [0] * n,
+        }
+        (folder / name).write_bytes(pickle.dumps(part))
+    names = {"fine_label_names": ["apple", "bear", "crab", "dog"], "coarse_label_names": ["x"]}
+    (folder / "meta").write_bytes(pickle.dumps(names))
+    patch.setattr(datasets.CIFAR100, "train_list", [["train", None]])
+    patch.setattr(datasets.CIFAR100, "test_list", [["test", None]])
+    patch.setattr(datasets.CIFAR100, "meta", {**datasets.CIFAR100.meta, "md5": None})
+
+
+def dtd(root: Path, _: pytest.MonkeyPatch) -> None:
+    names = [f"{c}/{c}_{i:04d}.jpg" for c in ("banded", "dotted") for i in range(3)]
+    put(root / "dtd/dtd/images", *names)
+    for partition in (1, 2):
+        order = names if partition == 1 else names[::-1]
+        for part, some in zip(("train", "val", "test"), np.array_split(order, 3), strict=True):
+            text(root / f"dtd/dtd/labels/{part}{partition}.txt", *some)
+
+
+def fgvc_aircraft(root: Path, _: pytest.MonkeyPatch) -> None:
+    data = root / "fgvc-aircraft-2013b/data"
+    put(data / "images", *[f"{i:07d}.jpg" for i in range(6)])
+    text(data / "variants.txt", "707-320", "A300")
+    text(data / "families.txt", "Boeing 707", "A300")
+    for part, first in (("train", 0), ("val", 2), ("test", 4)):
+        text(data / f"images_variant_{part}.txt", f"{first:07d} 707-320", f"{first + 1:07d} A300")
+
+
+def flowers102(root: Path, patch: pytest.MonkeyPatch) -> None:
+    folder = root / "flowers-102"
+    put(folder / "jpg", *[f"image_{i:05d}.jpg" for i in range(1, 7)])
+    savemat(folder / "imagelabels.mat", {"labels": [1, 2, 1, 2, 1, 2]})
+    savemat(folder / "setid.mat", {"trnid": [1, 2], "valid": [3, 4], "tstid": [5, 6]})
+    files = {key: (name, None) for key, (name, _) in datasets.Flowers102._file_dict.items()}
+    patch.setattr(datasets.Flowers102, "_file_dict", files)
+
+
+def gtsrb(root: Path, _: pytest.MonkeyPatch) -> None:
+    put(root / "gtsrb/GTSRB/Training", "00000/00000_00000.ppm", "00001/00000_00000.ppm")
+    put(root / "gtsrb/GTSRB/Final_Test/Images", "00000.ppm")
+    text(root / "gtsrb/GT-final_test.csv", "Filename;Width;ClassId", "00000.ppm;8;1")
+
+
+def food101(root: Path, _: pytest.MonkeyPatch) -> None:
+    put(
+        root / "food-101/images",
+        *[f"{c}/{i}.jpg" for c in ("apple_pie", "waffles") for i in (1, 2)],
+    )
+    for part, i in (("train", 1), ("test", 2)):
+        lists = {c: [f"{c}/{i}"] for c in ("apple_pie", "waffles")}
+        text(root / f"food-101/meta/{part}.json", json.dumps(lists))
+
+
+def oxford_iiit_pet(root: Path, _: pytest.MonkeyPatch) -> None:
+    folder = root / "oxford-iiit-pet"
+    put(
+        folder / "images",
+        *[f"{c}_{i}.jpg" for c in ("Abyssinian", "great_pyrenees") for i in (1, 2)],
+    )
+    for part, i in (("trainval", 1), ("test", 2)):
+        lines = (f"Abyssinian_{i} 1 1 1", f"great_pyrenees_{i} 2 2 1")
+        text(folder / f"annotations/{part}.txt", *lines)
+
+
+def country211(root: Path, _: pytest.MonkeyPatch) -> None:
+    put(
+        root / "country211",
+        *[f"{p}/{c}/1.jpg" for p in ("train", "valid", "test") for c in ("AD", "AE")],
+    )
+
+
+def eurosat(root: Path, _: pytest.MonkeyPatch) -> None:
+    put(root / "eurosat/2750", "Forest/Forest_1.jpg", "River/River_1.jpg", "River/River_2.jpg")
+
+
+def caltech101(root: Path, _: pytest.MonkeyPatch) -> None:
+    names = ("BACKGROUND_Google", "Faces", "airplanes")
+    put(root / "caltech101/101_ObjectCategories", *[f"{c}/image_0001.jpg" for c in names])
+
+
+def svhn(root: Path, patch: pytest.MonkeyPatch) -> None:
+    parts = {part: ("", f"{part}_32x32.mat", None) for part in ("train", "test")}
+    patch.setattr(datasets.SVHN, "split_list", parts)
+    for part, y in (("train", [10, 1, 2]), ("test", [2, 10])):
+        x = np.zeros((32, 32, 3, len(y)), np.uint8)
+        savemat(root / f"{part}_32x32.mat", {"X": x, "y": np.array(y)[:, None]})
+
+
+def clevr(root: Path, _: pytest.MonkeyPatch) -> None:
+    folder = root / "clevr/CLEVR_v1.0"
+    for part, counts in (("train", (10, 3)), ("val", (3,))):
+        names = [f"CLEVR_{part}_{i}.png" for i in range(len(counts))]
+        put(folder / "images" / part, *names)
+        pairs = zip(names, counts, strict=True)
+        scenes = [{"image_filename": name, "objects": [{}] * n} for name, n in pairs]
+        text(folder / f"scenes/CLEVR_{part}_scenes.json", json.dumps({"scenes": scenes}))
+
+
+def omniglot(root: Path, patch: pytest.MonkeyPatch) -> None:
+    folder = root / "omniglot-py"
+    for part, characters in (
+        ("background", ("Greek/b2", "Greek/a1")),
+        ("evaluation", ("Angelic/c1",)),
+    ):
+        put(
+            folder / f"images_{part}",
+            *[f"{c}/0709_{i:02d}.png" for c in characters for i in (2, 1)],
+        )
+        (folder / f"images_{part}.zip").write_bytes(b"")
+    checksums = {f"images_{part}": None for part in ("background", "evaluation")}
+    patch.setattr(datasets.Omniglot, "zips_md5", checksums)
+
+
+def inaturalist(root: Path, _: pytest.MonkeyPatch) -> None:
+    kinds = ("00000_Animalia_A_B_C_D_E_f", "00001_Plantae_A_B_C_D_E_f")
+    for part in ("2021_train", "2021_valid"):
+        put(root / part, *[f"{kind}/{name}.jpg" for kind in kinds for name in ("z", "y")])
+
+
+LAYOUTS: list[tuple[Callable[[Path, pytest.MonkeyPatch], None], str]] = [
+    (
+        cifar100,
+        "left out: coarse labels, which torchvision does not read; 4 classes; train 4, test 2.",
+    ),
+    (
+        dtd,
+        "partition=1 by default; left out: joint labels, which torchvision does not read; 2 "
+        "classes; train 2, val 2, test 2.",
+    ),
+    (fgvc_aircraft, "annotation_level=variant by default; 2 classes; train 2, val 2, test 2."),
+    (flowers102, "102 classes; train 2, val 2, test 2."),
+    (
+        gtsrb,
+        "left out: boxes, which torchvision does not read; 2 classes; train 2, test 1.",
+    ),
+    (food101, "2 classes; train 2, test 2."),
+    (oxford_iiit_pet, "target_types=category by default; 2 classes; train (trainval) 2, test 2."),
+    (country211, "2 classes; train 2, val (valid) 2, test 2."),
+    (
+        eurosat,
+        "2 classes; all 3; no official split; --split decides, by default 0.3 by hash.",
+    ),
+    (
+        caltech101,
+        "target_type=category by default; left out: BACKGROUND_Google, which torchvision does not "
+        "count as a class; 2 classes; all 2; no official split; --split decides, by default 0.3 "
+        "by hash.",
+    ),
+    (svhn, "left out: split extra; 3 classes; train 3, test 2."),
+    (
+        clevr,
+        "left out: split test, which has no labels; 2 classes; train 2, test (val) 1; val is the "
+        "test part, as there is no other.",
+    ),
+    (
+        omniglot,
+        "3 classes; background 4, evaluation 2; no official split; --split decides, by default 0.3 "
+        "by hash.",
+    ),
+    (
+        inaturalist,
+        "target_type=full by default; 2 classes; train (2021_train) 4, test (2021_valid) 4; "
+        "2021_valid is the test part, as there is no other.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "line"), LAYOUTS)
+def test_a_layout_is_read_and_a_line_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[..., None], line: str
+) -> None:
+    make(tmp_path, monkeypatch)
+    source = open_source(f"torch/{make.__name__}@{tmp_path}")
+    print(source.remark)
+    assert source.remark == f"torch/{make.__name__}: {line}"
+    for i in range(len(source.ids)):
+        assert isinstance(source.read(i), Image.Image)
+
+
+def test_parts_and_labels_are_torchvisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dtd(tmp_path, monkeypatch)
+    source = open_source(f"torch/dtd@{tmp_path}")
+    assert source.split is not None
+    assert source.split.tolist() == [TRAIN, TRAIN, VAL, VAL, TEST, TEST]
+    assert source.classes == ("banded", "dotted")
+    assert source.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert source.ids[2:5] == ("val/00000", "val/00001", "test/00000")
+    reds = [np.asarray(source.read(i))[0, 0, 0] for i in range(6)]
+    assert np.allclose(reds, np.arange(6) * 10, atol=2)  # JPEG
+
+
+def test_an_option_of_the_class_chooses_another_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtd(tmp_path, monkeypatch)
+    source = open_source(f"torch/DTD?partition=2@{tmp_path}")
+    assert source.name == "torch/DTD?partition=2"
+    assert "partition=2;" in source.remark
+    assert [source.classes[i] for i in source.labels[:2]] == ["dotted", "dotted"]
+
+
+def test_numbers_are_classes_where_there_are_no_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is the class's own, whichever numbers are there."""
+    svhn(tmp_path, monkeypatch)
+    source = open_source(f"torch/svhn@{tmp_path}")
+    assert source.classes == ("0", "1", "2")
+    assert source.labels.tolist() == [0, 1, 2, 2, 0]
+    clevr(tmp_path, monkeypatch)
+    source = open_source(f"torch/clevr@{tmp_path}")
+    assert source.classes == ("3", "10")
+    assert source.labels.tolist() == [1, 0, 0]
+
+
+def test_no_order_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    omniglot(tmp_path, monkeypatch)
+    source = open_source(f"torch/omniglot@{tmp_path}")
+    assert source.classes == ("Greek/a1", "Greek/b2", "Angelic/c1")
+    assert source.labels.tolist() == [0, 0, 1, 1, 2, 2]
+    reds = [np.asarray(source.read(i))[0, 0].item() for i in range(4)]
+    assert reds == sorted(reds, reverse=True)  # the images were written from the last to the first
+    inaturalist(tmp_path, monkeypatch)
+    source = open_source(f"torch/inat@{tmp_path}")
+    reds = [np.asarray(source.read(i))[0, 0, 0].item() for i in range(2)]
+    assert reds[0] > reds[1]
+
+
+def test_every_class_of_the_table_is_torchvisions_and_can_be_asked_for() -> None:
+    for switch, values, names in torchvision_datasets._OFFICIAL:
+        for name in names.split():
+            cls = getattr(datasets, name)
+            settings, _ = torchvision_datasets._settings(cls, switch, {}, name)
+            assert not settings.get("download")
+            assert not switch or switch in torchvision_datasets._parameters(cls)
+            assert len(values) in (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("torch/dtdd", "unknown data set of torchvision.*Did you mean 'dtd'"),
+        ("torch/dtd?partitoin=2", "unknown option of torch/dtd.*Did you mean 'partition'"),
+        ("torch/dtd?split=train", "unknown option of torch/dtd"),
+        ("torch/cifar100?download=maybe", "unknown value 'maybe'"),
+        ("torch/celeba", "unknown data set of torchvision with one label an image"),
+    ],
+)
+def test_names_and_options_that_are_unknown(source: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        open_source(source)
+
+
+def test_nothing_is_downloaded_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that is missing is an error, and no other split is made instead."""
+    gtsrb(tmp_path, monkeypatch)
+    (tmp_path / "gtsrb/GTSRB/Final_Test/Images/00000.ppm").unlink()
+    (tmp_path / "gtsrb/GTSRB/Final_Test/Images").rmdir()
+    with pytest.raises(UserError) as caught:
+        open_source(f"torch/gtsrb@{tmp_path}")
+    said = str(caught.value)
+    assert f"torch/gtsrb@{tmp_path} cannot be read in {tmp_path}" in said
+    assert "Nothing is downloaded unasked: get the data from http" in said
+    assert f"unpack them in {tmp_path} as torchvision's GTSRB has them; or let torchvision" in said
+    assert f"do it: 'torch/gtsrb?download=yes@{tmp_path}'." in said
+    asked: list[bool] = []
+    monkeypatch.setattr(datasets.GTSRB, "download", lambda self: asked.append(True))
+    with pytest.raises(UserError):
+        open_source(f"torch/gtsrb?download=yes@{tmp_path}")
+    assert asked == [True, True]  # for each part
+
+
+def test_class_folders_are_read_as_such(tmp_path: Path) -> None:
+    """timm's name for them; `val` is the test part, and nothing but a part is a split."""
+    put(tmp_path, "train/a/1.png", "train/b/2.png", "val/a/3.png")
+    source = open_source(f"torch/image_folder@{tmp_path}")
+    assert source.ids == ("train/a/1.png", "train/b/2.png", "val/a/3.png")
+    assert source.classes == ("a", "b")
+    assert source.split is not None
+    assert source.split.tolist() == [TRAIN, TRAIN, TEST]
+    assert "val is the test part, as there is no other" in source.remark
+
+
+def test_a_file_from_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cifar100(tmp_path, monkeypatch)
+    lines: list[str] = []
+    file = extract(
+        f"torch/cifar100@{tmp_path}",
+        tmp_path / "a.h5",
+        backbone="none",
+        size=32,
+        notify=lines.append,
+    )
+    assert file.provenance["source"]["name"] == "torch/cifar100"
+    assert file.classes == ("apple", "bear", "crab", "dog")
+    assert file.split.tolist() == [TRAIN] * 4 + [TEST] * 2
+    assert lines[0].startswith("torch/cifar100: left out: coarse labels")
