@@ -75,10 +75,11 @@ NO_COLUMNS = ColumnRules()
 
 
 def by_domain(source: Source) -> tuple[Source, Strings]:
-    """Return a source whose first folders are domains and no classes, and the domains (N,).
+    """Return a source whose first folders are domains, not classes, and the domains (N,).
 
-    Below a folder of a split (`train/`, …) it is the next one. `art/cat/1.png` is of the domain
-    `art` and of the class `cat`, as `photo/cat/7.png` is.
+    If the first folders are splits (`train/`, …), the folders below them are the domains.
+    `art/cat/1.png` is of the domain `art`, `photo/cat/7.png` of `photo`; both are of the class
+    `cat`.
     """
     parts = [id_.split("/") for id_ in source.ids]
     if source.split is not None and all(first in SPLIT_NAMES for first, *_ in parts):

@@ -142,7 +142,7 @@ class MapNetwork:
         return {"iterations": len(drawn), "novelty": _mean(novel)}
 
     def is_novel(self, take: Take, y: Labels, drawn: Ints) -> Bools:
-        """Which of the draws, (m,) indices of samples, are novel for the present network."""
+        """Whether each of the draws, (m,) indices of samples, is novel for the present network."""
         index, which = np.unique(drawn, return_inverse=True)
         novel = []
         for part in np.array_split(index, len(index) // 1024 + 1):

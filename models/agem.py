@@ -1,6 +1,6 @@
 """A-GEM: steps that, to first order, do not raise the loss on a batch from memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,11 +8,11 @@ import torch
 
 from embedbench.config.fields_added_later import later
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
-from embedbench.learning.exemplars import Memory, session_classes
+from embedbench.learning.exemplars import session_classes
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.optimisers import OptimiserName, trainable_parameters
+from embedbench.learning.optimisers import trainable_parameters
 
 
 @dataclass
@@ -52,10 +52,7 @@ class AGEM(OnlineLearner, ReplayLearner):
 
     batch_size: int = 128
     lr: float = 0.003
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
     updates: int = later(1, earlier=1)
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
 

@@ -1,14 +1,14 @@
 """DER++: replay that also keeps the network close to its earlier answers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, OptimiserName, ReplayLearner, Seeds, Stop, StreamSpec
-from embedbench.learning.exemplars import BY_SAMPLE, Exemplars, Memory
+from embedbench.learning import OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
+from embedbench.learning.exemplars import BY_SAMPLE, Exemplars
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
@@ -51,11 +51,7 @@ class DERpp(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.005
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     alpha: Annotated[float, at_least(0)] = 0.2
     beta: Annotated[float, at_least(0)] = 1.0
 

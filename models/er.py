@@ -1,16 +1,15 @@
 """ER: every batch is learned together with samples from a memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session, Tags
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
@@ -48,11 +47,7 @@ class ER(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.05
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
 

@@ -1,14 +1,12 @@
 """ER-ACE: replay, and new samples that compete only with the classes of their batch."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
-from embedbench.learning.exemplars import Memory
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
@@ -50,11 +48,7 @@ class ERACE(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.02
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(replace(spec, loss_over_seen=True), seeds, device)

@@ -12,11 +12,11 @@ from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
+from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask, pull
 from embedbench.learning.network import predict
 from embedbench.learning.optimisers import OptimiserName, trainable_parameters
-from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 SMALLEST_LAM = 1e-3
 
@@ -254,13 +254,12 @@ def fisher_diagonal(
     if kind == "exact" and linears[-1].out_features > most_classes:
         kind = "sampled"
     u = torch.rand(len(x), 1, generator=draw).to(x.device)
-    if not is_mlp(net):
+    if not per_sample.is_mlp(net):
         return _by_sample(net.eval(), x, y, u, kind, mask)
-    x = x.flatten(1)
     total = [torch.zeros_like(p) for m in linears for p in (m.weight, m.bias)]
     for first in range(0, len(x), FISHER_BATCH):
         part = slice(first, first + FISHER_BATCH)
-        squares, inputs = _squared_deltas(linears, x[part], y[part], u[part], kind, mask)
+        squares, inputs = _squared_deltas(net, x[part], y[part], u[part], kind, mask)
         for k, (square, a) in enumerate(zip(squares, inputs, strict=True)):
             total[2 * k].addmm_(square.T, a.square())  # (out, b) @ (b, in) -> (out, in)
             total[2 * k + 1].add_(square.sum(0))
@@ -287,31 +286,28 @@ def _by_sample(
         masked = logits if mask is None else logits + mask
         return masked.log_softmax(0).gather(0, label[None])[0]
 
-    for first in range(0, len(x), BLOCK):
-        part = slice(first, first + BLOCK)
+    for first in range(0, len(x), per_sample.BLOCK):
+        part = slice(first, first + per_sample.BLOCK)
         logits = net(x[part])
         p = torch.softmax(logits if mask is None else logits + mask, dim=1)
         for label, probability in _labels(p, y[part], u[part], kind):
-            for sum_, g in zip(total, gradients(net, log_p, x[part], label), strict=True):
+            for sum_, g in zip(
+                total, per_sample.gradients(net, log_p, x[part], label), strict=True
+            ):
                 sum_.add_((g.square().flatten(1) * probability).sum(0).view_as(sum_))
     return [t / len(x) for t in total]
 
 
 def _squared_deltas(
-    linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
+    net: nn.Module, x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> tuple[list[Tensor], list[Tensor]]:
     """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for the draws."""
-    inputs = [x]
-    for layer in linears[:-1]:
-        inputs.append(torch.relu(layer(inputs[-1])))
-    logits = linears[-1](inputs[-1])
+    linears, inputs, logits = per_sample.forward_layers(net, x)
     p = torch.softmax(logits if mask is None else logits + mask, dim=1)  # (b, C)
     labels, one = _labels(p, y, u, kind), torch.ones_like(u)
     squares = [p.new_zeros(len(x), m.out_features) for m in linears]
     for label, probability in labels:
-        delta = (-p).scatter_add(1, label[:, None], one)  # e_c - p
-        for k in range(len(linears) - 1, -1, -1):
+        at_logits = (-p).scatter_add(1, label[:, None], one)  # e_c - p
+        for k, delta in per_sample.backward_deltas(linears, inputs, at_logits):
             squares[k].addcmul_(probability, delta.square())
-            if k:
-                delta = (delta @ linears[k].weight) * (inputs[k] > 0)
     return squares, inputs

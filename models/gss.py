@@ -11,12 +11,11 @@ from embedbench.array_types import Float32s
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import among
 from embedbench.learning.online_learner import UPDATES
-from embedbench.learning.optimisers import OptimiserName
-from embedbench.learning.per_sample_gradients import BLOCK, gradients, is_mlp
 
 FIRST = 1.1  # score of the first samples, which have nothing to be compared with
 CHOICE = 1  # number of the random stream for the choice of what is stored
@@ -71,10 +70,7 @@ class GSS(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.02
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
     updates: Annotated[int, at_least(1, 1000)] = UPDATES  # not later: it is older than the others'
     compared: Annotated[int, at_least(1)] = 10
     averaged: Annotated[int, at_least(1)] = 10
@@ -176,7 +172,7 @@ def most_alike(
     """
     group = torch.arange(len(old[1]), device=old[1].device) // averaged
     share = (group == torch.unique(group)[:, None]).float()  # (means, m)
-    of = _dots_of_mlp if is_mlp(net) else _dots_of_any
+    of = _dots_of_mlp if per_sample.is_mlp(net) else _dots_of_any
     dots, new_squares, mean_squares = of(net, new, old, share, classes)
     size = new_squares.clamp(min=0).sqrt()[:, None] * mean_squares.clamp(min=0).sqrt()  # (b, means)
     return (dots / size.clamp(min=torch.finfo(size.dtype).tiny)).clamp(-1, 1).amax(1)
@@ -198,17 +194,10 @@ def _parts(
     net: nn.Module, x: Tensor, y: Tensor, classes: Tensor | None
 ) -> list[tuple[Tensor, Tensor]]:
     """δ (n, out) and a (n, in) of every layer of an MLP, the last layer first."""
-    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    inputs = [x.flatten(1)]
-    for layer in linears[:-1]:
-        inputs.append(torch.relu(layer(inputs[-1])))
-    p = among(linears[-1](inputs[-1]), classes).softmax(1)
+    linears, inputs, logits = per_sample.forward_layers(net, x)
+    p = among(logits, classes).softmax(1)
     delta = p.scatter_add(1, y[:, None], p.new_full((len(y), 1), -1.0))  # p - e_y
-    parts = [(delta, inputs[-1])]
-    for k in range(len(linears) - 1, 0, -1):
-        delta = (delta @ linears[k].weight) * (inputs[k] > 0)
-        parts.append((delta, inputs[k - 1]))
-    return parts
+    return [(delta, inputs[k]) for k, delta in per_sample.backward_deltas(linears, inputs, delta)]
 
 
 def _dots_of_any(
@@ -220,9 +209,9 @@ def _dots_of_any(
         return nn.functional.cross_entropy(among(logits[None], classes), label[None])
 
     def of(x: Tensor, y: Tensor) -> Tensor:
-        return torch.cat([g.flatten(1) for g in gradients(net, loss, x, y)], 1)
+        return torch.cat([g.flatten(1) for g in per_sample.gradients(net, loss, x, y)], 1)
 
-    shares = torch.split(share, BLOCK, 1)
+    shares = torch.split(share, per_sample.BLOCK, 1)
     means = torch.zeros((), device=share.device)  # (means, parameters)
     for part, (x, y) in zip(shares, _blocks(*old), strict=True):
         means = means + part @ of(x, y)
@@ -235,4 +224,6 @@ def _dots_of_any(
 
 
 def _blocks(x: Tensor, y: Tensor) -> list[Samples]:
-    return list(zip(torch.split(x, BLOCK), torch.split(y, BLOCK), strict=True))
+    return list(
+        zip(torch.split(x, per_sample.BLOCK), torch.split(y, per_sample.BLOCK), strict=True)
+    )

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
 from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
+from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.loss import loss_classes, pull
 from embedbench.learning.optimisers import trainable_parameters
-from embedbench.learning.per_sample_gradients import BLOCK as SAMPLES
-from embedbench.learning.per_sample_gradients import gradients, is_mlp
 
 BLOCK = 1024  # samples; larger blocks do not fit a processor's caches
 
@@ -76,30 +75,24 @@ def sensitivity(net: nn.Module, x: Tensor, classes: Tensor | None = None) -> lis
 
     f are the logits of `classes` (k,); None: of all classes.
 
-    In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer product of δ and
-    a, and |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.
+    In a layer of a ReLU MLP |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.
     """
 
     def length(f: Tensor) -> Tensor:
         return (f if classes is None else f[classes]).square().sum()
 
-    if not is_mlp(net):
+    if not per_sample.is_mlp(net):
         total = [torch.zeros_like(p) for p in trainable_parameters(net)]
-        for part in torch.split(x, SAMPLES):
-            each = gradients(net.eval(), length, part)
+        for part in torch.split(x, per_sample.BLOCK):
+            each = per_sample.gradients(net.eval(), length, part)
             for sum_, g in zip(total, each, strict=True):
                 sum_.add_(g.abs().sum(0))
         return total
-    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    inputs = [x.flatten(1)]
-    for layer in linears[:-1]:
-        inputs.append(torch.relu(layer(inputs[-1])))
-    delta = 2 * linears[-1](inputs[-1])  # ∂‖f‖²/∂f, (n, C)
+    linears, inputs, f = per_sample.forward_layers(net, x)
+    by_f = 2 * f  # ∂‖f‖²/∂f, (n, C)
     if classes is not None:
-        delta *= torch.zeros_like(delta).index_fill_(1, classes, 1.0)
+        by_f *= torch.zeros_like(by_f).index_fill_(1, classes, 1.0)
     sums: list[Tensor] = []
-    for k in range(len(linears) - 1, -1, -1):
+    for k, delta in per_sample.backward_deltas(linears, inputs, by_f):
         sums = [delta.abs().T @ inputs[k].abs(), delta.abs().sum(0), *sums]
-        if k:
-            delta = (delta @ linears[k].weight) * (inputs[k] > 0)
     return sums

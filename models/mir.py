@@ -1,6 +1,6 @@
 """MIR: replay of the samples in memory that the next step would harm most."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, Memory, OnlineLearner, ReplayLearner, Session
+from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
 from embedbench.learning.loss import among
 from embedbench.learning.network import in_parts
-from embedbench.learning.optimisers import OptimiserName
 
 
 @dataclass
@@ -55,12 +54,8 @@ class MIR(OnlineLearner, ReplayLearner):
     True
     """
 
-    batch_size: int = 64
     lr: float = 0.02
-    weight_decay: float = 1e-4
-    optimiser: OptimiserName = "sgd"
     candidates: Annotated[int, at_least(1)] = 5
-    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train_and_replay(session, ctx)

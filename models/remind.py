@@ -14,7 +14,6 @@ from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import predict
-from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.sample_containers import Packing
 
 
@@ -71,7 +70,6 @@ class REMIND(OnlineLearner, ReplayLearner):
     batch_size: int = 50
     lr: float = 0.05
     weight_decay: float = 1e-5
-    optimiser: OptimiserName = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=20_000, select="balanced"))
 
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE

@@ -122,7 +122,7 @@ class Engine:
         return max(1, min(most, tasks))
 
     def at_most(self, processes: int) -> Self:
-        """This engine; `local` without a number takes so many processes at most."""
+        """This engine, with at most so many processes where it is `local` without a number."""
         if self.name != "local":
             return self
         return replace(self, name=f"local:{self.processes(processes)}")

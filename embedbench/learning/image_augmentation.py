@@ -36,7 +36,7 @@ def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class Views:
-    """Makes views of images, batch after batch, by `augment` with one generator."""
+    """Views of images, batch after batch, by `augment` with one generator."""
 
     name: AugmentName
     generator: torch.Generator

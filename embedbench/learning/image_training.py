@@ -19,7 +19,7 @@ WHOLE = -1  # value of `frozen`: all stages
 
 @dataclass(frozen=True)
 class ImageTraining:
-    """How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
+    """Training of a trunk for images: initial weights, frozen stages, augmentation, arithmetic.
 
     **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; for the rest
     see `augment` and timm.
@@ -89,7 +89,7 @@ def augmented_views(learner: Any, counter: int, draw: np.random.Generator | None
 
 
 def image_training(learner: Any) -> ImageTraining:
-    """How a learner's trunk is trained; the defaults if it has no such setting."""
+    """The training of a learner's trunk; the defaults if it has no such setting."""
     images = getattr(learner, "images", PLAINLY)
     assert isinstance(images, ImageTraining)
     return images

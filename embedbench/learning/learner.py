@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tags:
-    """What a learner needs, does and promises; the conformance suite checks it.
+    """The needs, abilities and promises of a learner; the conformance suite checks them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ NO_CHECKPOINT = NoCheckpoint()
 
 @dataclass(frozen=True)
 class Context:
-    """What the runner offers a learner during `learn`.
+    """The tools that the runner offers a learner during `learn`.
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ class Learner(ABC):
     ) -> torch.Tensor | Float32s:
         """Log-probability of every class for x (n, D): (n, C), up to a number for each sample.
 
-        Only for learners whose scores give no probabilities, and that have some by another rule. It
-        is called beside `scores`, and changes nothing either.
+        A learner has this method if its scores give no probabilities and another rule does. Like
+        `scores`, it must change nothing.
         """
         raise TypeError(f"{type(self).__name__} has no log_probabilities()")
 

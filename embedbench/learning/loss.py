@@ -77,6 +77,9 @@ def loss_classes(session: Session, device: str) -> Tensor | None:
     return torch.from_numpy(session.loss_classes.nonzero()[0]).to(device)
 
 
+# --- against forgetting: distillation and quadratic penalties ---
+
+
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Cross-entropy of softmax(logits/T) under softmax(targets/T), mean over samples, nats.
 

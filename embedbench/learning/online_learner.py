@@ -1,6 +1,6 @@
 """The base of learners that take steps on the batches of an online stream, and have a memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -12,11 +12,12 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import at_least
 from embedbench.streams.stream import Session
 
-from .exemplars import BY_SAMPLE, Exemplars
+from .exemplars import BY_SAMPLE, Exemplars, Memory
 from .image_augmentation import Views
 from .image_training import augmented_views
 from .learner import Context, Learner, Tags
 from .loss import batch_loss
+from .optimisers import OptimiserName
 from .training_loop import train
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
@@ -29,7 +30,6 @@ class _StepAttributes(Learner):
     optimiser_: torch.optim.Optimizer
     exemplars: Exemplars
     seeds: Seeds
-    batch_size: int
     steps: int
 
 
@@ -42,6 +42,10 @@ class OnlineLearner(_StepAttributes):
 
     Parameters
     ----------
+    batch_size : int
+        Samples drawn from memory at each step; with whole sessions also samples per step.
+    memory : Memory
+        The memory.
     updates : int
         Steps on each batch, each with its own draw from memory. Not for whole sessions.
     passes : float
@@ -54,6 +58,10 @@ class OnlineLearner(_StepAttributes):
     hundred is not learned by it. docs/fidelity.md has the files that 10 was chosen on.
     """
 
+    batch_size: int = 64
+    weight_decay: float = 1e-4
+    optimiser: OptimiserName = "sgd"
+    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     updates: Annotated[int, at_least(1, 1000)] = later(UPDATES, earlier=1)
     passes: Annotated[float, at_least(0, 100_000)] = later(0.0, earlier=0.0)
 

@@ -1,7 +1,8 @@
-"""Gradients of single samples, for any network."""
+"""Gradients of single samples: formed for any network, by their factors for a ReLU MLP."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
@@ -13,6 +14,31 @@ def is_mlp(net: nn.Module) -> bool:
     return all(
         isinstance(m, nn.Linear | nn.ReLU | nn.Flatten | nn.Sequential) for m in net.modules()
     )
+
+
+def forward_layers(net: nn.Module, x: Tensor) -> tuple[list[nn.Linear], list[Tensor], Tensor]:
+    """The linear layers of a ReLU MLP, the input a (n, in) of each, and the logits (n, C) of x.
+
+    In a layer a → a Wᵀ + b the gradient of one sample is the outer product of δ and (a, 1).
+    """
+    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
+    inputs = [x.flatten(1)]
+    for layer in linears[:-1]:
+        inputs.append(torch.relu(layer(inputs[-1])))
+    return linears, inputs, linears[-1](inputs[-1])
+
+
+def backward_deltas(
+    linears: list[nn.Linear], inputs: list[Tensor], delta: Tensor
+) -> Iterator[tuple[int, Tensor]]:
+    """Yield the number of each layer, the last one first, and its δ (n, out).
+
+    `delta` (n, C) is the gradient by the logits.
+    """
+    for k in range(len(linears) - 1, -1, -1):
+        yield k, delta
+        if k:
+            delta = (delta @ linears[k].weight) * (inputs[k] > 0)
 
 
 def gradients(

@@ -41,7 +41,7 @@ BETAS = 0.9, 0.999
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How a trunk is pretrained: AdamW, a warm-up and one cosine to 0, cross-entropy.
+    """Settings of pretraining a trunk: AdamW, a warm-up and one cosine to 0, cross-entropy.
 
     **Source**: Tang et al. (2024), Appendix 5: their ViTs on CIFAR-100 and mini-ImageNet, 300
     epochs, learning rate 5e-4, weight decay .05, timm's augmentation.

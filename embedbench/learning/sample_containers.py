@@ -17,7 +17,7 @@ VALUES = 2**26  # about the most values of a block
 
 
 class Packing:
-    """How stored samples lie in memory: images as bytes, everything else as float32.
+    """The form of stored samples in memory: images as bytes, everything else as float32.
 
     Pixels are float32 = byte · factor + offset. The map is exactly invertible, so bytes can be
     stored and decoded without loss. Samples stay float32 if the stream has no scaling, or a scaling

@@ -1,4 +1,4 @@
-"""When training a session ends, and which of its epochs is kept."""
+"""When training a session ends, by which value, and which of its epochs is kept."""
 
 import copy
 import math
@@ -21,7 +21,7 @@ from .sample_containers import blocks
 
 @dataclass(frozen=True)
 class Stop:
-    """When training a session ends. The steps taken and the reason are recorded.
+    """The end of training in a session. The steps taken and the reason are recorded.
 
     **Source**: none of the papers prints its rule. The default avoids a failure of early stopping
     on sessions of forty samples: a rule that counts epochs stops before anything is learned.

@@ -1,4 +1,4 @@
-"""Weights of networks: loaded strictly, and identified by their SHA-256."""
+"""Files of weights: loaded strictly, identified by their SHA-256, written with what made them."""
 
 from __future__ import annotations
 

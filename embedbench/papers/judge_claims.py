@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.scores.learner_verdicts import subtract_rows
-from embedbench.scores.rank_statistics import LEVEL
+from embedbench.scores.learner_verdicts import LEVEL, subtract_rows
 
 from .claim_cells import PRINTED, Cell, Choice, Runs, choose_cells
 from .claims import Claim, ClaimedPaper, ClaimPart, Names, OtherSide

@@ -15,7 +15,7 @@ LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the c
 
 
 def loss_classes(run: RunRecord) -> str:
-    """Which classes the loss of a learner may use, where the protocol decides it; else empty."""
+    """The classes that the loss of a learner may use, in words; empty where no protocol says it."""
     loss = run.protocol_params.get("loss")
     return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""
 

@@ -108,7 +108,7 @@ class ComparisonStudy:
 
     @property
     def units(self) -> str:
-        """What an interval is computed over: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
+        """The units of an interval: `streams`, `orders`, `seeds`, or `OWN_ORDERS`."""
         if len(self.orders) < 2:
             return "seeds"
         if self.over_streams:
@@ -172,7 +172,7 @@ class ComparisonStudy:
 
     @property
     def groups(self) -> str:
-        """What the test sample is counted in."""
+        """The unit that the test sample is counted in."""
         return "groups" if self._share[2] else "samples"
 
     @cached_property
@@ -227,7 +227,7 @@ def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
 
 
 def describe_verdicts(judged: TableVerdicts) -> list[str]:
-    """What the verdicts of a table rest on, in sentences."""
+    """Say in sentences what the verdicts of a table rest on."""
     compared = [v for v in judged.rows if v is not None]
     tested = [v for v in compared if v.behind is not None]
     unit = plain_unit(judged.units)

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from embedbench.array_types import Floats
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores.learner_verdicts import PairVerdict, RowVerdict
-from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 from .compare_learners import ComparisonStudy, TableVerdicts
 from .seed_effects import SeedSpread, Spread
@@ -272,6 +272,40 @@ def by_order(study: ComparisonStudy) -> OrderSpread:
         tau_mean=float(np.mean(list(known.values()))) if known else math.nan,
         tau_least=min(known, key=lambda k: known[k]) if known else None,
     )
+
+
+def average_ranks(scores: Floats) -> Floats:
+    """(k,) mean over blocks of each learner's rank; rank 1 is the highest score, ties share a rank.
+
+    Parameters
+    ----------
+    scores : array of float
+        (blocks, k).
+
+    >>> import numpy as np
+    >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
+    array([1.5 , 1.75, 2.75])
+    """
+    from scipy.stats import rankdata
+
+    ranks: Floats = rankdata(-scores, axis=1).mean(axis=0)
+    return ranks
+
+
+def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
+    """Kendall's τ_b of two rankings of the same items: 1 for the same order, -1 for the reverse.
+
+    NaN if all items of a ranking are tied, or if there are fewer than two items.
+
+    **Source**: Kendall (1945): (concordant - discordant) / √((pairs - ties in a)(pairs - ties in
+    b)).
+
+    >>> round(kendall_tau([1, 2, 3], [1, 3, 2]), 12)
+    0.333333333333
+    """
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(a, b).statistic) if len(a) > 1 else math.nan
 
 
 def _ranks_on(means: dict[str, dict[str, float]], order: str, sign: int) -> dict[str, float]:

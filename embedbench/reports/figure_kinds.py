@@ -59,7 +59,7 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure; `metric` is of `trade-off` and `ranks`.
+    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def words(label: str, width: int = 1000) -> str:
 
 
 def names_in(figure: Figure) -> dict[str, Artist]:
-    """What a legend names, once each."""
+    """The names in a legend, once each."""
     pairs = (zip(*reversed(axes.get_legend_handles_labels()), strict=True) for axes in figure.axes)
     return {name: mark for each in pairs for name, mark in each}
 

@@ -151,7 +151,7 @@ class Run:
         return row | {"command": b.command}
 
     def predictions(self) -> AnyPredictions:
-        """What the learner answered.
+        """The answers of the learner.
 
         Raises
         ------

@@ -63,7 +63,7 @@ def stores_all(run: RunRecord) -> bool:
 
 
 def searches(runs: Sequence[RunRecord]) -> str:
-    """How the settings of some runs were chosen; "" if none was tuned."""
+    """The search that chose the settings of some runs, in words; "" if none was tuned."""
     return "; ".join(dict.fromkeys(_search(run.tuning) for run in runs if run.tuning is not None))
 
 

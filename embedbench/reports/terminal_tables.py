@@ -193,7 +193,7 @@ def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Tabl
 
 
 def behind_text(verdict: RowVerdict | None, metric: str = FINAL, between: str = " ") -> str:
-    """How far a row is behind, and the least where it is called so; (–) without a verdict."""
+    """The distance of a row to the best, and the least if it is behind; (–) without a verdict."""
     if verdict is None or math.isnan(verdict.behind_by):
         return "–"
     text = value_text(verdict.behind_by, metric)

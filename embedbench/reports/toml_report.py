@@ -64,7 +64,7 @@ class Selection(JsonRecord):
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """What a file selects.
+    """The tables that a file selects.
 
     Raises
     ------

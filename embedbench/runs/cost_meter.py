@@ -39,7 +39,7 @@ class SessionLog(JsonRecord):
 
 
 class Meter:
-    """Reads seconds and joules of a device; a cost is the difference of two readings.
+    """A reader of seconds and joules of a device; a cost is the difference of two readings.
 
     Joules come from the card's counter through NVML, if `pynvml` (of the package nvidia-ml-py) is
     installed. NVIDIA cards have this counter since Volta; it moves about every tenth of a second.
@@ -56,7 +56,7 @@ class Meter:
 
 
 class Account:
-    """Adds up what the device spends inside of `with account:`, in seconds and joules."""
+    """The sum of what the device spends inside of `with account:`, in seconds and joules."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter

@@ -46,7 +46,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """Makes a run in a worker; paths are absolute, the mark is that of the runs directory."""
+    """A call that makes a run in a worker; paths are absolute, the mark is that of RUNS."""
 
     task: Task
     threads: int

@@ -35,7 +35,7 @@ _Key = tuple[tuple[str, ...], Spec[Protocol], int, str]  # identifies a stream
 
 
 class StreamCache:
-    """Opens a file once and builds a stream once for all runs on it.
+    """Files that are opened once, and streams that are built once for all runs on them.
 
     It lasts as long as the command that runs them. Only the last stream is kept, because a stream
     holds its features. A cache is never sent to another process: it arrives there as the cache of

@@ -1,6 +1,6 @@
 """The runner: one learner learns one stream and is evaluated at every evaluation moment.
 
-It cuts online batches and measures time; `evaluate` turns scores into answers.
+It cuts online batches and measures time; `answers_from_scores` asks for the answers.
 """
 
 import math

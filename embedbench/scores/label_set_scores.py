@@ -214,7 +214,7 @@ def introduction_order(p: LabelSets) -> Ints:
 
 
 def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False) -> Floats:
-    """Which labels are given to the samples of each class, (C, C), at one moment.
+    """The labels that the samples of each class are given, (C, C), at one moment.
 
     Entry [a, b] is the share of samples with true label a that were given label b; rows and columns
     are in `introduction_order`. A sample counts in the row of each of its true labels and in the

@@ -21,6 +21,7 @@ function of χ²(1) is concave.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,8 +30,7 @@ import numpy as np
 from embedbench.array_types import Bools, Floats, Ints
 from embedbench.config.json_records import JsonRecord
 
-from .rank_statistics import LEVEL, holm
-
+LEVEL = 0.05
 ROUNDING = 1e-12  # a mean difference below it is 0
 LEAST = 3  # runs whose equal differences say that no seed changes them
 SEEDS, SAMPLE = "seeds", "test sample"
@@ -39,7 +39,7 @@ Over = Literal["seeds and samples", "seeds"]
 
 @dataclass(frozen=True)
 class RowVerdict(JsonRecord):
-    """What a table says of one row; numbers are in the unit of the values.
+    """The verdict of a table on one row; numbers are in the unit of the values.
 
     Parameters
     ----------
@@ -272,6 +272,23 @@ def compare_pairs(
             )
         )
     return result
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """p-values adjusted for the number of tests; NaN stays NaN and does not count as a test.
+
+    **Source**: Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [math.nan] * len(p)
+    known = sorted((v, i) for i, v in enumerate(p) if not math.isnan(v))
+    least = 0.0
+    for rank, (value, i) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
+        adjusted[i] = least
+    return adjusted
 
 
 def _t(df: Ints, level: Floats) -> Floats:

@@ -27,7 +27,7 @@ EQUAL = 1e-9  # values closer than this are one
 
 
 class Scores:
-    """What the definitions are made of, of one run with one eval set a session."""
+    """The material of the definitions, from one run with one eval set a session."""
 
     def __init__(self, p: Predictions) -> None:
         self._predictions = p
@@ -263,8 +263,8 @@ DEFINITIONS = (
 def audit(p: Predictions) -> list[dict[str, Any]]:
     """Every definition with its value on one run, as plain JSON; fractions, NaN where undefined.
 
-    `same` is a letter within the group: definitions that share it have the same value here, which
-    they need not have on another run.
+    `same` is a letter within the group: definitions that share it have the same value here; on
+    another run they may differ.
     """
     scores = Scores(p)
     result = []

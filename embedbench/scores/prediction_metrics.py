@@ -53,7 +53,7 @@ class AnswerMetric:
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in a note."""
+        """Its origin, in a note."""
         return "the stored answers"
 
     @property

@@ -27,7 +27,7 @@ KIND = "metrics"  # of what is kept in the cache
 
 @dataclass
 class Checker:
-    """Reads the records under a directory, after each is checked.
+    """A reader of the records under a directory, which checks each first.
 
     Parameters
     ----------

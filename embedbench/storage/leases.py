@@ -324,7 +324,7 @@ def machine_identity() -> str:
 
 
 def process_start(pid: int) -> str:
-    """When a process was started, `ended` for one that has ended; empty if not known."""
+    """The start of a process, `ended` for one that has ended; empty if not known."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return "ended" if fields[0] in "ZX" else fields[19]

@@ -58,7 +58,7 @@ def load(kind: str, key: str) -> Any | None:
 def save(kind: str, key: str, value: Any) -> None:
     """Keep JSON values for `load`; do nothing where that fails.
 
-    `kind` is the kind of fact, the name of a directory; `key` any text on which the value depends.
+    `kind` names a directory, `key` is any text on which the value depends.
     """
     place = _place(kind, key)
     with contextlib.suppress(OSError, UserError):

@@ -1,4 +1,4 @@
-"""Class orders: natural, random, published, by hierarchy, or annealed on a confusion matrix.
+"""Class orders made for a file: natural, random, published, by hierarchy, or annealed.
 
 **Source**: Masana et al. (2020), §3; weights and annealer as in the notebook published with it.
 

@@ -19,7 +19,7 @@ from .stream import EvalSet, Session, Stream, StreamSpec
 
 @dataclass(kw_only=True)
 class Protocol(ABC):
-    """How embedding files become a stream. Fields are its parameters; the seed is not one.
+    """A way from embedding files to a stream. Fields are its parameters; the seed is not one.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class EvalSet:
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """What a learner knows about a stream before it starts.
+    """The facts about a stream that a learner knows before it starts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A stream in numbers: what each session introduces and holds, and the digests."""
+"""A stream in numbers: what each session introduces and holds, class by class; the digests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""TOML: tables to the words of a command line, and back.
+"""Options as TOML: tables to the words of a command line, and back.
 
 A value is the text that would follow `=` in `--set`. Numbers are taken as they are written.
 """

@@ -162,8 +162,8 @@ def tune(
 ) -> dict[str, Any]:
     """Try settings on a run's stream, and choose one on validation data, see `choose`.
 
-    On several seeds, what the learner has without a search is tried too, and a best value at an
-    edge of its grid is followed by one beyond it. The log is saved under `root/tuning`. A search
+    On several seeds the learner's defaults are tried too. If the best value lies at an edge of its
+    grid, one more value beyond it is tried. The log is saved under `root/tuning`. A search
     that has finished there is not repeated, nor is a finished trial of one that was interrupted.
 
     Parameters

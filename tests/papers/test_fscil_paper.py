@@ -14,7 +14,6 @@ from embedbench.errors import UserError
 from embedbench.papers.fscil.paper import (
     PAPER,
     compare_rows,
-    further,
     learners,
     losses,
     plan_runs,
@@ -22,10 +21,8 @@ from embedbench.papers.fscil.paper import (
 )
 from embedbench.papers.fscil.printed import (
     FACTS,
-    figure,
     follows,
     matrix,
-    over_alpha,
     printed_rows,
     row_name,
     table,
@@ -182,27 +179,6 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
     assert len(gaps) == 20
     for number in ROWS:
         assert len(table_text(table(number)).splitlines()) > ROWS[number]
-
-
-def test_figures_of_printed_numbers() -> None:
-    for key, n in (("fig2", 6), ("fig5", 14), ("figa3", 11)):
-        made_table = figure(key)
-        assert len(made_table.rows) == n
-    rows = {labels[0]: values for labels, values in figure("fig2").rows}
-    expected = {"Lazy": (0, 65.49, 49.92), "Greedy-NF": (100, 32.40, 49.86)}
-    for name, numbers in expected.items():
-        for head, number in zip(("α = 0", "α = 1", "gAcc"), numbers, strict=True):
-            ours = rows[name][head].ours
-            assert ours is not None
-            assert ours.mean == pytest.approx(number, abs=0.006)
-
-
-def test_the_curve_by_alpha_leaves_out_what_is_undefined() -> None:
-    result = np.array([[0.9, np.nan], [0.8, 0.5]])
-    along = over_alpha(result, 2.0)
-    assert along[0] == 0.5
-    assert along[-1] == pytest.approx((0.9 + (2 * 0.8 + 0.5) / 3) / 2)
-    assert along[6] == pytest.approx((0.9 + 0.65) / 2)
 
 
 # --- data and runs ---
@@ -369,15 +345,8 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
             assert all(v.published is None for v in ours_of_row.values())
 
 
-def test_further_scores_and_sweeps(tmp_path: Path) -> None:
-    had = {"prototype": [flat(0.8, 0.2)], "fr": [flat(0.8, 0.4)]}
-    runs = runs_of(tmp_path, **had)
-    (result,) = further(runs)
-    assert [labels[0] for labels, _ in result.rows] == [
-        *(LEARNERS[n].label for n in ("prototype", "fr")), *CORNER_CASES,
-    ]  # fmt: skip
-    assert ours(result, LEARNERS["fr"].label, "hAcc").mean == pytest.approx(100 * 0.64 / 1.2)
-    assert ours(result, "Greedy", "PD").mean == pytest.approx(-100 * (0.8 + 1 + 1) / 3)
+def test_a_sweep_has_a_row_a_weight(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, fr=[flat(0.8, 0.4)])
     runs.had["fr-β_CR-0.25"] = [made(0, flat(0.8, 0.3), SIZES)]
     (swept,) = sweeps(runs)
     ((labels, values),) = swept.rows
@@ -461,9 +430,9 @@ def test_rows_of_layers_go_by_the_place_of_a_layer(
 
 
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = ReproduceRequest(tmp_path, [0], names=["A1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], names=["A1", "A2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
-    assert [t.name for t in tables] == ["A1", "Figure 2"]
+    assert [t.name for t in tables] == ["A1", "A2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="unknown table 'a9'"):
@@ -483,7 +452,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     result = {t.name: t for t in tables}
-    assert list(result) == ["Learners · toy", "Further · toy"]
+    assert list(result) == ["Learners · toy"]
     for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
         stat = ours(result["Learners · toy"], label, "gAcc")
         assert len(stat.values) == 2

@@ -35,9 +35,9 @@ from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
 from embedbench.scores import record_files
+from embedbench.scores.learner_verdicts import holm
 from embedbench.scores.metrics import Reference, omega_all
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.rank_statistics import holm
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.single_label_scores import score_matrix
 from embedbench.scores.verified_records import remember

@@ -12,9 +12,9 @@ from embedbench.scores.learner_verdicts import (
     RowVerdict,
     compare_pairs,
     compare_with_best,
+    holm,
     subtract_rows,
 )
-from embedbench.scores.rank_statistics import holm
 
 NAN = math.nan
 BOTH = ("seeds", "test sample")

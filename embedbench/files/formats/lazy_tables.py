@@ -60,7 +60,7 @@ def streamed_table(
     blocks: Callable[[], Iterator[Array]],
     where: str,
 ) -> SlicedTable:
-    """A table that is read block by block: slices are quick in order, going back begins anew.
+    """A table that is read block by block: slices in order are quick, going back starts anew.
 
     Parameters
     ----------

@@ -29,7 +29,6 @@ from .printed import (
     HEADS,
     SAME,
     TITLES,
-    figure,
     printed_rows,
     row_name,
     table,
@@ -58,7 +57,6 @@ from .runs import (
 from .tsne import tsne
 
 MAIN = ("aacc", "gacc", "lacc", "novel_accuracy")
-FURTHER = ("gacc_exact", "tacc", "hacc", "pd", "kr", "rpd", "max_forgetting")
 PLACES = {"aacc": "place by aAcc", "gacc": "place by gAcc"}
 OURS: dict[str, str] = FACTS["ours"]  # by the paper's rows
 LIKE_OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
@@ -186,21 +184,6 @@ def _of_the_paper(
         }
         rows.append(((f"{OFFICIAL[official]}, the paper", label), values))
     return rows
-
-
-def _further(runs: FSCILRuns, name: str) -> PaperTable:
-    """hAcc, tAcc and scores of forgetting, with the corner cases."""
-    result = _empty("further", runs, name)
-    records = {n: of for n in LEARNERS if (of := runs.of(name, n))}
-    for n, of in records.items():
-        values = dict(zip(result.columns, quote(of, FURTHER), strict=True))
-        result.rows.append(((LEARNERS[n].label,), values))
-    cases = _corner_cases(records, FURTHER, result.columns)
-    result.rows += [((case,), values) for case, values in cases.items()]
-    return result
-
-
-further = per_file(_further)
 
 
 # --- printed rows beside ours, on the paper's data ---
@@ -386,15 +369,11 @@ PAPER = Paper(
     runs=runs_on,
     specs=plan_runs,
     learners=list_registered,
-    exact={
-        **{number.lower(): partial(table, number) for number in TITLES},
-        **{key: partial(figure, key) for key in FACTS["figures"]},
-    },
+    exact={number.lower(): partial(table, number) for number in TITLES},
     printed=printed_tables,
     tables={
         "learners": learners,
         "compared": compare_rows,
-        "further": further,
     },
     # many runs of FR, or one extra run per file
     costly={"losses": losses, "layers": layers, "tsne": tsne, "figa4": sweeps},

@@ -13,7 +13,7 @@ import numpy as np
 from embedbench.array_types import Floats
 from embedbench.papers.paper_folders import read_paper
 from embedbench.papers.paper_table import EXACT, PaperTable, Value, read_misprints
-from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, aacc, gacc, gacc_area
+from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.mean_intervals import Stat
 
 Row = dict[str, Any]
@@ -23,9 +23,6 @@ TITLES: dict[str, dict[str, Any]] = FACTS["titles"]
 SAME: dict[str, str] = FACTS["same"]
 CLASSES = [60] + [5] * 8  # classes per session of miniImageNet and CIFAR-100
 RATIO = CLASSES[0] / CLASSES[1]
-STEPS = 12  # steps of α, as in the paper
-POINTS = {"α = 0": 0, "α = 1/12": 1, "α = 1/2": 6, "α = 1": STEPS}
-NOTE = "by α: means over the sessions, at α = 0 over those with novel classes"
 LOSSES = ("fr", "cos_nov", "cr", "ir")
 HEADS = {
     "method": "method",
@@ -176,32 +173,3 @@ def _notes(number: str) -> list[str]:
             "novel ones"
         )
     return [*notes, *about.get("notes", ())]
-
-
-# --- figures of printed numbers ---
-
-
-def over_alpha(R: Floats, ratio: float) -> Floats:
-    """(13,) mean of gAcc_i(α) over the sessions where it is defined, α = 0, 1/12, … 1."""
-    mean: Floats = np.nanmean(gacc(R, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
-    return mean
-
-
-def figure(key: str) -> PaperTable:
-    """Figures 2 and A1, 5, or A3: gAcc by α, of methods with both accuracies.
-
-    Figure 2 has the corner cases too; ALICE, which it also has, has no printed novel accuracy.
-    """
-    about = FACTS["figures"][key]
-    rows = {row_name(r): behind(about["table"], r) for r in printed_rows(about["table"])}
-    cases = {n: CORNER_CASES[n](len(CLASSES), BASE) for n in CORNER_CASES if "only" in about}
-    cases |= {n: R for n in about.get("only", rows) if (R := rows[n]) is not None}
-    title = f"{about['name']}: gAcc by α, {about['what']}, percent"
-    table = PaperTable(about["name"], title, ("method",), [*POINTS, "gAcc"])
-    for label, R in cases.items():
-        along, areas = over_alpha(R, RATIO), gacc_area(R, RATIO)
-        stats = [Stat.of([100 * v]) for v in (*along[[*POINTS.values()]], areas.mean())]
-        values = {c: Value(None, s, 2) for c, s in zip(table.columns, stats, strict=True)}
-        table.rows.append(((label,), values))
-    table.notes.append(f"from the accuracies behind Tables 1, 3 and A1 to A7; {NOTE}")
-    return table

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from embedbench.array_types import Floats
+from embedbench.reports.comparison_results import average_ranks, kendall_tau
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.rank_statistics import average_ranks, kendall_tau
 
 
 def plain_ranks(scores: Floats) -> Floats:
