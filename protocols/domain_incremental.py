@@ -49,7 +49,7 @@ class DomainIncremental(Protocol):
     >>> import numpy as np
     >>> from tempfile import mkdtemp
     >>> from embedbench import build_stream
-    >>> from embedbench.files.import_export import import_file
+    >>> from embedbench.files.import_features import import_file
     >>> path = f"{mkdtemp()}/toy.npz"
     >>> x, y, light = np.random.rand(80, 4), np.tile([0, 1], 40), np.repeat(["day", "night"], 40)
     >>> np.savez(path, features=x, labels=y, domain=light)

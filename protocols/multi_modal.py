@@ -53,7 +53,7 @@ class MultiModal(Protocol):
     >>> import numpy as np
     >>> from tempfile import mkdtemp
     >>> from embedbench import build_stream
-    >>> from embedbench.files.import_export import import_file
+    >>> from embedbench.files.import_features import import_file
     >>> path = f"{mkdtemp()}/toy.npz"
     >>> np.savez(path, features=np.random.rand(80, 4), labels=np.tile(["low", "high"], 40))
     >>> toy = import_file(path, f"{path}.h5", split="0.25")

@@ -1,11 +1,34 @@
 """The embedding files of a reproduction: the user's files, or the shipped emoji."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """One of a paper's data sets, or a file that replaces one.
+
+    Parameters
+    ----------
+    file : Path
+        Embedding file.
+    official : str or None
+        Name of the data set; None for a stand-in.
+    """
+
+    file: Path
+    official: str | None = None
+
+    @cached_property
+    def opened(self) -> EmbeddingFile:
+        """The file; its metadata are read once."""
+        return EmbeddingFile.open(self.file)
 
 
 def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:

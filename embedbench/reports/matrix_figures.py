@@ -32,13 +32,24 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
 
 
 @rc_context(STYLE)
-def draw_maps(maps: Mapping[str, Floats], width: float, scale: str = "") -> Figure:
+def draw_maps(
+    maps: Mapping[str, Floats],
+    width: float,
+    scale: str = "",
+    *,
+    axes_names: tuple[str, str] = ("after session i", "on session j"),
+    numbers: bool = True,
+) -> Figure:
     """Matrices of one shape with values from 0 to 1 as colours; NaN is grey.
 
     Parameters
     ----------
     scale : str
         The label of the scale of the colours; empty: no scale.
+    axes_names : (str, str)
+        What rows and columns are.
+    numbers : bool
+        Whether cells have their numbers where there is room for them.
     """
     most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
     down = -(-len(maps) // most)
@@ -61,14 +72,14 @@ def draw_maps(maps: Mapping[str, Floats], width: float, scale: str = "") -> Figu
         axes.spines[:].set_visible(False)
         axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(side / 0.2))), integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        if side / wide > 0.16:  # there is room
+        if numbers and side / wide > 0.16:  # there is room
             _write_numbers(axes, values, min(8.0, 26 * side / wide))
     for axes in panels[len(maps) :]:
         axes.set_visible(False)
     for axes in panels[len(maps) - across : len(maps)]:  # the lowest of each column
         axes.tick_params(labelbottom=True)
-    figure.supylabel("after session i", fontsize="medium")
-    figure.supxlabel("on session j", fontsize="medium")
+    figure.supylabel(axes_names[0], fontsize="medium")
+    figure.supxlabel(axes_names[1], fontsize="medium")
     if scale:
         figure.colorbar(image, ax=panels.tolist(), label=scale, aspect=30)
     return figure

@@ -75,7 +75,7 @@ def collect(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    notify = _once(notify)
+    notify = say_once(notify)
     functions = [name for name in metrics if name not in CURVES]
     checker, outside = Checker(root, notify), outside_metrics(functions, notify)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
@@ -136,7 +136,7 @@ def _name(place: Path, root: Path) -> str:
     return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
 
 
-def _once(notify: Callable[[str], None]) -> Callable[[str], None]:
+def say_once(notify: Callable[[str], None]) -> Callable[[str], None]:
     """A `notify` that says each sentence once."""
     said: set[str] = set()
 

@@ -29,6 +29,7 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
 
 from .loaded_run import Run
+from .tables_from_runs import say_once
 
 TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
@@ -159,13 +160,7 @@ def track(
     lease = leases.take(root / LEASE)
     if lease is None:
         raise UserError(f"another process tracks the runs in {root}; wait until it ends")
-    told: set[str] = set()
-
-    def once(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
-            notify(sentence)
-
+    once = say_once(notify)
     with lease, ExitStack() as stack:
         trackers = {}
         for name in dict.fromkeys(names):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers.paper_runs import PaperRuns, Variant, over, read_settings, read_variants
 from embedbench.papers.paper_table import Value
-from embedbench.papers.reproduction_data import named_files, shipped_layers
+from embedbench.papers.reproduction_data import PaperData, named_files, shipped_layers
 from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import few_shot_scores
@@ -108,30 +107,13 @@ def list_registered() -> list[str]:
     return [n for n in LEARNERS if n in learner_names()]
 
 
-@dataclass(frozen=True)
-class FSCILData:
-    """One of the paper's data sets, or a file that replaces them.
-
-    Parameters
-    ----------
-    file : Path
-        Embedding file.
-    official : str or None
-        Name of the published lists; None for a stand-in, whose sessions are made from its classes.
-    """
-
-    file: Path
-    official: str | None = None
+class FSCILData(PaperData):
+    """One of the paper's data sets by its lists, or a stand-in, whose classes make the sessions."""
 
     @property
     def label(self) -> str:
         """The paper's name, or for example "emoji, a stand-in"."""
         return f"{self.file.stem}, a stand-in" if self.official is None else OFFICIAL[self.official]
-
-    @cached_property
-    def opened(self) -> EmbeddingFile:
-        """The file; its metadata are read once."""
-        return EmbeddingFile.open(self.file)
 
     def settings(self) -> dict[str, Any]:
         """Settings of the protocol."""

@@ -24,7 +24,7 @@ from embedbench.papers.paper_runs import (
     read_variants,
 )
 from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.reproduction_data import named_files
+from embedbench.papers.reproduction_data import PaperData, named_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -45,20 +45,8 @@ STAND_IN_CONFIGURATIONS = 5  # the paper's number for ImageNet
 Read = Callable[[RunRecord], Any]
 
 
-@dataclass(frozen=True)
-class IIRCData:
-    """One of the paper's data sets, or a file that replaces one.
-
-    Parameters
-    ----------
-    file : Path
-        Embedding file.
-    official : str or None
-        Name of the data set. None: the file replaces IIRC-CIFAR, with its own hierarchy.
-    """
-
-    file: Path
-    official: str | None = None
+class IIRCData(PaperData):
+    """One of the paper's data sets, or a file that replaces IIRC-CIFAR, with its own hierarchy."""
 
     @property
     def stands_in(self) -> bool:
