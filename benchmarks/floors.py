@@ -120,8 +120,7 @@ def gradient_learners() -> list[str]:
 def make(name: str, epochs: int, settings: dict[str, Any]) -> Learner:
     """A learner that stops after these epochs; without a rule where it has none."""
     try:
-        stop = {"rule": "epochs", "epochs": epochs}
-        return make_learner(name, stop=stop, **settings)
+        return make_learner(name, stop={"rule": "epochs", "epochs": epochs}, **settings)
     except UserError:
         return make_learner(name, **settings)
 
