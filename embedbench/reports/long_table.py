@@ -7,6 +7,7 @@ selection of it.
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -76,16 +77,9 @@ class LongTable:
         names: Sequence[str] = (),
         record: Callable[[int], RunRecord] | None = None,
     ) -> Self:
-        """The table of some runs.
+        """The table of some runs, a row of `rows` each; `record` gives a run's whole record.
 
-        Parameters
-        ----------
-        rows : sequence of dict
-            A row for each run.
-        names : sequence of str
-            Metrics, costs, curves, "pooled" or "R"; none: all metrics and costs.
-        record : callable or None
-            The record of the run with this number; None: there are none.
+        `names` are metrics, costs, curves, "pooled" or "R"; none: all metrics and costs.
 
         Raises
         ------
@@ -183,12 +177,8 @@ def value_names(rows: Sequence[RowOfRun]) -> list[str]:
     for row in rows:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(type(value))
-    numbers = {int, float}
-    return [
-        name
-        for name, of in kinds.items()
-        if of <= numbers and name not in NAMES and not name.startswith(PREFIXES)
-    ]
+    numbers = [name for name, of in kinds.items() if of <= {int, float} and name not in NAMES]
+    return [name for name in numbers if not name.startswith(PREFIXES)]
 
 
 def streams(rows: Sequence[RowOfRun]) -> list[str]:
@@ -291,8 +281,6 @@ def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:
             yield name, text.lower() == "true"
             continue
         for kind in (int, float, str):
-            try:
+            with suppress(ValueError):
                 yield name, kind(text)
                 break
-            except ValueError:
-                continue

@@ -73,8 +73,6 @@ def measure_references(
 
     Parameters
     ----------
-    reference : References
-        Names of the runs.
     scores : sequence of str
         Names of the base scores.
     matrices : callable

@@ -45,10 +45,6 @@ class LeftOut:
 
         Parameters
         ----------
-        p : Predictions
-            Answers of the run.
-        score : str
-            A base score of `accuracy.SCORES`.
         groups : array or None
             (n,) `group` of each test sample; None: those that the answers hold, or each sample.
         """
@@ -89,12 +85,8 @@ def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> 
 
     Parameters
     ----------
-    p : Predictions
-        Answers of one run.
     groups : array of int
         (n,) group of each sample, in [0, `n_groups`).
-    score : str
-        A base score of `accuracy.SCORES`.
     """
     if p.lacks_within and score.startswith("within_"):
         return np.full(n_groups, np.nan)

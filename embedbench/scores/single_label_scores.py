@@ -28,11 +28,6 @@ def score_matrix(
     ----------
     class_sizes : sequence of int or None
         (C,) training samples of each class in the whole stream; None: they are not known.
-
-    Raises
-    ------
-    ValueError
-        There are not as many sizes as classes.
     """
     within = name.startswith("within_")
     if within and p.lacks_within:

@@ -88,19 +88,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 
 
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
-    """Mean-per-class accuracy on validation data, over all moments of the first sessions.
-
-    Parameters
-    ----------
-    spec : RunSpec
-        Learner, stream and seed.
-    sessions : int
-        How many sessions of the stream are learned.
-    threads : int
-        Threads of its arithmetic; see `limit_threads`.
-    streams : StreamCache
-        Builds the stream.
-    """
+    """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
     from embedbench.scores.make_score_matrices import main_matrix
 
@@ -168,22 +156,12 @@ def tune(
 
     Parameters
     ----------
-    spec : RunSpec
-        Learner, stream and seed.
     grid : Grid
-        The values to try, by setting; every combination, or points of a range.
-    root : Path
-        The directory of all runs.
+        The values to try, by setting; every combination, or `points` of a range.
     sessions : int
         How many sessions of the stream a trial learns.
     seeds : sequence of int
         Those of the trials; none: the run's own alone.
-    points : int or None
-        How many points of a range are tried.
-    engine : Engine
-        Who runs the trials.
-    threads : int
-        Threads of each trial's arithmetic.
     progress : callable
         `progress(label, done, total)` is called with a label, the number of finished trials and the
         number of all trials.
