@@ -192,13 +192,7 @@ class Comparison(JsonRecord):
 
 
 def compare(study: ComparisonStudy) -> Ranking:
-    """The verdicts on the learners of a study.
-
-    Raises
-    ------
-    UserError
-        There is only one learner.
-    """
+    """The verdicts on the learners of a study; refuses one learner alone."""
     _check_several(study)
     ranked = zip(study.verdicts, study.scores.items(), strict=True)
     return Ranking(
@@ -233,14 +227,9 @@ def _check_several(study: ComparisonStudy) -> None:
 
 
 def by_order(study: ComparisonStudy) -> OrderSpread:
-    """Each learner's spread over class orders, and how its rank changes.
+    """Each learner's spread over class orders, and how its rank changes; refuses one order alone.
 
     Kendall's τ compares the rankings on two orders, over the learners that were run on both.
-
-    Raises
-    ------
-    UserError
-        There is only one order.
     """
     orders = study.orders
     if len(orders) < 2:

@@ -153,13 +153,7 @@ class Bridge(JsonRecord):
 
 
 def check_one_stream(frozen: Digests, full: Digests) -> None:
-    """Refuse two runs, by the digests of their streams, unless they are of one stream.
-
-    Raises
-    ------
-    UserError
-        Recipe, training data or test data differ, or the features are the same.
-    """
+    """Refuse two runs, by the digests of their streams, unless they are of one stream."""
     differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
         raise UserError(

@@ -49,13 +49,7 @@ _STYLE = re.compile(r' style="([^"]*)"')
 def write_html(
     rows: Sequence[Row], out: Path, name: str, *, parts: Sequence[Text | Table] = ()
 ) -> None:
-    """Write the report of all rows to `out`, replacing an earlier file; other tables come first.
-
-    Raises
-    ------
-    UserError
-        `out` cannot be written.
-    """
+    """Write the report of all rows to `out`, replacing an earlier file; other tables come first."""
     write_safely(out, render(rows, name, parts))
 
 

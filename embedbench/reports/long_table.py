@@ -246,13 +246,7 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
 
 
 def read_csv(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file with a line for each run and the names of `Run.row`.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, or its lines are no runs.
-    """
+    """The rows of a CSV file with a line for each run and the names of `Run.row`."""
     text = read_text(path, most=MOST)
     try:
         rows = [dict(_values(line)) for line in csv.DictReader(text.splitlines())]

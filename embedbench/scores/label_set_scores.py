@@ -59,8 +59,7 @@ def curves(p: LabelSets) -> dict[str, Floats]:
     result = {f.__name__: f(p) for f in CURVES}
     for depth in range(int(levels(p.parents).max(initial=-1)) + 1):
         result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
-    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
-    return {name: values[ends] for name, values in result.items()}
+    return {name: values[p.ends] for name, values in result.items()}
 
 
 # --- curves over moments, (M,) each; NaN where undefined ---

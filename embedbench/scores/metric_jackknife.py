@@ -129,8 +129,8 @@ class _Rest:
             n_samples[e] -= size
         for c, column, _ in self.classes.get(group, ()):
             per_class[:, c] = column
-        parts = {"values": values, "n_samples": n_samples, "per_class": per_class}
-        return replace(whole, pooled=self.pooled[:, group], **parts)
+        left = replace(whole, values=values, n_samples=n_samples, per_class=per_class)
+        return replace(left, pooled=self.pooled[:, group])
 
 
 def _alike(p: Predictions, right: Floats, number: Ints, ideals: Floats | None) -> list[Ints]:

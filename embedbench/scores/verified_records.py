@@ -138,13 +138,7 @@ def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
 def recompute_record(
     kept: RunRecord, place: Path, root: Path
 ) -> tuple[RunRecord, RecordComparison]:
-    """The recomputed record, and how it compares.
-
-    Raises
-    ------
-    UserError
-        The predictions cannot be used, or do not belong to the record.
-    """
+    """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
         return again, compare(kept, again)

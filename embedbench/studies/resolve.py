@@ -182,11 +182,6 @@ def resolve(
     """All runs of a study, stream by stream, learner by learner; wrong settings are refused here.
 
     `out` is the directory of all runs, for the commands in the records.
-
-    Raises
-    ------
-    UserError
-        See `check_study`; or a name or a value is wrong.
     """
     classes = Classes()
     check_study(study, classes)
@@ -219,14 +214,7 @@ def _check_passes(study: Study, classes: Classes) -> None:
 
 
 def check_study(study: Study, classes: Classes | None = None) -> None:
-    """Refuse a study that has no runs, or none that could be meant.
-
-    Raises
-    ------
-    UserError
-        Files, protocols or learners are missing, the study has too many runs, or a learner has both
-        a grid and values to tune.
-    """
+    """Refuse a study that has no runs, or none that could be meant."""
     for what in ("file", "protocol", "learner"):
         if not getattr(study, f"{what}s"):
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
