@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,12 @@ def accuracy_curves(
     for key, title in PARTS:
         parts = [(run.curves or {}).get(key) for row in drawn for run in row.used]
         if None not in parts and not np.isnan([part for part in parts if part]).all():
-            figures[title] = figure(lambda r, key=key: (r.curves or {})[key], math.nan, "")
+            figures[title] = figure(partial(_part, key), math.nan, "")
     return figures
+
+
+def _part(key: str, record: RunRecord) -> Sequence[float]:
+    return (record.curves or {})[key]
 
 
 def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> dict[str, Figure]:
