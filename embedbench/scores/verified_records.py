@@ -206,8 +206,6 @@ def rescore(
 
     Parameters
     ----------
-    place, root : Path
-        The directory of the run, and that of all runs.
     update : bool
         Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
         one is written only if nothing differs: its predictions may have changed as well.
@@ -245,10 +243,7 @@ def _rescored(
     result = RescoredRun(
         run=name,
         pinned=pinned or write,
-        differs=seen.differs,
-        new=seen.new,
-        open=seen.open,
-        unchecked=seen.unchecked,
+        **vars(seen),
         waits_for=tuple(run for run in runs if not record_files.is_finished(root / run)),
         updated=write,
     )
