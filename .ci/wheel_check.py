@@ -32,6 +32,7 @@ assert len(assets) >= 3, assets
 assert len(list((home / "assets" / "presets").glob("*.toml"))) >= 10, "no presets"
 papers = {path.parent.name for path in (home / "papers").glob("*/paper.py")}
 assert papers == {path.parent.name for path in (home / "papers").glob("*/paper.toml")}, papers
+assert (home / "zoo" / "zoo.toml").is_file()
 print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
 """
 

@@ -1,9 +1,8 @@
 """`mlp` and `ewc` against Avalanche's Naive and EWC: same network, optimiser, batches, epochs.
 
-    python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes] [--alone]
+    python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes]
 
-It needs an environment that holds both (see benchmarks/README.md); with `--alone` only our side
-runs, beside the floor of its matrix products. Avalanche runs under its best
+It needs an environment that holds both (see benchmarks/README.md). Avalanche runs under its best
 conditions: tensors in memory, split (and permuted) before the clock starts, no worker processes, no
 loggers, one metric (accuracy per experience), and its fastest evaluation batch.
 """
@@ -198,22 +197,6 @@ def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: i
             )
 
 
-def measure_alone(title: str, stream: Stream, epochs: int, repeats: int) -> None:
-    """Print a table of our side and its floor, each the best of `repeats`."""
-    print(f"\n**{title}**: {len(stream.sessions)} sessions, {epochs} epochs each\n")
-    print("| learner | here s | best s | floor s | best / floor | disturbed |")
-    print("|---|---|---|---|---|---|")
-    for variant in (v for variants in SETTINGS.values() for v in variants):
-        ours(stream, variant, epochs)
-        rounds = in_turn([partial(ours, stream, variant, epochs)], repeats)
-        least = min(floors(stream, variant, epochs)[0] for _ in range(repeats))
-        print(
-            f"| {variant.title} | {rounds.median(0):.2f} | {rounds.best(0):.2f} | {least:.2f} "
-            f"| {rounds.best(0) / least:.2f} | {rounds.disturbed} of {repeats} |",
-            flush=True,
-        )
-
-
 def main() -> None:
     """Measure and print Markdown tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -228,21 +211,18 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--alone", action="store_true", help="our side and its floor only")
     args = parser.parse_args()
     sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
     from synthetic import clusters, mnist_like
 
     warnings.filterwarnings("ignore")
     torch.set_num_threads(args.threads)
-    other = "" if args.alone else f"avalanche-lib {importlib.metadata.version('avalanche-lib')}, "
+    other = f"avalanche-lib {importlib.metadata.version('avalanche-lib')}, "
     print(
         f"{other}torch {torch.__version__}, {args.threads} threads, "
         f"{platform.machine()}; {args.repeats} rounds"
     )
-    alone = partial(measure_alone, repeats=args.repeats)
-    both = partial(measure, eval_batch=args.eval_batch, repeats=args.repeats)
-    compare = alone if args.alone else both
+    compare = partial(measure, eval_batch=args.eval_batch, repeats=args.repeats)
     with tempfile.TemporaryDirectory() as scratch:
         if "permuted" in args.parts:
             path = Path(args.file) if args.file else mnist_like(Path(scratch) / "mnist.h5")

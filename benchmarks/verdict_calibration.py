@@ -1,6 +1,6 @@
 """How often the verdict on a table is wrong, what it sees, and how far it hangs on single rows.
 
-    python benchmarks/verdict_calibration.py [--tables 2000] [--parts levels figures skew stability]
+    python benchmarks/verdict_calibration.py [--tables 2000] [--parts levels figures stability]
 
 Simulated tables of k learners and n seeds, judged by `embedbench.scores.learner_verdicts`. The
 score of a row is its true mean + what the seeds do + what the test sample does. In every cell the
@@ -36,7 +36,7 @@ import numpy as np
 import scipy
 
 from embedbench.array_types import Floats
-from embedbench.scores.learner_verdicts import LEVEL, Differences, compare_pairs, subtract_rows
+from embedbench.scores.learner_verdicts import LEVEL, Differences, subtract_rows
 from embedbench.scores.sample_jackknife import pair_variances
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -91,15 +91,14 @@ def committed_residuals() -> Floats:
 
 
 def draw_residuals(rng: np.random.Generator, kind: str, shape: tuple[int, int, int]) -> Floats:
-    """(tables, k, n) with mean 0 and variance 1; `mirrored` are the resampled ones times -1."""
+    """(tables, k, n) with mean 0 and variance 1."""
     if kind == "normal":
         return rng.standard_normal(shape)
     source = committed_residuals()
     column = rng.integers(len(source), size=(*shape[:2], 1))
     x = source[column, rng.integers(source.shape[1], size=shape)]
     width = 0.9 * source.shape[1] ** -0.2
-    x = (x + width * rng.standard_normal(shape)) / np.sqrt(1 + width**2)
-    return -x if kind == "mirrored" else x
+    return (x + width * rng.standard_normal(shape)) / np.sqrt(1 + width**2)
 
 
 @cache
@@ -241,20 +240,6 @@ def print_figures(tables: int) -> bool:
     return 0.55 < some < 0.75
 
 
-def print_skew(tables: int) -> bool:
-    """What is not promised: the worst table of each kind of skew, for each k; no aim."""
-    print("\n| k | residuals | best called behind, most % over n = 3, 5, 10 and both ends |")
-    print("|---|---|---|")
-    for k, kind in itertools.product((2, 3, 4, 9, 25), ("resampled", "mirrored")):
-        cells = [
-            Cell(k, n, k, 40.0, wide, 0.0, kind, 0, 0.0)
-            for n, wide in itertools.product((3, 5, 10), (False, True))
-        ]
-        most = max(judge_cell(cell, 5 * tables, i).best for i, cell in enumerate(cells))
-        print(f"| {k} | {kind} | {100 * most:.1f} |")
-    return True
-
-
 @cache
 def committed_tables() -> list[tuple[str, Floats]]:
     """(name, (k, n) scores) of the committed results with eight learners or more on one stream."""
@@ -285,20 +270,11 @@ def committed_tables() -> list[tuple[str, Floats]]:
     return result
 
 
-def compare_now(x: Floats) -> Floats:
+def times_critical(x: Floats) -> Floats:
     """(k, k) how far row j is above row i, as a multiple of the critical value."""
     apart = subtract_rows(x)
     with np.errstate(invalid="ignore", divide="ignore"):  # equal scores in all seeds
         return apart.mean / apart.half_widths(apart.share_level(LEVEL))
-
-
-def compare_before(x: Floats) -> Floats:
-    """The same, 2 or 0, by the rule before this one: all pairs, Holm's correction."""
-    result = np.zeros((len(x), len(x)))
-    for pair in compare_pairs(x):
-        if pair.holm < LEVEL and pair.difference > 0:
-            result[pair.b, pair.a] = 2
-    return result
 
 
 def print_stability() -> bool:
@@ -308,43 +284,40 @@ def print_stability() -> bool:
     """
     tables = committed_tables()
     print(f"\n{CHANGES} single rows taken from, or added to, {len(tables)} committed tables")
-    for name, compare in (("now", compare_now), ("Holm, all pairs", compare_before)):
-        rng = np.random.default_rng(2)
-        verdicts, by_tests, by_row, close = 0, 0, 0, list[float]()
-        for change in range(CHANGES):
-            _, x = tables[rng.integers(len(tables))]
-            if change % 2:  # a row is added to a table that lacks another one, too
-                x = np.delete(x, rng.integers(len(x)), axis=0)
-            rest = np.delete(np.arange(len(x)), rng.integers(len(x)))
-            large, after = compare(x)[rest], compare(x[rest])
-            before = np.nanmax(large[:, rest], axis=1), np.nanmax(after, axis=1)
-            changed = (before[0] > 1) != (before[1] > 1)
-            verdicts += len(rest)
-            by_tests += int(changed.sum())
-            by_row += int(((np.nanmax(large, axis=1) > 1) != (before[0] > 1)).sum())
-            close += np.abs(np.array(before)[:, changed] - 1).min(axis=0).tolist()
-        print(
-            f"{name}: {by_tests} of {verdicts} verdicts on the others change "
-            f"({100 * by_tests / verdicts:.2f} %); {by_row} rows were behind the changed row alone"
-        )
-        if name == "now":
-            holds = max(close, default=0) <= CLOSE
-            print(f"farthest from the critical value: {100 * max(close, default=0):.1f} %")
-    return holds
+    rng = np.random.default_rng(2)
+    verdicts, by_tests, by_row, close = 0, 0, 0, list[float]()
+    for change in range(CHANGES):
+        _, x = tables[rng.integers(len(tables))]
+        if change % 2:  # a row is added to a table that lacks another one, too
+            x = np.delete(x, rng.integers(len(x)), axis=0)
+        rest = np.delete(np.arange(len(x)), rng.integers(len(x)))
+        large, after = times_critical(x)[rest], times_critical(x[rest])
+        before = np.nanmax(large[:, rest], axis=1), np.nanmax(after, axis=1)
+        changed = (before[0] > 1) != (before[1] > 1)
+        verdicts += len(rest)
+        by_tests += int(changed.sum())
+        by_row += int(((np.nanmax(large, axis=1) > 1) != (before[0] > 1)).sum())
+        close += np.abs(np.array(before)[:, changed] - 1).min(axis=0).tolist()
+    farthest = max(close, default=0)
+    print(
+        f"{by_tests} of {verdicts} verdicts on the others change "
+        f"({100 * by_tests / verdicts:.2f} %); {by_row} rows were behind the changed row alone\n"
+        f"farthest from the critical value: {100 * farthest:.1f} %"
+    )
+    return farthest <= CLOSE
 
 
 def main() -> None:
     """Print the parts; exit with 1 where a cell misses its aim."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tables", type=int, default=2000)
-    names = ("levels", "figures", "skew", "stability")
+    names = ("levels", "figures", "stability")
     parser.add_argument("--parts", nargs="+", choices=names, default=list(names))
     args = parser.parse_args()
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}")
     parts = {
         "levels": lambda: print_levels(args.tables),
         "figures": lambda: print_figures(args.tables),
-        "skew": lambda: print_skew(args.tables),
         "stability": print_stability,
     }
     holds = [parts[name]() for name in args.parts]

@@ -13,7 +13,7 @@ from typing import Any
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 
-from .official_splits import SPLIT_NAMES, Part, join_parts, sorted_classes
+from .official_splits import SPLIT_NAMES, Part, join_parts
 from .source import Content, Source, read_sample
 from .source_address import check_options, parse_address
 
@@ -64,44 +64,29 @@ def hub_source(source: str) -> Source:
     roots = [root for root in (local and name, place) if root]
     roles, left = _choose_splits(splits, options.get("split", ""), address)
     first = splits[next(iter(roles))]
-    features, info = first.features, first.info
-    taken = _choose_columns(features, options, address)
-    kind = next(option for option in _HOLDS if option in taken)
-    left = [*(f"column {name}" for name in features if name not in taken.values()), *left]
-    values = {
-        part: {
-            option: _values(splits[part], column, option, address)
+    taken = _choose_columns(first.features, options, address)
+    left = [*(f"column {name}" for name in first.features if name not in taken.values()), *left]
+    (kind,) = _HOLDS.keys() & taken.keys()
+    phrases += _phrases(taken, options)
+    phrases += [f"left out: {', '.join(left)}"] if left else []
+    parts = []
+    for part, role in roles.items():
+        data = splits[part]
+        values = {
+            option: _values(data, column, option, address)
             for option, column in taken.items()
             if option != kind
         }
-        for part in roles
-    }
-    labels = {part: some.pop("label") for part, some in values.items()}
-    classes = getattr(features[taken["label"]], "names", None) or sorted_classes(
-        label for some in labels.values() for label in some if label is not None
-    )
-    index: dict[str | None, int | None] = {None: None} | {name: i for i, name in enumerate(classes)}
+        classes = getattr(first.features[taken["label"]], "names", ())
+        read = _reader(data, taken[kind], roots)
+        parts.append(Part(part, role, values.pop("label"), classes, read, values))
     return join_parts(
         f"hfds/{Path(name).name}{address[len(name) + 5 :]}" if local else address,
-        [
-            Part(
-                part,
-                role,
-                [index[label] for label in labels[part]],
-                classes,
-                _reader(splits[part], taken[kind], roots),
-                values[part],
-            )
-            for part, role in roles.items()
-        ],
-        [
-            *phrases,
-            *_phrases(taken, options),
-            *([f"left out: {', '.join(left)}"] if left else []),
-        ],
+        parts,
+        phrases,
         holds=_HOLDS[kind],
-        revision=_revision(info, place),
-        licence=getattr(info, "license", "") or "not stated",
+        revision=_revision(first.info, place),
+        licence=getattr(first.info, "license", "") or "not stated",
     )
 
 

@@ -1,8 +1,8 @@
 """The parts of a data set by their usual names, and one source made of them."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -66,10 +66,10 @@ class Part:
         The name that the data set gives it.
     role : int or None
         TRAIN, VAL or TEST; None: it is none of them.
-    labels : sequence of int or None
-        (n,) numbers of classes; None or below 0: the sample has no label and is left out.
-    classes : collection of str
-        (C,) names; where two are the same, the number of the class is added.
+    labels : sequence of str or None
+        (n,) names of classes; None: the sample has no label and is left out.
+    classes : sequence of str
+        (C,) all names in order; none: those among the labels of all parts, sorted.
     read : callable
         Function from a sample's number in the part to its content.
     columns : mapping
@@ -78,15 +78,10 @@ class Part:
 
     name: str
     role: int | None
-    labels: Sequence[int | None]
-    classes: Collection[str]
+    labels: Sequence[str | None]
+    classes: Sequence[str]
     read: Callable[[int], Content]
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    def unique_classes(self) -> list[str]:
-        """Return the names of the classes, each once."""
-        times = Counter(self.classes)
-        return [f"{n} ({i})" if times[n] > 1 else n for i, n in enumerate(self.classes)]
 
 
 def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: Any) -> Source:
@@ -95,64 +90,40 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
     `facts` are phrases that the line begins with, `given` other fields of the source. A sample is
     named by what its part is, and its number there: `train/00000`.
     """
-    rows = [
-        np.array(
-            [i for i, label in enumerate(part.labels) if label is not None and label >= 0], int
-        )
-        for part in parts
-    ]
-    pairs = [(part, row) for part, row in zip(parts, rows, strict=True) if len(row)]
-    if not pairs:
-        raise UserError(f"{name} has no sample with a label; choose another data set or column.")
-    official, remark = official_split({part.name: part.role for part, _ in pairs})
-    names = [part.unique_classes() for part, _ in pairs]
-    classes = tuple(dict.fromkeys(label for part in names for label in part))
-    index = {label: i for i, label in enumerate(classes)}
-    labels = [
-        index[own[part.labels[i] or 0]]
-        for own, (part, row) in zip(names, pairs, strict=True)
-        for i in row
-    ]
-    part_of = np.repeat(np.arange(len(pairs)), [len(row) for _, row in pairs])
-    row_of = np.concatenate([row for _, row in pairs])
-    roles = [official.get(part.name, TRAIN) for part, _ in pairs]
-    counts: Counter[int] = Counter()
-    ids = []
-    for place in part_of.tolist():
-        ids.append(f"{SPLITS[roles[place]]}/{counts[roles[place]]:05d}")
-        counts[roles[place]] += 1
-    columns: dict[str, Any] = {
-        column: np.concatenate([np.array(part.columns[column])[row] for part, row in pairs])
-        for column in pairs[0][0].columns
+    rows = {
+        part.name: [i for i, label in enumerate(part.labels) if label is not None] for part in parts
     }
-    line = [*facts, f"{len(classes)} classes", *_describe(parts, rows, official, remark)]
+    missing = sum(len(part.labels) - len(rows[part.name]) for part in parts)
+    parts = [part for part in parts if rows[part.name]]
+    if not parts:
+        raise UserError(f"{name} has no sample with a label; choose another data set or column.")
+    official, remark = official_split({part.name: part.role for part in parts})
+    labels = [part.labels[i] or "" for part in parts for i in rows[part.name]]
+    listed = dict.fromkeys(label for part in parts for label in part.classes)
+    index = {label: i for i, label in enumerate(listed or sorted_classes(labels))}
+    places = [(part, i) for part in parts for i in rows[part.name]]
+    roles = [official.get(part.name, TRAIN) for part, _ in places]
+    numbers: dict[int, Iterator[int]] = {role: count() for role in roles}
+    columns: dict[str, Any] = {
+        column: np.array([part.columns[column][i] for part, i in places])
+        for column in parts[0].columns
+    }
+    sizes = []
+    for part in parts:
+        role = SPLITS[official[part.name]] if official else part.name
+        other = f" ({part.name})" if part.name != role else ""
+        sizes.append(f"{role}{other} {len(rows[part.name]):,}")
+    lost = f"left out {missing:,} samples without a label" if missing else ""
+    line = [*facts, f"{len(index)} classes", ", ".join(sizes), lost, remark]
     return Source(
         name=name,
-        ids=tuple(ids),
-        labels=np.array(labels, np.int64),
-        classes=classes,
-        parents=np.full(len(classes), -1, np.int64),
-        read=lambda i: pairs[part_of[i]][0].read(int(row_of[i])),
-        split=np.array(roles, np.uint8)[part_of] if official else None,
-        remark=f"{name}: {'; '.join(line)}.",
+        ids=tuple(f"{SPLITS[role]}/{next(numbers[role]):05d}" for role in roles),
+        labels=np.array([index[label] for label in labels], np.int64),
+        classes=tuple(index),
+        parents=np.full(len(index), -1, np.int64),
+        read=lambda i: places[i][0].read(places[i][1]),
+        split=np.array(roles, np.uint8) if official else None,
+        remark=f"{name}: {'; '.join(filter(None, line))}.",
         **columns,
         **given,
     )
-
-
-def _describe(
-    parts: Sequence[Part], rows: Sequence[Any], official: Mapping[str, int], remark: str
-) -> list[str]:
-    """Return phrases on the size of each part, on what is left out, and on names that changed."""
-    sizes = []
-    for part, row in zip(parts, rows, strict=True):
-        role = SPLITS[official[part.name]] if part.name in official else part.name
-        other = f" ({part.name})" if part.name != role else ""
-        sizes.append(f"{role}{other} {len(row):,}")
-    phrases = [", ".join(sizes)]
-    missing = sum(len(part.labels) - len(row) for part, row in zip(parts, rows, strict=True))
-    if missing:
-        phrases.append(f"left out {missing:,} samples without a label")
-    if any(len(set(part.classes)) < len(part.classes) for part in parts):
-        phrases.append("classes of the same name got their number")
-    return [*phrases, remark] if remark else phrases

@@ -36,8 +36,8 @@ def streamed_source(source: str) -> Source:
             version = version or str(getattr(info, "version", "") or "")
             stream = _SequentialDataset(dataset)
             classes = _class_names(reader, int(stream.labels.max(initial=-1)) + 1)
-            role = SPLIT_NAMES[split]
-            parts.append(Part(split, role, stream.labels.tolist(), classes, stream.read))
+            labels = [classes[i] if i >= 0 else None for i in stream.labels]
+            parts.append(Part(split, SPLIT_NAMES[split], labels, classes, stream.read))
     except UserError:
         raise
     except Exception as error:  # as in `_create`

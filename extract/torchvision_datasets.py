@@ -4,7 +4,8 @@ import contextlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,15 @@ from torchvision import datasets
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .official_splits import Part, join_parts, sorted_classes
+from .official_splits import Part, join_parts
 from .source import Content, Source, open_image, read_sample
 from .source_address import check_options, parse_address
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
-    (
-        "train",
-        (True, None, False),
-        "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS",
-    ),
-    (
-        "split",
-        ("train", "val", "test"),
-        "DTD FGVCAircraft Flowers102 PCAM RenderedSST2",
-    ),
+    ("train", (True, None, False), "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS"),
+    ("split", ("train", "val", "test"), "DTD FGVCAircraft Flowers102 PCAM RenderedSST2"),
     ("split", ("train", "valid", "test"), "Country211"),
-    (
-        "split",
-        ("train", None, "test"),
-        "FER2013 Food101 GTSRB LFWPeople StanfordCars STL10 SVHN",
-    ),
+    ("split", ("train", None, "test"), "FER2013 Food101 GTSRB LFWPeople StanfordCars STL10 SVHN"),
     ("split", ("trainval", None, "test"), "OxfordIIITPet"),
     ("split", ("train", "val", None), "CLEVRClassification ImageNet Imagenette"),
     ("split", ("train-standard", "val", None), "Places365"),
@@ -93,12 +82,11 @@ def torchvision_source(source: str) -> Source:
         if value is not None
     }
     roles = dict(zip(values, (TRAIN, VAL, TEST), strict=False)) if len(values) == 3 else {}
-    labels = {value: _labels(data) for value, data in opened.items()}
-    numbers = sorted_classes(str(i) for some in labels.values() for i in some if i is not None)
     parts = [
-        _part(_part_name(switch, value), roles.get(value), data, labels[value], numbers)
-        for value, data in opened.items()
+        _part(_part_name(switch, value), roles.get(value), data) for value, data in opened.items()
     ]
+    if any(name.endswith(f" ({i})") for i, name in enumerate(parts[0].classes)):
+        phrases.append("classes that share a name have their number behind it")
     if cls.__name__ in _LEFT:
         phrases.append(f"left out: {_LEFT[cls.__name__]}")
     said = "&".join(f"{name}={text}" for name, text in options.items() if name != "download")
@@ -111,20 +99,19 @@ def _part_name(switch: str, value: Any) -> str:
     return value if isinstance(value, str) else "background" if value else "evaluation"
 
 
-def _part(
-    name: str, role: int | None, data: Any, labels: Sequence[int | None], numbers: tuple[str, ...]
-) -> Part:
+def _part(name: str, role: int | None, data: Any) -> Part:
     """Return a part; its classes are called by their numbers if the data set has no names."""
-    names, order = _class_names(data), _order(data)
-    if names is None:
-        index = {number: i for i, number in enumerate(numbers)}
-        names, labels = numbers, [None if i is None else index[str(i)] for i in labels]
+    names, order, labels = _class_names(data), _order(data), _labels(data)
+    called = [
+        None if i is None or i < 0 else names[i] if names else str(i)
+        for i in (labels[place] for place in order)
+    ]
 
     def read(i: int) -> Content:
         image: Image.Image = data[order[i]][0]
         return image
 
-    return Part(name, role, [labels[i] for i in order], names, read)
+    return Part(name, role, called, names, read)
 
 
 def _parameters(cls: type) -> dict[str, Any]:
@@ -216,15 +203,16 @@ def _labels(data: Any) -> list[int | None]:
     return [data[i][1] for i in range(len(data))]
 
 
-def _class_names(data: Any) -> tuple[str, ...] | None:
-    """Return the names of the classes; None if the data set has none."""
+def _class_names(data: Any) -> list[str]:
+    """Return the names of the classes, with a number where two are the same; or none."""
     if isinstance(data, datasets.Omniglot):
-        return tuple(sorted(data._characters))  # its own order is the disk's
-    for name in ("classes", "categories", "all_categories"):
-        if names := getattr(data, name, None):
-            return tuple(name if isinstance(name, str) else ", ".join(name) for name in names)
+        return sorted(data._characters)  # its own order is the disk's
     indexed: dict[str, int] = getattr(data, "class_to_idx", None) or {}
-    return tuple(sorted(indexed, key=lambda name: indexed[name])) or None
+    listed = (getattr(data, name, None) for name in ("classes", "categories", "all_categories"))
+    given = next(filter(None, listed), sorted(indexed, key=lambda name: indexed[name]))
+    names = [name if isinstance(name, str) else ", ".join(name) for name in given]
+    times = Counter(names)
+    return [f"{name} ({i})" if times[name] > 1 else name for i, name in enumerate(names)]
 
 
 def _order(data: Any) -> list[int]:

@@ -7,14 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
 from embedbench.learning.network import CosineNet
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import train
 
 
 @dataclass
@@ -100,15 +99,12 @@ class ALICE(Learner):
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         base = torch.from_numpy(np.unique(session.y)).to(self.device)
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
-        whole = self._whole(mixtures)
+        self.net = whole = self._whole(mixtures)
         draws = np.random.default_rng([self.seeds.batches, 1])
-        batches = generator(self.seeds.batches, 0)
-        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
-        hooks = Hooks(self._objective(whole, base, draws), draws=draws)
-        optimiser = fresh_optimiser(self, whole)
-        log = fit(whole, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
+        objective = self._objective(whole, base, draws)
+        log = train(self, session, ctx, objective=objective, draws=draws)
         self.net = whole.trunk
-        return log.to_json()
+        return log
 
     def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
         n, n_all = self.spec.n_classes, len(whole.theta)

@@ -6,12 +6,21 @@ With `--known-skips`, what is skipped fails the run unless `known_skips.txt` exp
 import fnmatch
 import gc
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
+# Files with loops that numba compiles, and a short test that runs them.
+COMPILED = {
+    "models/_som_kernel.py": "tests/models/test_som.py::test_samples_that_are_all_alike",
+    "models/exstream.py": "tests/models/test_exstream.py::test_a_queue_keeps_the_newest",
+    "embedbench/streams/simulated_annealing.py": (
+        "tests/streams/test_orders.py::test_one_annealing_may_miss_the_best_order"
+    ),
+}
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch and NumPy are imported
 
@@ -29,6 +38,18 @@ def one_thread() -> None:
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the tests' entries out of the user's cache directory."""
     os.environ["EMBEDBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Let one process fill numba's cache, before several compile the same loops at once."""
+    root = KNOWN_SKIPS.parents[1]
+    for source, test in COMPILED.items():
+        place = root / source
+        cached = place.parent.glob(f"__pycache__/{place.stem}.*.nbi")
+        if not any(index.stat().st_mtime > place.stat().st_mtime for index in cached):
+            words = [sys.executable, "-m", "pytest", "-n", "0", test]
+            subprocess.run(words, cwd=root, stdout=subprocess.DEVNULL, check=False)
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,7 @@ FLOORS = (
     {"learning", "protocols"},
     {"models", "runs"},
     {"studies", "interop", "api"},
-    {"checks", "papers", "sharing"},
+    {"checks", "papers", "sharing", "zoo"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -40,6 +40,7 @@ ONLY = {
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
     "sharing": {"runs", "studies", "interop", "reports", "streams", "scores", "files"},
+    "zoo": {"reports", "scores", "files"},
 }
 GROUND = set().union(*FLOORS[:3])
 # What a room may import from outside the project and the standard library.

@@ -176,11 +176,11 @@ def find_tests(path: str) -> list[list[str]]:
 def run_tests(tree: Path, tests: list[str], seconds: float) -> tuple[str, str]:
     """Run tests up to the first that fails: the outcome and what failed."""
     scratch = tempfile.mkdtemp(dir=tree.parent)
-    own = {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": scratch}
+    env = {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": scratch}
+    more: Any = {"env": os.environ | env | {"THOROUGH": "1"}, "start_new_session": True}
     words = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-rfE", "--tb=no", *tests]
     words += [f"--basetemp={scratch}/pytest", "-p", "no:cacheprovider"]
-    more: Any = {"env": os.environ | own, "start_new_session": True, "text": True}
-    with subprocess.Popen(words, cwd=tree, stdout=subprocess.PIPE, **more) as child:
+    with subprocess.Popen(words, cwd=tree, stdout=subprocess.PIPE, text=True, **more) as child:
         try:
             said, _ = child.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

@@ -83,7 +83,7 @@ def list_command(
         str | None,
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
-            "backbones or files; or the name of a learner, a protocol or a preset.",
+            "backbones, files or zoo; or the name of a learner, a protocol or a preset.",
             autocompletion=shell_completion.of_kinds,
         ),
     ] = None,
@@ -126,6 +126,9 @@ def check(
     name: Annotated[
         str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
     ],
+    file: Annotated[
+        str | None, typer.Argument(help="After zoo:NAME: an embedding file, or its name.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Device of a learner: cpu, cuda, …")] = "cpu",
     kind: Annotated[
         str | None, typer.Option(help="learners, protocols, metrics, … if several have the name.")
@@ -136,10 +139,32 @@ def check(
     from embedbench.checks.conformance_suite import check as run_checks
     from embedbench.checks.conformance_suite import check_text
 
+    if file is not None or name.startswith("zoo:"):
+        check_with_zoo(name, file, as_json)
+        return
     results = run_checks(name, chosen_device(device), kind)
     data = [r.to_json() for r in results]
     show_tables(data, lambda _: check_text(results), as_json, lambda: data)
     if not all(r.passed for r in results):
+        raise typer.Exit(1)
+
+
+def check_with_zoo(name: str, file: str | None, as_json: bool) -> None:
+    """Print what a file has in common with an entry of the zoo."""
+    from embedbench.files.embedding_file import EmbeddingFile
+    from embedbench.text.table_export import make_table
+    from embedbench.zoo.zoo_check import check_file
+
+    from .file_arguments import here
+
+    if file is None:
+        raise UserError(f"name the file to compare with {name}: embedbench check {name} FILE")
+    findings = check_file(name, EmbeddingFile.open(here(file)))
+    data = [finding.to_json() for finding in findings]
+    fits = {True: "ok", False: "FAILED", None: "unknown"}
+    rows = [{"": fits[f.fits], "fact": f.fact, "zoo": f.zoo, "file": f.file} for f in findings]
+    show_tables(data, None, as_json, lambda: data, lambda: [make_table(rows)])
+    if any(f.fits is False for f in findings):
         raise typer.Exit(1)
 
 

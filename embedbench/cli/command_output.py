@@ -135,6 +135,23 @@ def show_regimes(
     show_selected(list(regime_tables(each)), as_json)
 
 
+def show_beside(rows: Sequence[Row], as_json: bool) -> None:
+    """Print the tables of runs, and the zoo's published rows for the data of each."""
+    from embedbench.reports.tables_from_runs import to_json
+    from embedbench.reports.terminal_tables import csv_rows, table_parts
+    from embedbench.zoo.beside_zoo import beside_parts, rows_beside
+
+    found = rows_beside(rows, note)
+    published = [row.to_json() for row in found]
+    show_tables(
+        {**to_json(rows), "published": published},
+        None,
+        as_json,
+        lambda: [*csv_rows(rows), *published],
+        lambda: [*table_parts(rows), *beside_parts(found)],
+    )
+
+
 def show_selected(tables: Sequence[SelectedTable], as_json: bool) -> None:
     """Print selected tables."""
     from embedbench.reports.toml_report import SCHEMA

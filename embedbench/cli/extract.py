@@ -1,5 +1,6 @@
 """The command extract, and the options that it shares with import."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,8 +169,11 @@ def extract(
     from embedbench.files.output_path import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
+    named = (source, backbone or "")
+    source, backbone, weights, stated = _from_zoo(source, backbone, weights, samples, stated)
     who, where = _workers(engine, resources, engine_set, threads, device)
     from embedbench.extract.pipeline import extract as run_extraction
+    from embedbench.zoo.zoo_entries import ZOO, remember_file
 
     with bar("files", quiet) as advance:
         file = run_extraction(
@@ -191,7 +195,32 @@ def extract(
             engine=who,
             any_device=allow_mixed_devices,
         )
+    if all(name.startswith(ZOO) for name in named):
+        remember_file(named[0].partition("@")[0], named[1], file)
     show(file, describe_file, as_json=False)
+
+
+def _from_zoo(
+    source: str,
+    backbone: str | None,
+    weights: Path | None,
+    samples: dict[str, Any],
+    stated: UserMetadata,
+) -> tuple[str, str | None, Path | None, UserMetadata]:
+    """What the names `zoo:…` of a source and a backbone mean; what was given stays."""
+    from embedbench.zoo.zoo_entries import ZOO, describe_backbone, find_source
+
+    if source.startswith(ZOO):
+        source, options, data = find_source(source)
+        samples.update({k: v for k, v in options.items() if samples[k] is None})
+        stated = replace(stated, licence=stated.licence or data.licence, url=stated.url or data.url)
+        said = "".join(f" --{k} {v}" for k, v in options.items())
+        note(f"the zoo's source: {source}{said}; licence {data.licence}")
+    if backbone and backbone.startswith(ZOO):
+        backbone, shipped, stated = describe_backbone(backbone, stated)
+        weights = weights or shipped
+        note(f"the zoo's backbone: {backbone}")
+    return source, backbone, weights, stated
 
 
 def _workers(

@@ -15,6 +15,7 @@ from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.studies import presets
 from embedbench.text.terminal_text import align_pairs
+from embedbench.zoo.zoo_entries import zoo_rows
 
 from .command_output import note
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 KINDS = (
     *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
-    *("backbones", "files"),
+    *("backbones", "files", "zoo"),
 )
-LONG = ("backbones", "files")  # listed alone, when they are asked for
+LONG = ("backbones", "files", "zoo")  # listed alone, when they are asked for
 SOURCES = {
     "demo": "the images that are shipped: emoji",
     "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
@@ -85,6 +86,8 @@ def _ours(kind: str) -> list[dict[str, str]]:
         ]
     if kind == "files":
         return file_rows()
+    if kind == "zoo":
+        return zoo_rows()
     listed = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
     if kind == "metrics":
         scores = here / "scores"

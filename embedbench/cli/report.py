@@ -16,6 +16,7 @@ from .command_output import (
     note,
     selected_parts,
     show,
+    show_beside,
     show_regimes,
     show_rows,
     show_selected,
@@ -119,6 +120,12 @@ By = Annotated[
 Bridged = Annotated[
     bool, typer.Option("--bridge", help="Compare learners on embeddings with the same on images.")
 ]
+Beside = Annotated[
+    str | None,
+    typer.Option(
+        metavar="zoo", help="Also print the published rows that the zoo has for the data."
+    ),
+]
 FigureKind = Annotated[
     str | None,
     typer.Option(
@@ -146,6 +153,7 @@ def report(
     over: OverOption = None,
     by: By = None,
     bridge: Bridged = False,
+    beside: Beside = None,
     metric: Metrics = None,
     figure: FigureKind = None,
     out: FigureFile = None,
@@ -159,24 +167,28 @@ def report(
     from embedbench.reports.tables_from_runs import collect
 
     if site is not None or data:
-        others = (html, title, figure, out, compare, pairs, over, by, bridge, metric)
+        others = (html, title, figure, out, compare, pairs, over, by, bridge, beside, metric)
         _site(runs, site, data or [], others, overwrite, as_json)
         return
     if title is not None and html is None:
         raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
     if len(runs) == 1 and runs[0].suffix == ".toml":
-        if any((drawing, compare, pairs, over, by, bridge, metric)):
+        if any((drawing, compare, pairs, over, by, bridge, beside, metric)):
             raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
         _selected(runs[0], html, title, overwrite, as_json)
         return
     _check_options(runs, (html, drawing), compare or pairs, by, bridge, overwrite)
+    _check_beside(beside, bool(compare or pairs or by or bridge))
     if over not in (None, "seeds"):
         raise UserError(f"--over takes seeds, got {over}; without it verdicts are over both")
     basis: Over = "seeds" if over else "seeds and samples"
     rows = [row for root in runs for row in collect(root, metrics=metric or (), over=basis)]
     parts: Sequence[Text | Table] = ()
-    if bridge:
+    output: Callable[[], None]
+    if beside is not None:
+        output = partial(show_beside, rows, as_json)
+    elif bridge:
         parts, output = _bridge(rows, as_json)
     elif by == "preset":
         output = _by_preset(runs[0], as_json, basis)
@@ -186,16 +198,31 @@ def report(
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
-        from embedbench.reports.html_report import page_heading, write_html
-
-        write_html(rows, html, title or page_heading(runs), parts=parts)
-        note(f"wrote {html}")
+        _write_page(rows, html, title, runs, parts)
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
 
         save_figure(rows, figure, drawing, width=width, metric=_one(metric))
         note(f"wrote {drawing}")
     output()  # last: who reads it may stop reading
+
+
+def _write_page(
+    rows: list[Row], html: Path, title: str | None, runs: list[Path], parts: Sequence[Text | Table]
+) -> None:
+    """Write the HTML page."""
+    from embedbench.reports.html_report import page_heading, write_html
+
+    write_html(rows, html, title or page_heading(runs), parts=parts)
+    note(f"wrote {html}")
+
+
+def _check_beside(beside: str | None, other: bool) -> None:
+    """Refuse what `--beside` does not take, and another table with it."""
+    if beside not in (None, "zoo"):
+        raise UserError(f"--beside takes zoo, got {beside}")
+    if beside and other:
+        raise UserError("--beside makes a table of its own; leave --compare, --by, … out")
 
 
 def _selected(

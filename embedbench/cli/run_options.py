@@ -1,14 +1,15 @@
 """The options of run and show that make a study: a study file, and the options over it."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from embedbench.engines.task_resources import pairs
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.files.remote.uri import as_written
-from embedbench.studies.set_and_tune_options import parse_lists, parse_settings
+from embedbench.studies.set_and_tune_options import Key, parse_lists, parse_settings
 from embedbench.studies.study import Study
 from embedbench.system.cpu_threads import MOST_THREADS
 
@@ -145,9 +146,10 @@ def study_options(
     device: Device = None,
 ) -> Study:
     """The study of a command line: what `--config` says, and the options over it."""
+    protocols, named = _named_stream(protocol)
     flags = Study(
         files=_streams(files, learner),
-        protocols=_at_most_one(protocol),
+        protocols=protocols,
         learners=_learners(learner),
         seeds=_seeds(seed, seeds),
         orders=_at_most_one(order),
@@ -168,7 +170,7 @@ def study_options(
         resources=resources,
         threads=threads,
         device=device,
-        set=parse_settings(settings or ()),
+        set={**named, **parse_settings(settings or ())},
         tune=parse_lists(tune or ()),
         engine_set=pairs("--engine-set", engine_set or ()),
     )
@@ -185,15 +187,16 @@ def stream_options(
     preset: Preset = None,
 ) -> Study:
     """The study of `embedbench show`: its learner is the simplest one, for none is run."""
+    protocols, named = _named_stream(protocol)
     return _checked(
         Study(
             files=_streams(files, None),
-            protocols=_at_most_one(protocol),
+            protocols=protocols,
             learners=("chance",),
             seeds=_seeds(seed, seeds),
             orders=_at_most_one(order),
             preset=preset,
-            set=parse_settings(settings or ()),
+            set={**named, **parse_settings(settings or ())},
         )
     )
 
@@ -234,6 +237,7 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
     `--learner ncm slda`, which makes a file of the second name, is refused.
     """
     from embedbench.runs.learner_and_protocol_names import learner_names
+    from embedbench.zoo.zoo_entries import ZOO, find_file
 
     if not files:
         return ()
@@ -241,7 +245,19 @@ def _streams(files: list[str] | None, learner: list[str] | None) -> tuple[tuple[
     if names:
         listed = ",".join([*(learner or ()), *names])
         raise UserError(f"--learner takes names with commas between them: --learner {listed}")
-    return (tuple(map(as_written, files)),)
+    return (tuple(as_written(find_file(f) if f.startswith(ZOO) else f) for f in files),)
+
+
+def _named_stream(protocol: str | None) -> tuple[tuple[str, ...], dict[Key, str]]:
+    """The protocol and settings that `--protocol` gives: of a protocol, or a stream of the zoo."""
+    from embedbench.zoo.zoo_entries import read_zoo
+
+    if protocol is None or not re.fullmatch(r"b\d+-inc\d+[\w-]*", protocol):
+        return _at_most_one(protocol), {}
+    if protocol not in (streams := read_zoo().streams):
+        raise unknown("stream of the zoo", protocol, streams)
+    named = streams[protocol]
+    return (named.protocol,), {Key("protocol", k): v for k, v in named.set.items()}
 
 
 def _learners(learner: list[str] | None) -> tuple[str, ...]:

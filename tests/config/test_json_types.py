@@ -45,8 +45,12 @@ DATA: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"level": 0.25}, {"level": None}, {"later": None}, {"later": 1.0}, {"kind": "k"}]
-)
+    "change",
+    [
+        {}, {"level": 0.25}, {"level": None}, {"later": None}, {"later": 1.0}, {"kind": "k"},
+        {"count": 2**63 - 1}, {"count": -(2**63)},
+    ],
+)  # fmt: skip
 def test_what_is_read_is_written_again(change: dict[str, Any]) -> None:
     text = json.dumps(DATA | change)
     read = Outer.from_json(json.loads(text))
@@ -69,6 +73,8 @@ def test_null_is_nan_and_a_missing_key_is_none() -> None:
         ({"name": 1}, "name must be a text, got 1"),
         ({"count": 1.5}, "count must be an integer, got 1.5"),
         ({"count": True}, "count must be an integer, got true"),
+        ({"count": 2**63}, f"count must be an integer of 64 bits, got {2**63}"),
+        ({"count": -(2**63) - 1}, f"count must be an integer of 64 bits, got {-(2**63) - 1}"),
         ({"right": 1}, "right must be true or false, got 1"),
         ({"rows": {}}, "rows must be a list, got an object"),
         ({"rows": [[0.5], 1]}, "rows[1] must be a list, got 1"),

@@ -378,6 +378,21 @@ def test_a_tone_survives(form: str) -> None:
     assert abs(np.sqrt((values[2000:14_000] ** 2).mean()) - 0.5 / np.sqrt(2)) < 0.02
 
 
+def test_an_mp3_begins_with_a_tag_or_with_eleven_set_bits() -> None:
+    content = by_soundfile(np.sin(np.arange(8000, dtype=np.float32) / 10), 8000, "MP3")
+    tag = b"ID3\x04\x00\x00" + bytes([0, 0, 2, 44]) + bytes(300)  # seven bits a byte: 2·128 + 44
+    rate, values = read_sound(content, 1)
+    tagged_rate, tagged = read_sound(tag + content, 1)
+    assert (rate, len(values)) == (tagged_rate, len(tagged)) == (8000, 8000)
+    np.testing.assert_array_equal(tagged, values)
+    for start in (b"ID3", b"\xff\xe0", b"\xff\xff"):
+        with pytest.raises(ValueError, match="not a file of sound that libsndfile reads"):
+            read_sound(start + bytes(50), 1)
+    for start in (b"ID2", b"\xff\xdf", b"\xfe\xff", b"\xff"):
+        with pytest.raises(ValueError, match="not a WAV file"):
+            read_sound(start + bytes(50), 1)
+
+
 def test_damaged_flac() -> None:
     sound = np.random.default_rng(0).integers(-(2**15), 2**15, 20_000).astype(np.int16)
     content = by_soundfile(sound, 8000, "FLAC")

@@ -252,6 +252,16 @@ def test_numbers_are_classes_where_there_are_no_names(
     assert source.labels.tolist() == [1, 0, 0]
 
 
+def test_two_classes_of_one_name_stay_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ImageNet has two cranes."""
+    cifar100(tmp_path, monkeypatch)
+    names = {"fine_label_names": ["crane", "bear", "crane", "dog"]}
+    (tmp_path / "cifar-100-python/meta").write_bytes(pickle.dumps(names))
+    source = open_source(f"torch/cifar100@{tmp_path}")
+    assert source.classes == ("crane (0)", "bear", "crane (2)", "dog")
+    assert "classes that share a name have their number behind it" in source.remark
+
+
 def test_no_order_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     omniglot(tmp_path, monkeypatch)
     source = open_source(f"torch/omniglot@{tmp_path}")

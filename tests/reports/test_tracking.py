@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,7 @@ def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
 
     assert replay(root, "tensorboard:tb") == (3, [])
     assert replay(root, f"tensorboard:{Path.cwd()}/tb") == (0, [])  # the same directory
+    assert not [t for t in threading.enumerate() if "AsyncWriter" in type(t).__name__]  # all closed
     made = record_files.load(root / MLP)
     events = EventAccumulator(str(Path("tb") / MLP)).Reload()
     pooled = events.Scalars("scores/class_accuracy")

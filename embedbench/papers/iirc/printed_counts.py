@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Float32s
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
@@ -27,7 +27,7 @@ Counts = Mapping[str, float]
 class LabelList(EmbeddingFile):
     """A file of labels alone; every feature is 0."""
 
-    def read(self, layers: Any = (), embedding: str = FINAL) -> Floats:
+    def read(self, layers: Any = (), embedding: str = FINAL) -> Float32s:
         return np.zeros(self.shape, dtype=np.float32)
 
 

@@ -1,0 +1,200 @@
+"""Every gradient learner's time over its arithmetic: the matrix products that it makes.
+
+    python benchmarks/floors.py [mnist.h5] [--shapes permutations …] [--learners ewc …] [--toy]
+
+A first run counts all products, of training, of EWC's Fisher information and of all answers, by
+their shapes and memory layouts. Then the run and the bare products, as many of each shape, take
+turns in this process; nothing else is counted: no gathering of batches, no activation, no
+optimiser. Three shapes: permutations of MNIST's 784 values, two epochs; sessions of one class after
+50 base classes, 1,280 features; 50 sessions of two classes of five samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import platform
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from timing import in_turn, note
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from embedbench.api import build_stream, make_learner, run
+from embedbench.errors import UserError
+from embedbench.learning import Learner, NetLearner
+from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
+from embedbench.streams.stream import Stream
+
+EVERY_SAMPLE = 10**9
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # of a learner, beside its defaults
+    "ewc": {
+        "λ 100": {"lam": 100.0},
+        "λ 100, true labels of all samples": {
+            "lam": 100.0, "fisher": "empirical", "fisher_samples": EVERY_SAMPLE,
+        },
+    },
+}  # fmt: skip
+Operand = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
+FACTORS = {  # where the two factors are among the arguments of a product
+    "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1,
+    "addmm_": 1, "baddbmm_": 1, "addbmm": 1, "addbmm_": 1,
+}  # fmt: skip
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products by their operands, while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[tuple[Operand, Operand]] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first = FACTORS.get(func.overloadpacket.__name__)
+        if first is not None:
+            a, b = args[first : first + 2]
+            self.counts[_operand(a), _operand(b)] += 1
+        else:  # in inference mode `matmul`, `linear` and `einsum` come here whole
+            with self:
+                result = func.decompose(*args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def flops(self) -> float:
+        """Multiplications and additions of all products."""
+        return sum(
+            2.0 * n * math.prod(a[0]) * (b[0][-1] if len(b[0]) > 1 else 1)
+            for (a, b), n in self.counts.items()
+        )
+
+
+def _operand(x: torch.Tensor) -> Operand:
+    return tuple(x.shape), tuple(x.stride()), x.dtype
+
+
+def make_operand(operand: Operand) -> torch.Tensor:
+    """A random tensor of this form; one that repeats its memory becomes contiguous."""
+    shape, strides, dtype = operand
+    if any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True)):
+        return torch.rand(shape, dtype=dtype)
+    return torch.empty_strided(shape, strides, dtype=dtype).uniform_()
+
+
+def bare_products(products: Products) -> Callable[[], None]:
+    """All counted products and nothing else, on random numbers."""
+    work = []
+    for (a, b), n in products.counts.items():
+        x, y = make_operand(a), make_operand(b)
+        work.append((x, y, torch.matmul(x, y), n))
+
+    def multiply() -> None:
+        with torch.inference_mode():
+            for x, y, out, n in work:
+                for _ in range(n):
+                    torch.matmul(x, y, out=out)
+
+    return multiply
+
+
+def gradient_learners() -> list[str]:
+    """The names of all learners that train a network on embeddings."""
+    names = []
+    for name in learner_names():
+        if name in ALIASES:
+            continue
+        cls = learner_class(name)
+        tags = cls.tags
+        if issubclass(cls, NetLearner) and not (tags.needs_layers or tags.offline):
+            names.append(name)
+    return names
+
+
+def make(name: str, epochs: int, settings: dict[str, Any]) -> Learner:
+    """A learner that stops after these epochs; without a rule where it has none."""
+    try:
+        return make_learner(name, stop={"rule": "epochs", "epochs": epochs}, **settings)
+    except UserError:
+        return make_learner(name, **settings)
+
+
+def streams(
+    folder: Path, mnist: str | None, toy: bool
+) -> dict[str, tuple[Callable[[], Stream], int]]:
+    """Shape → how its stream is made, and the epochs of a session."""
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    from synthetic import clusters, mnist_like
+
+    classes = 20 if toy else 100
+    wide = partial(clusters, noise=1.0, width=1280)
+
+    def permutations() -> Stream:
+        path = mnist or mnist_like(folder / "mnist.h5", *((600, 100) if toy else (20_000, 3_000)))
+        return build_stream(path, "permutation", sessions=2 if toy else 3)
+
+    def one_class() -> Stream:
+        path = wide(folder / "one.h5", classes, 30, 10)
+        return build_stream(path, "incremental-class", base=classes // 2)
+
+    def few_samples() -> Stream:
+        path = wide(folder / "few.h5", classes, 5, 5)
+        return build_stream(path, "incremental-class", sessions=classes // 2)
+
+    return {"permutations": (permutations, 2), "one class": (one_class, 10),
+            "few samples": (few_samples, 10)}  # fmt: skip
+
+
+def measure(shape: str, stream: Stream, title: str, learner: Learner, repeats: int) -> None:
+    """Print the row of a learner: counted once, then timed beside its products."""
+    note(f"{shape}: {title}")
+    learn = partial(run, stream, learner, threads=torch.get_num_threads())
+    try:
+        with Products() as products:
+            learn()
+    except UserError as error:
+        note(f"left out: {error}")
+        return
+    rounds = in_turn([learn, bare_products(products)], repeats)
+    rate = products.flops / rounds.best(1) / 1e9
+    print(
+        f"| {shape} | {title} | {rounds.median(0):.2f} | {rounds.median(1):.2f} | "
+        f"{rounds.ratio(0, 1):.2f} | {sum(products.counts.values()):,} | {rate:.0f} | "
+        f"{rounds.disturbed} of {repeats} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser.add_argument("--shapes", nargs="+", help="the beginnings of their names")
+    parser.add_argument("--learners", nargs="+", default=gradient_learners())
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--toy", action="store_true", help="small; the figures mean nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    print(f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}\n")
+    print("| shape | learner | s | its products, s | ratio | products | GFLOP/s | disturbed |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for shape, (make_stream, epochs) in streams(Path(folder), args.file, args.toy).items():
+            if args.shapes and not shape.startswith(tuple(args.shapes)):
+                continue
+            stream = make_stream()
+            for name in args.learners:
+                for how, settings in VARIANTS.get(name, {"": {}}).items():
+                    learner, title = make(name, epochs, settings), f"{name}, {how}" if how else name
+                    measure(shape, stream, title, learner, args.repeats)
+
+
+if __name__ == "__main__":
+    main()

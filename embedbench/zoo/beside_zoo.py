@@ -1,0 +1,209 @@
+"""`embedbench report --beside zoo`: published rows beside the tables of runs.
+
+A verdict is given only where images, split, stream, checkpoint and method agree; elsewhere the line
+says what does not.
+"""
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedbench.config.json_records import JsonRecord
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.remote.fetch import find_here, origin
+from embedbench.files.remote.uri import is_name
+from embedbench.reports.result_rows import Row, split_tables
+from embedbench.scores.mean_intervals import Stat, t_quantile
+from embedbench.scores.number_text import format_signed
+from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.text.table_export import TITLE, make_table
+from embedbench.text.terminal_text import line
+
+from .zoo_check import compare_backbone, compare_data, find_split
+from .zoo_entries import UNKNOWN, PublishedRow, ZooData, get_backbone, read_zoo
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+LEAST_RUNS = 3  # of a row, for a prediction interval
+
+
+@dataclass(frozen=True)
+class BesideRow(JsonRecord):
+    """A published row beside a table of runs: percent as printed, ours, and what may be said.
+
+    `where` is its place in the paper, and the stored text that it was read from.
+    """
+
+    table: str
+    published: str
+    stream: str
+    last: str
+    avg: str
+    ours: str
+    verdict: str
+    where: str
+
+
+def beside_parts(rows: Sequence[BesideRow]) -> "list[Text | Table]":
+    """Published rows as a table below each table of runs, and where each is printed."""
+    parts: list[Text | Table] = []
+    places = {w: n for n, w in enumerate(dict.fromkeys(r.where for r in rows), 1)}
+    for title in dict.fromkeys(row.table for row in rows):
+        mine = [r for r in rows if r.table == title]
+        keys = ("published", "stream", "last", "avg", "ours", "verdict")
+        table = make_table(
+            [{k: getattr(r, k) for k in keys} | {"read in": f"[{places[r.where]}]"} for r in mine]
+        )
+        parts += [line(f"Published rows beside {title}", TITLE), table]
+    return [*parts, *(line(f"[{n}] {where}") for where, n in places.items())]
+
+
+def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
+    """The published rows for the data of each table.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of a report.
+    notify : callable
+        Called with a sentence for each table that nothing can stand beside.
+    """
+    result: list[BesideRow] = []
+    for mine in split_tables(rows):
+        record = mine[0].group.first
+        try:
+            file = _find_file(record)
+            name = match_data(file)
+        except UserError as error:
+            notify(f"{mine[0].group.title}: no published rows: {error}")
+            continue
+        published = [p for p in read_zoo().published if p.data == name]
+        if not published:
+            notify(f"{mine[0].group.title}: the zoo has no published rows for {name}")
+        reasons = _Reasons(read_zoo().data[name], file, record)
+        result += [_beside(p, mine, reasons) for p in published]
+    return result
+
+
+def match_data(file: EmbeddingFile) -> str:
+    """The zoo's name for the data of a file: by the address it states, else by its class list."""
+    zoo, url = read_zoo().data, file.provenance.get("source", {}).get("url")
+    for name, data in zoo.items():
+        if url and url == data.url:
+            return name
+    for name, data in zoo.items():
+        if next(f for f in compare_data(data, file) if f.fact.startswith("class list")).fits:
+            return name
+    raise UserError(
+        f"{file.path.name} states no address and has no class list of the zoo; extract zoo:NAME "
+        "states the address"
+    )
+
+
+def _find_file(record: RunRecord) -> EmbeddingFile:
+    """The embedding file of a run, where its command named it, or where it was fetched to."""
+    info = record.files[0]
+    for path in _places(record, info):
+        if path.is_file():
+            file = EmbeddingFile.open(path)
+            if file.digests["content"] == info.digests.get("content"):
+                return file
+    raise UserError(f"{info.name} is not here; run the report where the file lies")
+
+
+def _places(record: RunRecord, info: FileInfo) -> Iterator[Path]:
+    """Where the command of a run had its file; nothing is fetched."""
+    for word in shlex.split(record.command):
+        if is_name(word):
+            fetched = origin(word)
+            path = find_here(word) or (Path(fetched.path) if fetched else None)
+            if path is not None:
+                yield path
+        elif Path(word).name == info.name:
+            yield Path(word)
+
+
+@dataclass(frozen=True)
+class _Reasons:
+    """What keeps published rows apart from the runs of one table."""
+
+    data: ZooData
+    file: EmbeddingFile
+    record: RunRecord
+
+    def find(self, row: PublishedRow) -> str:
+        """The first reason against a verdict; "" if there is none."""
+        found = {f.fact: f.fits for f in compare_data(self.data, self.file)}
+        if not found["images"] or found["samples, digest"] is False:
+            return "other images"
+        if not found["class list, SHA-256"]:
+            return "other classes"
+        official = self.file.provenance.get("split", {}).get("rule") == "official"
+        if not official or find_split(self.data, self.file) != row.split:
+            return f"other split, theirs is {row.split}"
+        if row.apart:
+            return row.apart
+        stream, mine = read_zoo().streams[row.stream], self.record
+        params = {k: str(v) for k, v in mine.protocol_params.items()}
+        same = all(params.get(key) == value for key, value in stream.set.items())
+        if mine.protocol != stream.protocol or not same:
+            return f"other stream, theirs is {row.stream}"
+        return self._about_backbone(row.backbone)
+
+    def _about_backbone(self, name: str) -> str:
+        if name == UNKNOWN:
+            return "their checkpoint is not known"
+        backbone = {f.fact: f.fits for f in compare_backbone(get_backbone(name), self.file)}
+        if backbone["backbone"] is False or backbone.get("weights") is False:
+            return f"other checkpoint, theirs is {get_backbone(name).name}"
+        if backbone.get("weights") is None:
+            return "weights from a file: it is not known whether they are the same"
+        return ""
+
+
+def _beside(row: PublishedRow, mine: Sequence[Row], reasons: _Reasons) -> BesideRow:
+    same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
+    ours = same[0].metrics[FINAL] if same else None
+    if reason := reasons.find(row):
+        verdict = f"{reason}: no verdict"
+    elif ours is None or math.isnan(ours.mean):
+        verdict = "no run of this method: no verdict"
+    else:
+        verdict = "; ".join(filter(None, [judge(row, ours), row.remark]))
+    return BesideRow(
+        table=mine[0].group.title,
+        published=f"{row.method}, {row.row}",
+        stream=row.stream,
+        last=f"{row.last} ± {row.sd}" if row.sd else row.last,
+        avg=f"{row.avg} ± {row.avg_sd}" if row.avg_sd else row.avg,
+        ours=f"{100 * ours.mean:.2f}" if ours is not None else "",
+        verdict=verdict,
+        where=f"{row.paper}; {row.table}; {row.column}; {row.source}",
+    )
+
+
+def judge(row: PublishedRow, ours: Stat) -> str:
+    """Say how far ours lies from a printed final accuracy, and whether that is plausible.
+
+    Plausible: within the 95 % prediction interval t(n - 1)·sd·√(1/m + 1/n) of a mean of m runs, and
+    half a unit of the last printed digit; only from `LEAST_RUNS` runs that differ.
+    """
+    away = 100 * ours.mean - float(row.last)
+    said = f"{'+' if away > 0 else ''}{format_signed(away, 2)} points"
+    n, runs = len(ours.values), row.seeds
+    if n < LEAST_RUNS or ours.sd == 0 or not runs.isdecimal():
+        return said
+    half = 100 * t_quantile(n) * ours.sd * math.sqrt(1 / int(runs) + 1 / n)
+    digits = len(row.last.partition(".")[2])
+    plausible = abs(away) <= half + 0.5 * 10**-digits
+    return f"{said}, {'plausible' if plausible else 'not plausible'} as one of ours (± {half:.2f})"
+
+
+def _has(params: dict[str, Any], settings: dict[str, str]) -> bool:
+    return all(str(params.get(key)) == value for key, value in settings.items())

@@ -1,0 +1,329 @@
+"""The zoo: facts on data sets, backbones and streams, and published rows, read from `zoo.toml`."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from embedbench.config.json_records import JsonRecord, parse_toml
+from embedbench.errors import UserError, unknown
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.remote.known_files import known_files
+from embedbench.files.remote.uri import KNOWN
+from embedbench.files.user_metadata import UserMetadata
+from embedbench.storage import user_cache
+
+ZOO = "zoo:"
+UNKNOWN = "unknown"
+FOLDER = "FOLDER"  # in a source: the folder that comes behind @
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedStream(JsonRecord):
+    """A stream by its name: a protocol and its settings."""
+
+    protocol: str
+    set: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZooBackbone(JsonRecord):
+    """A backbone of the zoo.
+
+    Parameters
+    ----------
+    name : str
+        Its exact name in timm, or as `--backbone` takes it.
+    called : str
+        What papers and older libraries call it.
+    pretrained_on, licence, weights : str
+        The data sets, with commas; the licence of the weights; "shipped" if the package has them.
+    preprocessing : dict
+        What an embedding file's provenance says, numbers with spaces between them.
+    features : int or None
+        Width of an embedding.
+    sources : tuple of str
+        Where these facts were read.
+    """
+
+    name: str
+    called: str
+    pretrained_on: str
+    licence: str
+    weights: str = ""
+    preprocessing: dict[str, str] = field(default_factory=dict)
+    features: int | None = None
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZooData(JsonRecord):
+    """A data set of the zoo; a text that nobody could read anywhere is `unknown`.
+
+    Parameters
+    ----------
+    what, url, columns, licence, share : str
+        One line on it; where it is; its columns; its licence; whether features may be shared.
+    source, also : str
+        What `extract` reads, with FOLDER where a folder belongs; another source.
+    classes : int
+        Number of classes.
+    class_names, sha256 : str
+        What the names are, and the digest of their list, see `class_list_digest`.
+    splits : dict
+        Samples to learn from and to test on, by the name of the split.
+    samples, content : str
+        Digests of the embedding file, where we hold it.
+    extract : dict
+        Options of `extract` without which the split is another.
+    make : str
+        The command that makes the file, if it is not `extract zoo:…`.
+    streams : tuple of str
+        Names of streams that papers or we run on it.
+    overlap : dict
+        Classes that the pretraining has, by data set.
+    sources : tuple of str
+        Where these facts were read.
+    """
+
+    what: str
+    source: str = UNKNOWN
+    also: str = UNKNOWN
+    url: str
+    columns: str
+    licence: str
+    share: str
+    classes: int
+    class_names: str
+    sha256: str
+    splits: dict[str, str]
+    samples: str = UNKNOWN
+    content: str = UNKNOWN
+    extract: dict[str, str] = field(default_factory=dict)
+    make: str = ""
+    streams: tuple[str, ...]
+    overlap: dict[str, str]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRow(JsonRecord):
+    """A row of a published table, in percent as it was printed.
+
+    Parameters
+    ----------
+    method, data, backbone, stream, split : str
+        What ran on what; `unknown` where the source does not say.
+    paper, table, row, column, source : str
+        Where it is printed, and the stored text that it was read from.
+    last, avg, sd, avg_sd : str
+        Final accuracy, average incremental accuracy, and their ±; "" where none is printed.
+    seeds : str
+        Number of runs behind it.
+    apart : str
+        Why it cannot be compared with any run of ours; "" if it can.
+    remark : str
+        A difference that remains where all else agrees.
+    learner, settings : str and dict
+        The learner of ours that is this method, and its settings; "" if there is none.
+    """
+
+    method: str
+    data: str
+    backbone: str
+    stream: str
+    split: str
+    paper: str
+    table: str
+    row: str
+    column: str
+    source: str
+    last: str
+    avg: str = ""
+    sd: str = ""
+    avg_sd: str = ""
+    seeds: str = UNKNOWN
+    apart: str = ""
+    remark: str = ""
+    learner: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Zoo:
+    """All that `zoo.toml` holds, by name."""
+
+    streams: dict[str, NamedStream]
+    backbones: dict[str, ZooBackbone]
+    data: dict[str, ZooData]
+    published: tuple[PublishedRow, ...]
+
+
+@cache
+def read_zoo() -> Zoo:
+    """Read the zoo.
+
+    Raises
+    ------
+    UserError
+        An entry is wrong.
+    """
+    text = (resources.files("embedbench") / "zoo" / "zoo.toml").read_text(encoding="utf-8")
+    tables = parse_toml(text, "zoo.toml")
+
+    def read(kind: str, cls: Any) -> dict[str, Any]:
+        return {n: cls.from_json(v, f"zoo.toml: {kind}.{n}") for n, v in tables[kind].items()}
+
+    rows = [{**block, **row} for block in tables["published"] for row in block["rows"]]
+    return Zoo(
+        streams=read("streams", NamedStream),
+        backbones=read("backbones", ZooBackbone),
+        data=read("data", ZooData),
+        published=tuple(PublishedRow.from_json(r, f"zoo.toml: {r.get('method')}") for r in rows),
+    )
+
+
+def get_data(name: str) -> ZooData:
+    """The data set of a name; an unknown one is a UserError."""
+    if name not in read_zoo().data:
+        raise unknown("data set of the zoo", name, read_zoo().data)
+    return read_zoo().data[name]
+
+
+def get_backbone(name: str) -> ZooBackbone:
+    """The backbone of a name; an unknown one is a UserError."""
+    if name not in read_zoo().backbones:
+        raise unknown("backbone of the zoo", name, read_zoo().backbones)
+    return read_zoo().backbones[name]
+
+
+def class_list_digest(names: Iterable[str]) -> str:
+    """SHA-256 of class names in small letters, sorted, _ for spaces, one a line.
+
+    >>> class_list_digest(["B b", "a"]) == class_list_digest(["a", "b_b"])
+    True
+    """
+    lines = sorted(name.lower().replace(" ", "_") for name in names)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def zoo_rows() -> list[dict[str, str]]:
+    """The entries for `embedbench list zoo`, each with how many of its facts are known."""
+    zoo, rows = read_zoo(), []
+    for name, data in zoo.data.items():
+        n = sum(row.data == name for row in zoo.published)
+        published = f"; published rows: {n}" if n else ""
+        rows.append({"name": ZOO + name, "summary": f"{data.what}; {_known(data)}{published}"})
+    for name, backbone in zoo.backbones.items():
+        summary = f"{backbone.name}: {backbone.called}; {_known(backbone)}"
+        rows.append({"name": ZOO + name, "summary": summary})
+    for name, stream in zoo.streams.items():
+        settings = " ".join(f"{k}={v}" for k, v in stream.set.items())
+        rows.append({"name": name, "summary": f"--protocol {stream.protocol}, {settings}"})
+    return rows
+
+
+def _known(entry: ZooData | ZooBackbone) -> str:
+    """How many facts of an entry are known; `make` and the like are no facts."""
+    values = [getattr(entry, f.name) for f in fields(entry) if f.name not in ("make", "extract")]
+    facts = [
+        v for value in values for v in (value.values() if isinstance(value, dict) else [value])
+    ]
+    facts = [v for v in facts if v not in ("", (), None)]
+    return f"{sum(v != UNKNOWN for v in facts)} of {len(facts)} facts known"
+
+
+# --- extract zoo:NAME[@FOLDER] --backbone zoo:NAME ---
+
+
+def find_source(text: str) -> tuple[str, dict[str, str], UserMetadata]:
+    """What `extract` reads for `zoo:NAME[@FOLDER]`, its options, and what is said of the data."""
+    name, at, folder = text.removeprefix(ZOO).partition("@")
+    data = get_data(name)
+    if data.source == UNKNOWN:
+        raise UserError(
+            f"{ZOO}{name} is features already, not images; make the file by: {data.make}"
+        )
+    if data.source == FOLDER and not at:
+        raise UserError(
+            f"{ZOO}{name} is a folder of yours; fetch it from {data.url} and write "
+            f"{ZOO}{name}@FOLDER"
+        )
+    source = data.source.replace(FOLDER, folder) if at else data.source.removesuffix(f"@{FOLDER}")
+    return source, data.extract, UserMetadata(licence=data.licence, url=data.url)
+
+
+def describe_backbone(text: str, stated: UserMetadata) -> tuple[str, Path | None, UserMetadata]:
+    """For `extract`, the name of the backbone `zoo:NAME`, its weights, and what is said of it.
+
+    What `stated` says goes first.
+    """
+    name = text.removeprefix(ZOO)
+    backbone = get_backbone(name)
+    if backbone.name == UNKNOWN:
+        raise UserError(f"{text} is no network: {backbone.called}; leave --backbone out")
+    if not backbone.preprocessing:  # no network
+        return backbone.name, None, stated
+    weights = Path(backbone.weights) if backbone.weights else None
+    return (
+        backbone.name,
+        weights,
+        replace(
+            stated,
+            backbone=stated.backbone or name,
+            weights_licence=stated.weights_licence or backbone.licence,
+            pretrained_on=stated.pretrained_on or backbone.pretrained_on.split(", "),
+        ),
+    )
+
+
+# --- run zoo:DATA/BACKBONE ---
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """The names of the data set and the backbone in `zoo:DATA/BACKBONE`."""
+    data, slash, backbone = text.removeprefix(ZOO).partition("/")
+    get_data(data)
+    if not slash or not backbone:
+        known = ", ".join(read_zoo().backbones)
+        raise UserError(
+            f"{text} names no backbone; write {ZOO}{data}/BACKBONE, with one of {known}"
+        )
+    get_backbone(backbone)
+    return data, backbone
+
+
+def remember_file(data: str, backbone: str, file: EmbeddingFile) -> None:
+    """Keep where `extract zoo:DATA --backbone zoo:BACKBONE` wrote its file."""
+    made = {"path": str(file.path.resolve()), "content": file.digests["content"]}
+    key = f"{data.removeprefix(ZOO)}/{backbone.removeprefix(ZOO)}"
+    user_cache.save("zoo", key, made)
+
+
+def find_file(text: str) -> str:
+    """The file that `zoo:DATA/BACKBONE` names: one made here, else a known one, by its name.
+
+    Raises
+    ------
+    UserError
+        There is none; the sentence says how to make it.
+    """
+    data, backbone = split_name(text)
+    made = user_cache.load("zoo", f"{data}/{backbone}")
+    if isinstance(made, dict) and Path(str(made.get("path"))).is_file():
+        file = EmbeddingFile.open(str(made["path"]))
+        if file.digests["content"] == made.get("content"):
+            return str(file.path)
+    name = f"{data}.{backbone}"
+    if name in known_files():
+        return KNOWN + name
+    entry = get_data(data)
+    at = f"@{FOLDER}" if FOLDER in entry.source else ""
+    make = f"embedbench extract {ZOO}{data}{at} --backbone {ZOO}{backbone} --out {name}.h5"
+    raise UserError(
+        f"there is no {text} here, and no list of EMBEDBENCH_KNOWN has {name}; make it by: "
+        f"{entry.make or make}"
+    )

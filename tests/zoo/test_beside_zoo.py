@@ -1,0 +1,165 @@
+"""From a stand-in of CIFAR-100 to published rows beside; run by its name in a second clone."""
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hub_server
+import numpy as np
+import pytest
+from file_helpers import PROVENANCE
+from toy import blobs
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_metadata import TEST, Samples
+from embedbench.files.write_file import write_file
+from embedbench.scores.mean_intervals import Stat
+from embedbench.streams.class_order import published_orders
+from embedbench.zoo import beside_zoo
+from embedbench.zoo.zoo_entries import Zoo, get_data, read_zoo
+
+NAME = "cifar100.vit-b16-augreg-in21k"
+RUN = ("--protocol", "b0-inc10", "--preset", "pilot", "--learner", "ncm", "--quiet")
+
+
+def stand_in(path: Path) -> EmbeddingFile:
+    """CIFAR-100's classes, two samples to learn from and one to test on, as `extract` writes it."""
+    labels = np.repeat(np.arange(100), 3)
+    samples = Samples(
+        ids=np.array([f"s{i}" for i in range(300)], dtype=object),
+        labels=labels,
+        split=np.where(np.arange(300) % 3 == 2, TEST, 0).astype(np.uint8),
+        classes=tuple(published_orders()["classes"]),
+        parents=np.full(100, -1),
+    )
+    made = {
+        "backbone": {
+            "name": "vit_base_patch16_224",
+            "weights_id": "timm/vit_base_patch16_224.augreg_in21k",
+        },
+        "source": {"name": "cifar100", "url": get_data("cifar100").url, "licence": "unknown"},
+        "split": {"rule": "official"},
+    }
+    return write_file(path, samples, blobs(labels, 16, 0), {**PROVENANCE, **made})
+
+
+def command(*words: object) -> Any:
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=True)
+    assert result.exit_code == 0, result.exception or result.output
+    return result.stdout
+
+
+def beside(runs: Path) -> dict[str, dict[str, str]]:
+    """The published rows of a report by method and place."""
+    found = json.loads(command("report", runs, "--beside", "zoo", "--json"))["published"]
+    return {f"{row['published']} | {row['where']}": row for row in found}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `NAME.h5` and `runs` of `ncm` on it."""
+    folder = tmp_path_factory.mktemp("beside")
+    command("run", stand_in(folder / f"{NAME}.h5").path, *RUN, "--out", folder / "runs")
+    return folder / "runs"
+
+
+def test_a_stand_in_gets_rows_and_no_verdict(runs: Path) -> None:
+    rows = beside(runs)
+    assert len(rows) == sum(row.data == "cifar100" for row in read_zoo().published)
+    assert {row["verdict"] for row in rows.values()} == {"other images: no verdict"}
+    ours = [row["ours"] for key, row in rows.items() if key.startswith("NCM, frozen backbone")]
+    assert len(ours) == 1
+    assert float(ours[0]) > 0
+    text = command("report", runs, "--beside", "zoo")
+    assert "Published rows beside" in text
+    assert "RanPAC/RanPAC@012927f paper_tables/Table_data_main_cifar224.csv" in text
+
+
+def test_a_verdict_where_all_agrees_and_the_reason_where_not(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoo = read_zoo()
+    data = {**zoo.data, "cifar100": replace(zoo.data["cifar100"], splits={"official": "200 100"})}
+    same = next(r for r in zoo.published if r.learner == "ncm" and r.data == "cifar100")
+
+    def verdict(**changes: Any) -> str:
+        made = Zoo(zoo.streams, zoo.backbones, data, (replace(same, **changes),))
+        monkeypatch.setattr(beside_zoo, "read_zoo", lambda: made)
+        (row,) = beside(runs).values()
+        return row["verdict"]
+
+    assert verdict().startswith(("+", "−"))
+    assert same.remark in verdict()
+    for changes, why in (
+        ({"stream": "b0-inc5"}, "other stream, theirs is b0-inc5"),
+        ({"stream": "b0-inc10-natural"}, "other stream, theirs is b0-inc10-natural"),
+        ({"split": "revisitingcil"}, "other split, theirs is revisitingcil"),
+        ({"backbone": "vit-b16-orig-in21k"}, "vit_base_patch16_224.orig_in21k"),
+        ({"backbone": "unknown"}, "their checkpoint is not known"),
+        ({"apart": "drawn by their own code"}, "drawn by their own code"),
+        ({"settings": {"metric": "euclidean"}}, "no run of this method"),
+        ({"learner": ""}, "no run of this method"),
+    ):
+        said = verdict(**changes)
+        assert why in said
+        assert said.endswith(": no verdict")
+
+
+def test_runs_whose_file_is_not_here_get_a_sentence(runs: Path) -> None:
+    file = runs.parent / f"{NAME}.h5"
+    file.rename(file.with_suffix(".away"))
+    try:
+        result = CliRunner().invoke(app, ["report", str(runs), "--beside", "zoo"])
+        assert f"{NAME}.h5 is not here; run the report where the file lies" in result.stderr
+        assert "Published rows" not in result.stdout
+    finally:
+        file.with_suffix(".away").rename(file)
+
+
+def test_plausible_by_the_prediction_interval() -> None:
+    row = next(r for r in read_zoo().published if r.last == "83.4" and r.seeds == "1")
+    one = beside_zoo.judge(row, Stat.of([0.84]))
+    assert one == "+0.60 points"  # one run: no interval
+    # t(2) = 4.3027, sd = 1 point: 4.3027 · √(1 + 1/3) = 4.9683
+    three = beside_zoo.judge(row, Stat.of([0.87, 0.88, 0.89]))
+    assert three == "+4.60 points, plausible as one of ours (± 4.97)"
+    away = beside_zoo.judge(row, Stat.of([0.88, 0.89, 0.90]))
+    assert away == "+5.60 points, not plausible as one of ours (± 4.97)"
+    assert math.isclose(4.3027 * math.sqrt(4 / 3), 4.97, abs_tol=0.01)
+
+
+def test_pushed_and_run_by_its_name_in_a_second_clone(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedbench.sharing.push_file.picture", lambda f: b"a picture")
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "second"))
+    file = EmbeddingFile.open(runs.parent / f"{NAME}.h5")
+    with hub_server.serving() as hub:
+        hub_server.use(monkeypatch, hub)
+        command("push", file.path, "hf://datasets/kanan/zoo", "--licence", "unknown")
+        commit, _ = hub.repositories["kanan/zoo"].head
+        data = file.path.read_bytes()
+        lines = {
+            "what": "a stand-in",
+            "url": f"hf://datasets/kanan/zoo@{commit}/{NAME}.h5",
+            "licence": "unknown",
+            "sha256": hashlib.sha256(data).hexdigest(),
+            **{k: file.digests[k] for k in ("content", "samples", "recipe")},
+        }
+        listed = "\n".join(f'{k} = "{v}"' for k, v in lines.items())
+        (tmp_path / "mine.toml").write_text(f'["{NAME}"]\nsize = {len(data)}\n{listed}\n')
+        monkeypatch.setenv("EMBEDBENCH_KNOWN", str(tmp_path / "mine.toml"))
+        command("run", "zoo:cifar100/vit-b16-augreg-in21k", *RUN, "--out", tmp_path / "runs")
+    first, second = (
+        json.loads(next(root.glob("*/ncm-*/seed-*/record.json")).read_text())
+        for root in (runs, tmp_path / "runs")
+    )
+    assert first["files"][0]["digests"] == second["files"][0]["digests"]
+    assert first["digests"] == second["digests"]
+    assert first["metrics"] == second["metrics"]
+    assert len(beside(tmp_path / "runs")) == len(beside(runs))  # the fetched file stands for it

@@ -1,0 +1,157 @@
+"""The zoo's facts against what ships and what is installed, and each sentence of refusal."""
+
+import gzip
+import json
+import re
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from file_helpers import PROVENANCE, make_features
+from timm.models import get_pretrained_cfg
+
+from embedbench.config.make_from_settings import make
+from embedbench.errors import UserError
+from embedbench.files.classes_seen_in_pretraining import classes_seen
+from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.sample_metadata import TEST, Samples
+from embedbench.files.user_metadata import NOTHING
+from embedbench.files.write_file import write_file
+from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
+from embedbench.zoo import zoo_entries
+from embedbench.zoo.zoo_entries import UNKNOWN, class_list_digest, find_file, read_zoo
+
+ASSETS = resources.files("embedbench") / "assets"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def small_file(path: Path, classes: int = 120) -> EmbeddingFile:
+    """One sample to learn from and one to test on, a class."""
+    labels = np.repeat(np.arange(classes), 2)
+    samples = Samples(
+        ids=np.array([f"s{i}" for i in range(len(labels))], dtype=object),
+        labels=labels,
+        split=np.where(np.arange(len(labels)) % 2, TEST, 0).astype(np.uint8),
+        classes=tuple(f"class {i}" for i in range(classes)),
+        parents=np.full(classes, -1),
+    )
+    return write_file(path, samples, make_features(len(labels)), PROVENANCE)
+
+
+def test_every_published_row_has_a_source_and_names_what_the_zoo_has() -> None:
+    zoo = read_zoo()
+    assert len(zoo.published) > 50
+    for row in zoo.published:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{7} \S+", row.source), row
+        assert min(len(getattr(row, k)) for k in ("paper", "table", "row", "column")) > 0
+        assert row.data in zoo.data
+        assert row.stream in zoo.streams
+        assert row.stream.removesuffix("-natural") in zoo.data[row.data].streams
+        assert row.backbone in (*zoo.backbones, UNKNOWN)
+        assert row.learner in ("", *learner_names())
+        for value in filter(None, (row.last, row.avg)):
+            assert 1 < float(value) < 100, row
+        assert not row.avg or float(row.avg) > float(row.last)
+    places = [(r.source, r.table, r.row, r.column) for r in zoo.published]
+    assert len({*places}) == len(places)
+
+
+def test_facts_on_data_have_their_form() -> None:
+    for data in read_zoo().data.values():
+        assert SHA256.fullmatch(data.sha256)
+        for digest in (data.samples, data.content):
+            assert digest == UNKNOWN or SHA256.fullmatch(digest)
+        for counts in data.splits.values():
+            learn, test = map(int, counts.split())
+            assert learn > test >= data.classes
+        assert data.sources
+        assert {*data.streams} <= {*read_zoo().streams}
+
+
+def test_class_lists_are_those_that_ship() -> None:
+    data = read_zoo().data
+    cifar = json.loads((ASSETS / "cifar100_orders.json").read_text())["classes"]
+    text = gzip.decompress((ASSETS / "fscil" / "cub200.txt.gz").read_bytes()).decode()
+    cub = {line.split("/")[2] for line in text.splitlines() if "/images/" in line}
+    synsets = resources.files("timm") / "data" / "_info" / "imagenet_r_synsets.txt"
+    for name, classes in (
+        ("cifar100", cifar),
+        ("cub200", cub),
+        ("imagenet-r", synsets.read_text().split()),
+    ):
+        assert (len(classes), class_list_digest(classes)) == (data[name].classes, data[name].sha256)
+        seen = classes_seen(list(classes), name, data[name].overlap)
+        for pretraining, said in data[name].overlap.items():
+            assert said.startswith(f"{len(seen[pretraining])} of {len(classes)}"), name
+
+
+def test_backbones_are_those_of_timm() -> None:
+    for backbone in read_zoo().backbones.values():
+        if "." in backbone.name:
+            cfg = get_pretrained_cfg(backbone.name)
+            assert cfg is not None
+            assert backbone.licence == cfg.license
+            for key, said in backbone.preprocessing.items():
+                value = getattr(cfg, key)
+                spaced = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                assert said == spaced, (backbone.name, key)
+
+
+def test_every_stream_builds(tmp_path: Path) -> None:
+    file = small_file(tmp_path / "a.h5")
+    for name, stream in read_zoo().streams.items():
+        protocol = make(protocol_class(stream.protocol), stream.set, name="protocol")
+        built = protocol.build([file], seed=0)
+        base, step = map(int, re.findall(r"\d+", name)[:2])
+        sizes = [len(np.unique(e.y)) for e in built.eval_sets]
+        assert sizes[:2] == [base or step, min(step, 120 - (base or step))], name
+
+
+def test_a_made_file_then_a_known_one_then_the_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("EMBEDBENCH_KNOWN", raising=False)
+    name = "zoo:cifar100/vit-b16-augreg-in21k"
+    with pytest.raises(UserError, match="make it by: embedbench extract zoo:cifar100@FOLDER"):
+        find_file(name)
+    file = small_file(tmp_path / "a.h5")
+    zoo_entries.remember_file("zoo:cifar100", "zoo:vit-b16-augreg-in21k", file)
+    assert find_file(name) == str(file.path)
+    small_file(tmp_path / "b.h5", 119).path.rename(file.path)  # another content
+    known = {"cifar100.vit-b16-augreg-in21k": None}
+    monkeypatch.setattr(zoo_entries, "known_files", lambda: known)
+    assert find_file(name) == "known:cifar100.vit-b16-augreg-in21k"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("zoo:cifar10/none", "unknown data set of the zoo 'cifar10'. Did you mean 'cifar100'"),
+        ("zoo:mnist/nope", "unknown backbone of the zoo 'nope'. Did you mean 'none'"),
+        ("zoo:mnist", "zoo:mnist names no backbone; write zoo:mnist/BACKBONE"),
+        ("zoo:faces100/none", "make it by: embedbench import faces100.npz"),
+    ],
+)
+def test_what_run_refuses(name: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        find_file(name)
+
+
+def test_what_extract_reads_and_refuses() -> None:
+    source, options, stated = zoo_entries.find_source("zoo:imagenet-r@/data/imagenet-r")
+    assert (source, options) == ("/data/imagenet-r", {})
+    assert (stated.licence, stated.url) == ("mit", "https://github.com/hendrycks/imagenet-r")
+    assert zoo_entries.find_source("zoo:emoji@e")[1] == {"split": "0.3", "group": "stem"}
+    assert zoo_entries.find_source("zoo:cifar100")[0] == "torch/cifar100"
+    assert zoo_entries.find_source("zoo:cifar100@/data")[0] == "torch/cifar100@/data"
+    with pytest.raises(UserError, match="zoo:cub200 is a folder of yours; fetch it from https"):
+        zoo_entries.find_source("zoo:cub200")
+    with pytest.raises(UserError, match="features already, not images; make the file by"):
+        zoo_entries.find_source("zoo:spoken100")
+    with pytest.raises(UserError, match="is no network: ten log-mel frames"):
+        zoo_entries.describe_backbone("zoo:frames", NOTHING)
+    name, weights, said = zoo_entries.describe_backbone("zoo:efficientnet-lite0", stated)
+    assert (name, weights) == ("tf_efficientnet_lite0", Path("shipped"))
+    assert (list(said.pretrained_on), said.licence) == (["imagenet-1k"], "mit")
