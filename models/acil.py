@@ -24,11 +24,10 @@ class ACIL(Learner):
     without bias; 8,192 features; λ = .1 (γ in the paper). Training the backbone on the first
     classes is no part of learning on frozen embeddings.
 
-    **Departs**: M = 2,000 by default, for processors without an accelerator. The paper updates
-    (Σ hhᵀ + λI)⁻¹ and W for every batch (its Equations 9 and 10, by Woodbury's identity). Here the
+    **Departs**: M = 2,000 by default, for processors without an accelerator. The paper updates (Σ
+    hhᵀ + λI)⁻¹ and W for every batch (its Equations 9 and 10, by Woodbury's identity). Here the
     sums are updated, and the system is solved before an evaluation: the same W, with half as many
     operations for a sample and M³/3 for an evaluation, and without rounding errors that add up.
-    `ranpac` is the same regression with B ~ N(0, 1) and with a λ that it chooses in every session.
 
     Parameters
     ----------

@@ -19,8 +19,6 @@ from embedbench.learning.optimisers import trainable_parameters
 class AGEM(OnlineLearner, ReplayLearner):
     """Averaged gradient episodic memory: no step raises the loss on a batch from memory.
 
-    One constraint: the mean gradient of a memory batch.
-
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
     gradient of the stream batch and r that of the memory batch, g becomes g - (g·r / r·r) r where
     g·r < 0. The memory batch of 128 is that of IIRC (Abdelsalam et al. 2021), and so are the losses

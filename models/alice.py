@@ -20,8 +20,6 @@ from embedbench.learning.training_loop import train
 class ALICE(Learner):
     """A projection trained with an angular margin and mixtures of classes, then balanced means.
 
-    Augmented angular loss; a nearest-mean classifier by cosine.
-
     The base session trains a projection φ with CosFace's loss, the cross-entropy of s (cos(φ, θ_c)
     - m [c = y]), on its classes and on mixtures. Each batch is mixed with itself in another order:
     λ x + (1 - λ) x' of two classes is a sample of an extra class that stands for this pair. After

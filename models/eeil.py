@@ -41,12 +41,10 @@ class EEIL(ReplayLearner):
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the fine-tuning has a
     new optimiser and one rate, which the authors divide by ten after 10 and after 20 epochs. There
-    is no noise on the gradients (FACIL has none by default either) and no augmentation. The
-    exemplars that the fine-tuning uses are kept; the authors choose them once more after it, and a
-    memory of fixed size shrinks only then. A class with fewer samples than its share gives all of
-    them. FACIL distils with a binary cross-entropy, leaves the newest old head out before the
-    fine-tuning, and draws its balanced part without regard to classes. A class that comes again is
-    learned by its labels. A session that introduced one class has nothing to distil.
+    is no noise on the gradients and no augmentation. The exemplars that the fine-tuning uses are
+    kept; the authors choose them once more after it, and a memory of fixed size shrinks only then.
+    A class with fewer samples than its share gives all of them. A class that comes again is learned
+    by its labels. A session that introduced one class has nothing to distil.
 
     Parameters
     ----------

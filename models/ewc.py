@@ -39,10 +39,9 @@ class EWC(NetLearner):
     nor its estimator of the Fisher information. "exact" takes the expectation over all classes if
     there are at most 50, and one sampled label if there are more. Libraries differ: true labels
     ("empirical": PyCIL, avalanche), predicted labels and squared batch means (FACIL). All correlate
-    above .9 with "exact" and mostly rescale λ, so a value of λ is valid for one estimator only.
-    FACIL's search measures accuracy within the classes of the session and tries seven λ. Here
-    accuracy is over the classes seen so far (within a session of one class it is always 1), and λ
-    falls to 1e-3 before the search gives up. With `past_validation`, as in Kirkpatrick et al.
+    above .9 with "exact" and mostly rescale λ, so a value of λ is valid for one estimator only. In
+    the search, accuracy is over the classes seen so far (within a session of one class it is always
+    1), and λ falls to 1e-3 before it gives up. With `past_validation`, as in Kirkpatrick et al.
     (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls until two values in a
     row are worse than the best, by mean validation accuracy over all sessions so far. `online-ewc`
     is "online" with γ = .95, our choice; with γ = 1 it would be "sum". Schwarz et al. weight the

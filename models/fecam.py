@@ -35,10 +35,9 @@ class FeCAM(Learner):
     to its covariance. With few shots the mean covariance of the base classes is used; the paper
     does not say how it is averaged, here every class counts the same.
 
-    No D × D matrix is formed. A class's scatter is stored as FᵀF with r orthogonal rows; r is at
-    most the number of samples less one, and at most D. R⁻¹ follows exactly from these rows by the
-    identities of Woodbury and of Sherman and Morrison. That takes r (n + D) numbers and 2 n r D
-    operations, not D² and 2 n D².
+    No D × D matrix is formed: a class's scatter is FᵀF with r orthogonal rows, r at most D and less
+    than the samples, and R⁻¹ follows exactly by the identities of Woodbury and of Sherman and
+    Morrison.
 
     Parameters
     ----------

@@ -29,8 +29,7 @@ class GDumb(ReplayLearner):
     **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. Batches
     of 64 instead of 16: with 16 their `lr` is too high for embeddings of norm 30 (a training loss
     of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes images,
-    not embeddings. Every network starts from the same weights. The softmax includes all classes of
-    the stream, also those not seen yet, unless `protocol.loss` is "seen".
+    not embeddings. Every network starts from the same weights.
 
     Parameters
     ----------

@@ -27,12 +27,10 @@ class GeppNet(Learner):
     nearest unit and κ twice its mean, frozen after the base session. `eps_end`, `eps_later`, `lr`,
     `sigma_end`, `kappa` and `rehearsal` were fitted to Table S6 and to the two MNIST rows of Table
     2, so agreement there confirms nothing. The readout's 1e-3 of Table S4 is 4e-3 here: the scale
-    of z is not given and enters squared, so this is the paper's rate for a z twice as large. A map
-    that continues to learn (`som.eps_later` of .03) fits Table S6 a little better, and learns new
-    permutations three times as well as the paper's did. If a map had more units than samples, d*
-    would fall to 0 and a unit would respond to its own sample only; so the mean is kept above a
-    fifth of the base session's spread. `loss_classes` is ignored: the readout is a regression on
-    all classes.
+    of z is not given and enters squared, so this is the paper's rate for a z twice as large. If a
+    map had more units than samples, d* would fall to 0 and a unit would respond to its own sample
+    only; so the mean is kept above a fifth of the base session's spread. `loss_classes` is ignored:
+    the readout is a regression on all classes.
 
     `som.eps_later` from .03 to 0 moves Ω_new on permutations from .707 to .312 (the paper: .242).
 

@@ -25,8 +25,6 @@ CHOICE = 1  # number of the random stream for the choice of what is stored
 class GSS(OnlineLearner, ReplayLearner):
     """Replay from a memory of samples whose gradients point in different directions.
 
-    Gradient-based sample selection, the greedy variant: GSS-Greedy.
-
     A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
     gradients of `averaged` random samples in memory. While there is room, the sample is stored.
     Then, if c < 1, a stored sample i is drawn with probability C_i / Σ C_j, and replaced with

@@ -37,11 +37,10 @@ class ICaRL(ReplayLearner):
     also average over the classes, or add a cross-entropy to a distillation of weight 4 (FACIL). For
     label sets it is averaged over the classes, as in IIRC. A class that comes again is learned by
     its labels, except with label sets. 20 exemplars per class, growing; the paper has 2,000 in all
-    (`--set icarl.memory.total=2000`). The old network is a copy that exists only during a session.
-    A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are the answer: with label
-    sets their signs decide, like those of the logits. Training is that of the preset `league`, 20
-    epochs: a session's validation data has no old classes, so patience stops early or overfits
-    the new ones.
+    (`--set icarl.memory.total=2000`). A cosine head has `lucir`'s φ, without the last ReLU, and the
+    cosines are the answer: with label sets their signs decide, like those of the logits. Training
+    is that of the preset `league`, 20 epochs: a session's validation data has no old classes, so
+    patience stops early or overfits the new ones.
 
     Parameters
     ----------

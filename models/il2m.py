@@ -14,8 +14,6 @@ from embedbench.learning.sample_containers import blocks
 class IL2M(ReplayLearner):
     """Dual memory: exemplars, and scores of old classes corrected by their statistics.
 
-    Class-incremental learning with dual memory (IL2M).
-
     If the best class of a sample is one of the current session, the score of every old class c,
     first learned in session s, is multiplied by μ_first(c)/μ_now(c) · conf_now/conf_s. μ_first is
     the mean score of c over its training samples when it was learned; μ_now is the same over its

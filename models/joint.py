@@ -16,7 +16,6 @@ from embedbench.streams.view import View
 class Joint(NetLearner):
     """Incremental joint training: every sample of every session so far is stored and trained on.
 
-    It shows what a learner with unlimited memory and time reaches after each session.
     `incremental-joint` is another name for it. After the last session it has seen the same data as
     `offline`.
 
@@ -24,10 +23,8 @@ class Joint(NetLearner):
     evaluation", "Joint"; the upper bound of their tables. Label sets: Abdelsalam et al. (2021,
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are stored as well, so that the stopping rule sees every class. The
-    softmax includes all classes of the stream, also those not seen yet, unless `protocol.loss` is
-    "seen"; on MNIST that changes nothing. A sample that comes with one label set and later with
-    another has the labels of both.
+    **Departs**: validation data are stored as well, so that the stopping rule sees every class. A
+    sample that comes with one label set and later with another has the labels of both.
 
     Parameters
     ----------

@@ -36,10 +36,10 @@ class LUCIR(ReplayLearner):
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate per step, and with η near 1 nothing is
-    learned. There is no fine-tuning on a balanced set afterwards. The old network is a copy that
-    exists only during a session. A class that comes again is learned as a new one, but not
-    imprinted. With label sets, new classes are those that a session introduces; a sample without
-    any of them counts as an exemplar, and each of its labels has its margins.
+    learned. There is no fine-tuning on a balanced set afterwards. A class that comes again is
+    learned as a new one, but not imprinted. With label sets, new classes are those that a session
+    introduces; a sample without any of them counts as an exemplar, and each of its labels has its
+    margins.
 
     Parameters
     ----------

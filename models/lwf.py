@@ -23,10 +23,9 @@ class LwF(ReplayLearner):
     al. (2017), whose "LwF.MC" has sigmoids in both terms.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. λ = 3, as in PyCIL;
-    FACIL searches it downwards from 10. The old network is a copy that exists only during a
-    session. In a session of one class there is nothing to distinguish, so its cross-entropy
-    includes all classes seen. Exemplars are not in the paper; libraries add them (`--set
-    lwf.memory.per_class=20`).
+    FACIL searches it downwards from 10. In a session of one class there is nothing to distinguish,
+    so its cross-entropy includes all classes seen. Exemplars are not in the paper; libraries add
+    them.
 
     Parameters
     ----------

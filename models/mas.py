@@ -26,11 +26,10 @@ class MAS(NetLearner):
     after the latest session.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the head is shared by
-    all classes and penalised, too. The softmax includes all classes of the stream, also those not
-    seen yet, unless `protocol.loss` is "seen"; f are the logits that the loss may use. The absolute
-    value is taken of every sample's gradient, as the paper writes. FACIL takes it of a batch's mean
-    gradient of ‖f‖, not ‖f‖², halves the penalty and averages Ω over the sessions (α = .5), so its
-    λ has another scale.
+    all classes and penalised, too. f are the logits that the loss may use. The absolute value is
+    taken of every sample's gradient, as the paper writes. FACIL takes it of a batch's mean gradient
+    of ‖f‖, not ‖f‖², halves the penalty and averages Ω over the sessions (α = .5), so its λ has
+    another scale.
 
     Parameters
     ----------

@@ -20,11 +20,11 @@ class NaiveBayes(Learner):
     code (`NaiveBayes`), with ε = 1e-4.
 
     **Departs**: their code scores Σ_j [x_j μ_cj / v_cj - ½ μ_cj² / v_cj], which leaves out the
-    square of x and the logarithm of the variance. The classes do not have these in common, so that
-    it is not the likelihood. `likelihood` "published" is their score. Their variance is divided by
-    n_c - 1, ours by n_c, as in scikit-learn's `GaussianNB`; all priors are equal in both. Sums of x
-    and x² are float64, so that the order of samples does not matter. A class of one sample has the
-    variance ε, as in their code.
+    square of x and the logarithm of the variance. It is not the likelihood. `likelihood`
+    "published" is their score. Their variance is divided by n_c - 1, ours by n_c, as in
+    scikit-learn's `GaussianNB`; all priors are equal in both. Sums of x and x² are float64, so that
+    the order of samples does not matter. A class of one sample has the variance ε, as in their
+    code.
 
     Final accuracy with the published score: 9.9 for 34.0 % on emoji (ten sessions, one seed), 21.1
     for 21.0 on Spoken100.

@@ -21,11 +21,9 @@ from embedbench.streams.view import View
 class NCFSCIL(Learner):
     """Neural collapse as the goal: a projection trained towards a fixed simplex.
 
-    A simplex equiangular tight frame has a corner for each class of the stream.
-
-    E (d, K) has columns of length 1 and cosines -1/(K - 1) between them. A projection f of the
-    frozen features is trained with L = ½ (e_y·f/‖f‖ - 1)²; the largest e_c·f/‖f‖ answers. Later
-    sessions train on their samples and on one mean for each earlier class.
+    The simplex E (d, K) has a column of length 1 for each class, with cosines -1/(K - 1) between
+    them. A projection f of the frozen features is trained with L = ½ (e_y·f/‖f‖ - 1)²; the largest
+    e_c·f/‖f‖ answers. Later sessions train on their samples and on one mean for each earlier class.
 
     **Source**: Yang et al. (2023), "Neural collapse inspired feature-classifier alignment for
     few-shot class-incremental learning": E = √(K/(K - 1)) U (I - 11ᵀ/K), UᵀU = I, K all classes of

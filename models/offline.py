@@ -24,8 +24,7 @@ class Offline(Learner):
     **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω.
 
     **Departs**: training also ends after five epochs in a row in which every validation sample was
-    answered right. With `--set offline.mlp.stop.perfect=0` patience alone decides, as in the first
-    runs of this learner.
+    answered right.
 
     Parameters
     ----------

@@ -12,10 +12,9 @@ from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
 class OneVsRest(Learner):
     """The mean of a class against the mean of all other samples; one pass.
 
-    x is compared with the mean μ_c of a class and with the mean r_c of all other samples.
-
     **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
-    code (`OneVsRest`): the score is x·μ_c / (x·μ_c + x·r_c).
+    code (`OneVsRest`): the score is x·μ_c / (x·μ_c + x·r_c). μ_c is the mean of a class, r_c that
+    of all other samples.
 
     **Departs**: their score is a share only where no feature is negative. With standardised
     features its denominator is near 0 or negative, and the score means nothing. So by default it is

@@ -15,9 +15,8 @@ BLOCK = 256  # samples at once
 class Perceptron(Learner):
     """A row of weights for each class, moved by the samples that are answered wrongly.
 
-    After a wrong answer, w_true += x and w_answered -= x.
-
-    The first sample of a class is its row. The answer is the class seen with the largest w_c·x.
+    The first sample of a class is its row. After a wrong answer, w_true += x and w_answered -= x.
+    The answer is the class seen with the largest w_c·x.
 
     **Source**: Crammer and Singer (2003), perceptrons of several classes; Hayes and Kanan (2022),
     "Online continual learning for embedded devices", and their code (`Perceptron`), whose rules

@@ -35,10 +35,9 @@ class REMIND(OnlineLearner, ReplayLearner):
     learns a sample at a time: `--set protocol.observe_batch=1`. Its network is pretrained on the
     base classes, which the quantiser is trained on; an online learner does not see where a session
     ends, so here it is the first `base_samples` samples: until then they are kept as they are, and
-    replayed. The footprint counts them, and may exceed a byte budget for that time. The
-    learning rate is constant and that of `er`; theirs falls with the samples of each class. In a
-    full memory the new sample is not kept if its class is the largest. 20,000 samples are our
-    choice; the paper stores 959,665.
+    replayed. The footprint counts them, and may exceed a byte budget for that time. In a full
+    memory the new sample is not kept if its class is the largest. 20,000 samples are our choice;
+    the paper stores 959,665.
 
     The paper's claim holds on Spoken100 (ten sessions, three seeds): in 7.2 MB (`--budget-mb`)
     codes of all 3,800 samples have 38.6 ±2.8 %, `er` with 291 raw ones 24.6 ±.1; in 15 MB raw ones

@@ -24,11 +24,9 @@ class SI(NetLearner):
     with ξ = .1; c from .5 to 1 is usual. g is the gradient of the mini-batch's loss without the
     penalty.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The softmax includes
-    all classes of the stream, also those not seen yet, unless `protocol.loss` is "seen". If the
-    rule returns to the best epoch, the path ends there. A negative ω_i, which mini-batches can
-    cause, counts as 0: a negative Ω_i would push the weight away without limit. Mammoth adds lr·g²
-    in place of -g·Δθ.
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. If the rule returns to
+    the best epoch, the path ends there. A negative ω_i, which mini-batches can cause, counts as 0:
+    a negative Ω_i would push the weight away without limit.
 
     Parameters
     ----------

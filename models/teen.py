@@ -15,11 +15,8 @@ from embedbench.learning.prototypes import Prototypes, cosines
 class TEEN(Learner):
     """Prototypes of novel classes, drawn towards the base classes most like them.
 
-    Training-free prototype calibration; a nearest-prototype classifier by cosine.
-
     p_n ← (1 - α) p_n + α Δ_n, where Δ_n is the direction of Σ_b softmax_b(τ p_b·p_n) p_b over the
-    base classes b, and all p have length 1. The reason: a few shots say little about the position
-    of a class's mean, and similar base classes add information.
+    base classes b, and all p have length 1.
 
     **Source**: Wang et al. (2023), "Few-shot class-incremental learning via training-free prototype
     calibration", and their code: τ = 16; α = .5 on mini-ImageNet and CUB-200, .1 on CIFAR-100. Base

@@ -17,12 +17,11 @@ from embedbench.learning.network import Net, predict
 class WA(ReplayLearner):
     """Weight aligning: the head's weights of new classes are scaled to the length of the old.
 
-    After a session, the head's weights of its classes are multiplied by γ.
-
-    γ is the mean length of the old classes' weight vectors over the mean length of the session's.
-    Before, the session and all exemplars are learned with (1 - λ) cross-entropy + λ distillation; λ
-    is the old classes' share of all classes seen. The aligned network is the next session's
-    teacher. Old classes are those seen before that the session does not have.
+    After a session, the head's weights of its classes are multiplied by γ, the mean length of the
+    old classes' weight vectors over that of the session's. Before, the session and all exemplars
+    are learned with (1 - λ) cross-entropy + λ distillation; λ is the old classes' share of all
+    classes seen. The aligned network is the next session's teacher. Old classes are those seen
+    before that the session does not have.
 
     **Source**: Zhao et al. (2020), "Maintaining discrimination and fairness in class incremental
     learning", abstract and Figure 3: distillation first, then γ, with no validation data and no

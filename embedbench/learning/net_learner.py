@@ -26,7 +26,9 @@ from .trunk import FLAT, check_trunk, weights_file
 class NetLearner(Learner):
     """Base of learners with a network. A method adds fields, and a `learn` that calls `train`.
 
-    It has no `learn`, so it is not a learner itself.
+    It has no `learn`, so it is not a learner itself. Unless a learner says otherwise, its loss
+    includes all classes of the stream, also those not seen yet, or those seen where `protocol.loss`
+    is "seen".
 
     Parameters
     ----------

@@ -117,7 +117,9 @@ def _answer(
     judged = [judge_part(cells, part, file) for part in parts]
     outcomes = [outcome for of_part, _ in judged for outcome in of_part]
     missing = sum(n for _, n in judged)
-    absent = NOT_RUN if here and not claim.needs else CANNOT
+    numbers = [o for o in outcomes if not math.isnan(o.effect)]  # others: nothing to measure
+    absent = NOT_RUN if here and not claim.needs and len(numbers) == len(outcomes) else CANNOT
+    outcomes, missing = numbers, missing + len(outcomes) - len(numbers)
     if not outcomes:
         return Answer(claim.id, file, of_paper, absent)
     status = combine([o.status for o in outcomes], missing, absent, one=claim.one)

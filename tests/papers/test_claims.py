@@ -133,6 +133,11 @@ def test_a_tie_in_every_seed_is_not_above() -> None:
     assert status(claim(ABOVE), cells(results(rows)))["MNIST"] == NOT
 
 
+def test_a_contrast_without_numbers_cannot_be_tested() -> None:
+    rows = {("a", "MNIST"): [math.nan] * 3, ("b", "MNIST"): [0.2, 0.5, 0.8]}
+    assert status(claim(ABOVE), cells(results(rows)))["MNIST"] == CANNOT
+
+
 def test_each_means_all() -> None:
     high, middle, low = [0.9, 0.91, 0.92], [0.5, 0.9, 1.3], [0.1, 0.12, 0.13]
     each = dataclasses.replace(ABOVE, minus=B(where={"learner": ("b", "c")}))
