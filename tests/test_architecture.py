@@ -95,7 +95,6 @@ MAY_BE_SLOW = {
         "reports/figure_files",
         "reports/figure_style",
         "reports/stream_plot",
-        "reports/inline_svg",
     },
     *{
         "runs/answers_from_scores",

@@ -88,10 +88,10 @@ FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L
 
 def audit_text(result: list[dict[str, Any]]) -> str:
     """The definitions of `audit` and their values as text, group by group."""
-    from embedbench.scores.metrics_by_library import GROUPS
+    from embedbench.scores.metrics_by_library import DEFINITIONS
 
     lines: list[str] = []
-    for group in GROUPS:
+    for group in DEFINITIONS:
         members = [e for e in result if e["group"] == group]
         known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
         low, high = min(known.values(), default=0), max(known.values(), default=0)

@@ -9,8 +9,6 @@ from embedbench.scores.run_record import RunRecord
 
 # Settings of protocols that records made before there was a choice lack.
 LATER = {"loss": "all", "embedding": "final"}
-
-
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
 
 
@@ -35,15 +33,13 @@ def check_average(records: Sequence[RunRecord], place: str = "") -> None:
     doing = f"cannot average the runs of {records[0].learner!r}{_at(place)}"
     remedy = "keep the runs of each in a directory of its own (another --out)"
     for key in ("learner", "learner_params", "protocol"):
-        _check_same(
-            records, key, [json.dumps(getattr(r, key), sort_keys=True) for r in records], doing
-        )
+        values = [json.dumps(getattr(r, key), sort_keys=True) for r in records]
+        _check_same(records, key, values, doing)
     for key in ("recipe", "features"):
         _check_same(records, f"{key} digest", [getattr(r.digests, key) for r in records], doing)
     shapes = [f"{len(r.R)} x {len(r.R[0]) if r.R else 0}" for r in records]
     _check_same(records, "shape of R", shapes, doing)
-    presets = [r.reference.preset for r in records]
-    _check_same(records, "preset of Ω", presets, doing)
+    _check_same(records, "preset of Ω", [r.reference.preset for r in records], doing)
     seen: dict[Seeds, RunRecord] = {}
     for r in records:
         if r.seeds in seen:

@@ -237,15 +237,12 @@ def describe_verdicts(judged: TableVerdicts) -> list[str]:
     n = sorted({v.n for v in tested})
     entered = dict.fromkeys(part for v in tested for part in v.parts)
     count = max(v.groups for v in tested)
+    seeds = "–".join(map(str, dict.fromkeys((n[0], n[-1]))))
     words = {
-        learner_verdicts.SEEDS: f"{n[0]} {judged.units}"
-        if n[0] == n[-1]
-        else f"{n[0]}–{n[-1]} {judged.units}",
+        learner_verdicts.SEEDS: f"{seeds} {judged.units}",
         learner_verdicts.SAMPLE: f"the test sample ({count:,} {judged.groups})",
     }
-    over = " and ".join(
-        words[part] for part in (learner_verdicts.SEEDS, learner_verdicts.SAMPLE) if part in entered
-    )
+    over = " and ".join(text for part, text in words.items() if part in entered)
     over += ", ± over seeds alone" if len(entered) == 2 else " alone"
     lines = [
         "behind by: mean paired difference to the best (≥: at least so much; without it a row may "
@@ -279,10 +276,8 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
     together: dict[str, list[Row]] = {}
     for row in rows:
         together.setdefault(_key(row.records[0]), []).append(row)
-    used = (
-        those for those in together.values() if any(r.used and metric in r.metrics for r in those)
-    )
-    return [_study(those, metric) for those in used]
+    known = [o for o in together.values() if any(r.used and metric in r.metrics for r in o)]
+    return [_study(those, metric) for those in known]
 
 
 def _key(run: RunRecord) -> str:
@@ -380,14 +375,12 @@ def with_answers(
         for label, each in learners.items()
     }
     known = [
-        [
-            *(run.record.predictions_sha256, *run.block, run.value),
-            *(run.place is not None, _has_references(run, study.metric)),
-        ]
+        (*run.block, run.value, run.place is not None, _has_references(run, study.metric))
         for run in runs
     ]
-    key = json.dumps([scoring_version(), study.metric, score, [*learners], known])
-    is_pinned = all(sha256 for sha256, *_ in known)
+    pins = [run.record.predictions_sha256 for run in runs]
+    key = json.dumps([scoring_version(), study.metric, score, [*learners], pins, known])
+    is_pinned = all(pins)
     return replace(study, answers=answers, key=key if is_pinned else "")
 
 
@@ -412,19 +405,9 @@ def _left_out(place: Path, run: RunRecord, metric: str, *, grouped: bool) -> Lef
 
 
 def leave_out_groups(
-    answers: Predictions,
-    run: RunRecord,
-    place: Path,
-    metric: str,
-    groups: Array | None,
+    answers: Predictions, run: RunRecord, place: Path, metric: str, groups: Array | None
 ) -> LeftOut | None:
-    """A metric of a run without each group of its test samples; None if it has no jackknife.
-
-    Parameters
-    ----------
-    groups : array or None
-        (n,) group of each test sample; None: every sample is one.
-    """
+    """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     function = find_metric(metric)
     if metric == FINAL or function is None:
         return LeftOut.of(answers, run.score, groups) if metric == FINAL else None

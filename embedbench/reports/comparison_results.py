@@ -192,13 +192,7 @@ class Comparison(JsonRecord):
 
 
 def compare(study: ComparisonStudy) -> Ranking:
-    """The verdicts on the learners of a study.
-
-    Raises
-    ------
-    UserError
-        There is only one learner.
-    """
+    """The verdicts on the learners of a study; refuses one learner alone."""
     _check_several(study)
     ranked = zip(study.verdicts, study.scores.items(), strict=True)
     return Ranking(
@@ -220,12 +214,8 @@ def compare_all(study: ComparisonStudy) -> AllPairs:
 
 
 def _shared(study: ComparisonStudy) -> dict[str, Any]:
-    return {
-        "title": study.title,
-        "metric": study.metric,
-        "orders": tuple(study.orders),
-        "units": study.units,
-    }
+    shared = {name: getattr(study, name) for name in ("title", "metric", "units")}
+    return {**shared, "orders": tuple(study.orders)}
 
 
 def _check_several(study: ComparisonStudy) -> None:
@@ -237,14 +227,9 @@ def _check_several(study: ComparisonStudy) -> None:
 
 
 def by_order(study: ComparisonStudy) -> OrderSpread:
-    """Each learner's spread over class orders, and how its rank changes.
+    """Each learner's spread over class orders, and how its rank changes; refuses one order alone.
 
     Kendall's τ compares the rankings on two orders, over the learners that were run on both.
-
-    Raises
-    ------
-    UserError
-        There is only one order.
     """
     orders = study.orders
     if len(orders) < 2:
@@ -262,12 +247,9 @@ def by_order(study: ComparisonStudy) -> OrderSpread:
         both = [m for m in means.values() if a in m and b in m]
         taus[f"{a} | {b}"] = kendall_tau([m[a] for m in both], [m[b] for m in both])
     known = {k: t for k, t in taus.items() if not math.isnan(t)}
-    learners = [
-        _spread(label, study.mean(label), study.by_order(label), ranks) for label in study.learners
-    ]
     return OrderSpread(
         **_shared(study),
-        learners=tuple(learners),
+        learners=tuple(_spread(study, label, ranks) for label in study.learners),
         tau=taus,
         tau_mean=float(np.mean(list(known.values()))) if known else math.nan,
         tau_least=min(known, key=lambda k: known[k]) if known else None,
@@ -277,12 +259,8 @@ def by_order(study: ComparisonStudy) -> OrderSpread:
 def average_ranks(scores: Floats) -> Floats:
     """(k,) mean over blocks of each learner's rank; rank 1 is the highest score, ties share a rank.
 
-    Parameters
-    ----------
-    scores : array of float
-        (blocks, k).
+    `scores` are (blocks, k).
 
-    >>> import numpy as np
     >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
     array([1.5 , 1.75, 2.75])
     """
@@ -315,13 +293,14 @@ def _ranks_on(means: dict[str, dict[str, float]], order: str, sign: int) -> dict
 
 
 def _spread(
-    label: str, mean: float, scores: dict[str, list[float]], ranks: dict[str, dict[str, float]]
+    study: ComparisonStudy, label: str, ranks: dict[str, dict[str, float]]
 ) -> LearnerByOrder:
     """Spread over orders (of the means over seeds) and over the seeds of an order (pooled)."""
+    scores = study.by_order(label)
     means = {order: float(np.mean(values)) for order, values in scores.items()}
     return LearnerByOrder(
         learner=label,
-        mean=mean,
+        mean=study.mean(label),
         by_order=means,
         ranks={order: ranks[order][label] for order in means},
         least=min(means.values()),

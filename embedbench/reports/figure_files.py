@@ -25,13 +25,7 @@ _METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
 
 
 def write(path: Path, figure: Figure) -> None:
-    """Write a figure as the format that the name of the file ends with.
-
-    Raises
-    ------
-    UserError
-        The file cannot be written.
-    """
+    """Write a figure as the format that the name of the file ends with."""
     write_safely(path, render_figure(figure, path.suffix.lower()[1:]))
 
 

@@ -28,13 +28,7 @@ SHEET_CLASSES = 10  # of a pixel file, with a line of images each
 
 
 def check_figure(kind: str, path: Path | None, width: str) -> Path:
-    """Refuse a figure that there is not; the result is the file to write.
-
-    Raises
-    ------
-    UserError
-        The kind, the width or the format is unknown, or no file is named.
-    """
+    """Refuse a figure that there is not; the result is the file to write."""
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS)
     if width not in WIDTHS:

@@ -153,13 +153,7 @@ class Bridge(JsonRecord):
 
 
 def check_one_stream(frozen: Digests, full: Digests) -> None:
-    """Refuse two runs, by the digests of their streams, unless they are of one stream.
-
-    Raises
-    ------
-    UserError
-        Recipe, training data or test data differ, or the features are the same.
-    """
+    """Refuse two runs, by the digests of their streams, unless they are of one stream."""
     differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
         raise UserError(
@@ -182,7 +176,9 @@ def bridge(rows: Sequence[Row]) -> Bridge:
         No two of them make a pair; the message says why.
     """
     rows = [row for row in rows if row.learns]
-    sides = {on: [row for row in rows if _on_images(row) == on] for on in SIDES}
+    sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
+    for row in rows:  # early records do not say what they are on: embeddings
+        sides[any(f.kind == PIXELS for f in row.group.first.files)].append(row)
     tables: dict[tuple[int, int], tuple[Group, Group, list[BridgedLearner]]] = {}
     why: dict[int, str] = {}  # id of a row → the reason why it has no partner
     paired: set[int] = set()
@@ -199,7 +195,12 @@ def bridge(rows: Sequence[Row]) -> Bridge:
         key = id(frozen.group), id(full.group)
         tables.setdefault(key, (frozen.group, full.group, []))[2].append(entry)
     alone = tuple(
-        _alone(row, on, why.get(id(row)))
+        Alone(
+            learner=row.label,
+            title=row.group.title,
+            on=SIDES[on],
+            why=why.get(id(row), f"no run of {row.learner} on {SIDES[not on]}"),
+        )
         for on, there in sides.items()
         for row in there
         if id(row) not in paired
@@ -214,24 +215,10 @@ def bridge(rows: Sequence[Row]) -> Bridge:
     return Bridge(SCHEMA, tuple(_stream(*table) for table in tables.values()), alone)
 
 
-def _on_images(row: Row) -> bool:
-    """Whether a row's runs are on images; early records do not say, and are on embeddings."""
-    return any(f.kind == PIXELS for f in row.group.first.files)
-
-
-def _alone(row: Row, on: bool, why: str | None) -> Alone:
-    """A row without a partner."""
-    why = why or f"no run of {row.learner} on {SIDES[not on]}"
-    return Alone(row.label, row.group.title, SIDES[on], why)
-
-
 def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> BridgedStream:
     """The table of one stream; metrics that no learner has are left out."""
-    defined = [
-        name
-        for name in (*METRICS, *CURVES)
-        if not all(math.isnan(e.metrics[name].gap.mean) for e in entries)
-    ]
+    known = {k for e in entries for k, both in e.metrics.items() if not math.isnan(both.gap.mean)}
+    defined = [name for name in (*METRICS, *CURVES) if name in known]
     learners = (replace(e, metrics={name: e.metrics[name] for name in defined}) for e in entries)
     return BridgedStream(
         title=f"{frozen.title} → {', '.join(full.file_names)}",

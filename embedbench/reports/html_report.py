@@ -1,14 +1,17 @@
 """The HTML report: one file that loads nothing, opens offline, and can be printed."""
 
+import html
 import inspect
 import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
@@ -18,34 +21,35 @@ from embedbench.scores.metrics import all_metrics
 from embedbench.scores.number_text import amount, format_signed, megabytes
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.storage.atomic_write import write_safely
+from embedbench.text.printable_text import printable
 from embedbench.text.table_export import TITLE, table_cells
 
 from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
 from .cost_figures import row_costs, trade_off, with_final_score
 from .curve_figures import accuracy_curves, by_samples, stack_runs
+from .figure_files import render_figure
 from .figure_kinds import WIDTHS
 from .figure_style import names_in
 from .headings_and_units import heading, stat_text, value_text
 from .html_page import page
-from .inline_svg import share_styles, svg
-from .learner_colours import glyph, hue, styles_in
+from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT, glyph, hue, styles_in
 from .matrix_figures import colour_scale, draw_maps
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
 from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
 from .verdict_sentence import verdict
 
+_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
+_VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
+_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_STYLE = re.compile(r' style="([^"]*)"')
+
 
 def write_html(
     rows: Sequence[Row], out: Path, name: str, *, parts: Sequence[Text | Table] = ()
 ) -> None:
-    """Write the report of all rows to `out`, replacing an earlier file; other tables come first.
-
-    Raises
-    ------
-    UserError
-        `out` cannot be written.
-    """
+    """Write the report of all rows to `out`, replacing an earlier file; other tables come first."""
     write_safely(out, render(rows, name, parts))
 
 
@@ -57,6 +61,7 @@ def page_heading(roots: Sequence[Path]) -> str:
 def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -> str:
     """The page as text; `name` is its heading."""
     styles = styles_in(rows)
+    outside = {n: m.function for row in rows for n, m in row.group.outside.items()}
     text = page(
         "report.html.j2",
         name=name,
@@ -66,15 +71,9 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
         runs=sum(len(r.records) for r in rows),
         left_out=sum(len(r.left_out) for r in rows),
         n_learners=len({r.learner for r in rows if r.learns}),
-        metrics=[_formula(n, f) for n, f in all_metrics().items()] + _outside(rows),
+        metrics=[_formula(n, f) for n, f in (all_metrics() | outside).items()],
     )
     return share_styles(text)
-
-
-def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The formulas of metrics of other people."""
-    every = {n: m.function for row in rows for n, m in row.group.outside.items()}
-    return [_formula(name, function) for name, function in every.items()]
 
 
 def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
@@ -94,6 +93,7 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
     for k, entry in enumerate(entries):
         entry["efforts"] = [texts[k] for texts in efforts.values()]
     drawn = [row for row in rows if row.used]
+    environments = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
@@ -122,7 +122,7 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
         "runs": [_run(r, e, run) for r, e in zip(rows, entries, strict=True) for run in r.records],
         "metric_names": list(rows[0].metrics),
         "digests": _digests(group),
-        "environments": _environments(group),
+        "environments": list(dict.fromkeys(environments)),
     }
 
 
@@ -309,12 +309,6 @@ def _digests(group: Group) -> list[tuple[str, str]]:
     return digests
 
 
-def _environments(group: Group) -> list[str]:
-    """The environments of the runs, each different one once."""
-    texts = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
-    return list(dict.fromkeys(texts))
-
-
 def _formula(name: str, metric: Any) -> dict[str, object]:
     """The docstring of a metric as a summary and paragraphs of HTML."""
     from markupsafe import Markup, escape
@@ -326,3 +320,73 @@ def _formula(name: str, metric: Any) -> dict[str, object]:
         text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
         paragraphs.append(Markup(re.sub(r"`(.+?)`", r"<code>\1</code>", text)))
     return {"name": name, "summary": summary, "paragraphs": paragraphs}
+
+
+# --- figures as inline SVG: colours are CSS variables of the page ---
+
+
+def svg(figure: Figure, label: str) -> str:
+    """A figure as an SVG element with colours and font of the page.
+
+    `label` describes it for screen readers.
+    """
+    text = printable(render_figure(figure, "svg", page=True).decode(), lines=True)
+    _, head, body = re.split(r"(<svg[^>]*>)", text, maxsplit=1)
+    body = re.sub(r"<(metadata|style).*?</\1>", "", body, flags=re.DOTALL)
+    for fixed, variable in _VARIABLES.items():
+        body = body.replace(fixed, f"var({variable})")
+    body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", body)  # matplotlib before 3.11
+    body = re.sub(r"font-family: [^;\"]*;? ?", "", body.replace("xlink:href", "href"))
+    body = slim(body, f"f{zlib.crc32((label + body).encode()):08x}")
+    box, name = re.findall('viewBox="[^"]*"', head)[0], html.escape(printable(label))
+    return f'<svg role="img" aria-label="{name}" {box}>{body.strip()}'
+
+
+def slim(drawing: str, prefix: str) -> str:
+    """SVG without what no reader sees: with four digits, no unused ids, bare groups, line breaks.
+
+    Ids that are used begin with the prefix: the figures of one page need different ones.
+    """
+    uses = re.findall(r'(?:href="|url\()#([^")]*)', drawing)
+    ids = {name: f"{prefix}-{i}" for i, name in enumerate(dict.fromkeys(uses))}
+
+    def tag(match: re.Match[str]) -> str:
+        text = match[0]
+        if "data:" not in text:
+            text = re.sub(r"\s+", " ", text)
+            text = re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.4g}", text)
+        text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
+        text = re.sub(r' id="([^"]*)"', lambda m: f' id="{ids[m[1]]}"' if m[1] in ids else "", text)
+        text = re.sub(r'(href="|url\()#([^")]*)', lambda m: f"{m[1]}#{ids[m[2]]}", text)
+        text = re.sub('(?<= d=")[^"]*', lambda m: re.sub(" ?([A-Za-z]) ?", r"\1", m[0]), text)
+        return _STYLE.sub(lambda m: re.sub("([:;]) ", r"\1", m[0]), text)
+
+    is_bare: list[bool] = []
+
+    def group(match: re.Match[str]) -> str:
+        if match[0].endswith("/>"):
+            return ""
+        if match[0] == "</g>":
+            return "" if is_bare.pop() else match[0]
+        is_bare.append(match[0] == "<g>")
+        return "" if is_bare[-1] else match[0]
+
+    return re.sub(r"</?g\b[^>]*>", group, re.sub(r">\s+<", "><", _TAG.sub(tag, drawing)))
+
+
+def share_styles(page: str) -> str:
+    """A page whose SVG elements have classes in the place of styles.
+
+    The rules of the classes are added at the end of its first `style` element.
+    """
+    names: dict[str, str] = {}
+
+    def name(style: re.Match[str]) -> str:
+        return f' class="{names.setdefault(style[1], f"s{len(names)}")}"'
+
+    def drawing(match: re.Match[str]) -> str:
+        return _TAG.sub(lambda tag: _STYLE.sub(name, tag[0]), match[0])
+
+    page = _DRAWING.sub(drawing, page)
+    rules = "\n".join(f".{name} {{{style}}}" for style, name in names.items())
+    return page.replace("</style>", f"{rules}\n</style>", 1)

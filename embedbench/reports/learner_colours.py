@@ -94,12 +94,7 @@ def assign_styles(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
     A learner that ships has a fixed style, any other one that of its name's checksum. Where a
     report has several settings of a learner, the first label has the learner's style, and the
     others have styles of the next hues, whatever other learners there are. `styles_in` puts the
-    learner's defaults first.
-
-    Parameters
-    ----------
-    labels : iterable of (str, str)
-        The learner's name, and its label in the report.
+    learner's defaults first. Each item is a learner's name, and its label in the report.
     """
     result: dict[str, int] = {}
     settings = Counter[str]()  # labels of a learner so far

@@ -82,11 +82,8 @@ class Runs(Sequence[Run]):
     def table(self, *names: str) -> LongTable:
         """All values as one long table, a row each.
 
-        Parameters
-        ----------
-        *names : str
-            Metrics, costs such as "bytes.total", curves such as "pooled", or "R", for which whole
-            records are read; none: all metrics and costs.
+        `names` are metrics, costs such as "bytes.total", curves such as "pooled", or "R", for which
+        whole records are read; none: all metrics and costs.
 
         Raises
         ------
@@ -133,10 +130,8 @@ def load_runs(
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
         for place in found:
             try:
-                if verify:
-                    runs.append(Run.of(checker.record(place), place, root))
-                else:
-                    runs.append(Run.read(place, root))
+                whole = checker.record(place) if verify else None
+                runs.append(Run.of(whole, place, root) if whole else Run.read(place, root))
             except UserError as e:
                 notify(printable(f"left out: {e}"))
     if not roots:

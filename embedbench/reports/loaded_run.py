@@ -91,7 +91,10 @@ class Run:
         data = record_files.decode_json(record_files.read(place), place)
         if not os.path.isfile(place / record_files.PREDICTIONS):
             raise UserError(f"{place} has no predictions.h5; make that run again")
-        return cls(place, root, _brief(data, str(place / record_files.RECORD)))
+        path = str(place / record_files.RECORD)
+        if isinstance(data, dict) and data.get("schema") != SCHEMA:
+            raise UserError(f"{path} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        return cls(place, root, _Brief.from_json(data, path))
 
     def __repr__(self) -> str:
         """Three lines: its directory, the stream, and the final score."""
@@ -161,12 +164,7 @@ class Run:
         return record_files.read_predictions(self.place, self.record)
 
     def matrix(self, score: str | None = None) -> ScoreMatrix:
-        """A score matrix, computed from the predictions.
-
-        Parameters
-        ----------
-        score : str or None
-            Such as "class_accuracy", "accuracy" or "pw_js"; None: the run's main score.
+        """A score matrix, computed from the predictions; None is the run's main score.
 
         Raises
         ------
@@ -191,12 +189,6 @@ class Run:
     def classes(self) -> list[str]:
         """(C,) Names of the classes, file by file."""
         return [name for names in self.record.classes for name in names]
-
-
-def _brief(data: Any, path: str) -> _Brief:
-    if isinstance(data, dict) and data.get("schema") != SCHEMA:
-        raise UserError(f"{path} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
-    return _Brief.from_json(data, path)
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ selection of it.
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -76,16 +77,9 @@ class LongTable:
         names: Sequence[str] = (),
         record: Callable[[int], RunRecord] | None = None,
     ) -> Self:
-        """The table of some runs.
+        """The table of some runs, a row of `rows` each; `record` gives a run's whole record.
 
-        Parameters
-        ----------
-        rows : sequence of dict
-            A row for each run.
-        names : sequence of str
-            Metrics, costs, curves, "pooled" or "R"; none: all metrics and costs.
-        record : callable or None
-            The record of the run with this number; None: there are none.
+        `names` are metrics, costs, curves, "pooled" or "R"; none: all metrics and costs.
 
         Raises
         ------
@@ -183,12 +177,8 @@ def value_names(rows: Sequence[RowOfRun]) -> list[str]:
     for row in rows:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(type(value))
-    numbers = {int, float}
-    return [
-        name
-        for name, of in kinds.items()
-        if of <= numbers and name not in NAMES and not name.startswith(PREFIXES)
-    ]
+    numbers = [name for name, of in kinds.items() if of <= {int, float} and name not in NAMES]
+    return [name for name in numbers if not name.startswith(PREFIXES)]
 
 
 def streams(rows: Sequence[RowOfRun]) -> list[str]:
@@ -256,13 +246,7 @@ def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bo
 
 
 def read_csv(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file with a line for each run and the names of `Run.row`.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, or its lines are no runs.
-    """
+    """The rows of a CSV file with a line for each run and the names of `Run.row`."""
     text = read_text(path, most=MOST)
     try:
         rows = [dict(_values(line)) for line in csv.DictReader(text.splitlines())]
@@ -291,8 +275,6 @@ def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:
             yield name, text.lower() == "true"
             continue
         for kind in (int, float, str):
-            try:
+            with suppress(ValueError):
                 yield name, kind(text)
                 break
-            except ValueError:
-                continue

@@ -26,13 +26,7 @@ OMEGAS = ("omega_base", "omega_new", "omega_all", "omega_streaming")
 
 @rc_context(STYLE)
 def omega(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
-    """Ω of each learner as bars, with 95 % intervals over its runs; the offline reference is 1.
-
-    Raises
-    ------
-    UserError
-        No run has Ω.
-    """
+    """Ω of each learner as bars, with 95 % intervals over its runs; the offline reference is 1."""
     drawn = [row for row in rows if row.used and row.learns]
     defined = {n for row in drawn for n, s in row.metrics.items() if not math.isnan(s.mean)}
     metrics = [name for name in OMEGAS if name in defined]

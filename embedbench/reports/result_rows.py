@@ -227,9 +227,7 @@ class Row:
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""
-        places = (
-            [] if self.place is None else [self.place / f"seed-{run.run}", self.place / run.run]
-        )
+        places = [self.place / name for name in (f"seed-{run.run}", run.run)] if self.place else []
         return next((place for place in places if record_files.is_finished(place)), None)
 
     @property

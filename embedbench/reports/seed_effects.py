@@ -141,6 +141,8 @@ def _learner(row: Row, metric: str) -> LearnerBySeeds:
     varied = [r for r in row.varied if not any(f in LEFT_OUT for f in r.flags)]
     runs = [r for r in (*row.used, *varied) if not math.isnan(run_value(r, metric))]
     spreads = {kind: Spread.of(_alike(runs, kind, metric)) for kind in KINDS}
+    # those whose four seeds are all drawn from one `seed` share none
+    alone = [run_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]
     variances = {kind: s.sd**2 for kind, s in spreads.items() if s.n}
     total = sum(variances.values())
     shares = {kind: v / total if total else math.nan for kind, v in variances.items()}
@@ -148,7 +150,7 @@ def _learner(row: Row, metric: str) -> LearnerBySeeds:
         learner=row.label,
         seeds={k: replace(s, share=shares.get(k, math.nan)) for k, s in spreads.items()},
         sum=math.sqrt(total) if variances else math.nan,
-        all=Spread.of([_independent(runs, metric)]),
+        all=Spread.of([alone]),
     )
 
 
@@ -159,8 +161,3 @@ def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float
         others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
         alike.setdefault(others, []).append(run_value(r, metric))
     return list(alike.values())
-
-
-def _independent(runs: Sequence[RunRecord], metric: str) -> list[float]:
-    """Values of the runs whose four seeds are all drawn from one `seed`: no two share any."""
-    return [run_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]

@@ -13,10 +13,7 @@ SHARED = ("herding", "random")  # `memory.select` of memories that classes share
 def remark_on_memory(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
     """A sentence on the learners that stored every training sample, though they have a limit.
 
-    Parameters
-    ----------
-    learners : sequence of (str, sequence of RunRecord)
-        The label of each row of a table, and its runs.
+    A learner is the label of a row of a table, and its runs.
     """
     by_size: dict[str, list[str]] = {}
     for label, runs in learners:
@@ -24,14 +21,12 @@ def remark_on_memory(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> lis
             sizes = sorted({sum(run.n_train) for run in runs})
             text = "–".join(f"{n:,}" for n in sorted({sizes[0], sizes[-1]}))
             by_size.setdefault(text, []).append(label)
-    return [_sentence(size, labels) for size, labels in by_size.items()]
-
-
-def _sentence(size: str, labels: Sequence[str]) -> str:
-    *first, last = labels
-    who = f"{', '.join(first)} and {last}" if first else last
-    whose = "their memories do" if first else "its memory does"
-    return f"{who} stored all {size} training samples: {whose} not bind"
+    sentences = []
+    for size, (*first, last) in by_size.items():
+        who = f"{', '.join(first)} and {last}" if first else last
+        whose = "their memories do" if first else "its memory does"
+        sentences.append(f"{who} stored all {size} training samples: {whose} not bind")
+    return sentences
 
 
 def stores_all(run: RunRecord) -> bool:
@@ -90,13 +85,8 @@ def candidates(log: dict[str, Any] | None) -> int | None:
 def beside(learners: Sequence[tuple[str, str, Sequence[RunRecord]]]) -> list[str]:
     """A sentence for each learner with several settings of which some were tuned.
 
-    A search with another grid may choose another setting; the runs of the earlier one stay.
-
-    Parameters
-    ----------
-    learners : sequence of (str, str, sequence of RunRecord)
-        The directory of the runs, seen from where the report was asked for, the label of the row,
-        and the runs; of each row of a table.
+    A search with another grid may choose another setting; the runs of the earlier one stay. Each
+    row of a table has the directory of its runs, as the report's user sees it, its label, its runs.
     """
     names = dict.fromkeys(runs[0].learner for _, _, runs in learners)
     sentences = []

@@ -9,9 +9,9 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
-import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.record_files import find
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
@@ -54,7 +54,7 @@ def collect(
     Parameters
     ----------
     root : Path
-        The directory of run records, or a directory inside it.
+        The directory of runs, or a directory inside it.
     places : sequence of Path, or None
         Directories of the cells to report; None reports all under `root`.
     notify : callable
@@ -119,11 +119,8 @@ def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
     tables = [mine[0].group for mine in split_tables(rows)]
     apart = differences([(g.title, _settings(g.first)) for g in tables], absent=False)
-    named = {
-        id(group): dataclasses.replace(group, apart=", ".join(words))
-        for group, words in zip(tables, apart, strict=True)
-    }
-    return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
+    named = {id(g): replace(g, apart=", ".join(w)) for g, w in zip(tables, apart, strict=True)}
+    return [replace(row, group=named[id(row.group)]) for row in rows]
 
 
 def _settings(run: RunRecord) -> dict[str, Any]:
@@ -171,11 +168,15 @@ def _table(
     group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks), over=over)
     rows = []
     for (runs, varied), label, at in zip(split, names, made, strict=True):
-        parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
-        for r in runs:
-            parts[any(f in LEFT_OUT for f in r.flags)].append(r)
-        rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied), at))
-    return sorted(rows, key=_rank)
+        left_out = tuple(r for r in runs if {*r.flags} & {*LEFT_OUT})
+        used = tuple(r for r in runs if not {*r.flags} & {*LEFT_OUT})
+        rows.append(Row(group, label, used, left_out, tuple(varied), at))
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        final = row.metrics[FINAL].mean
+        return not row.learns, final != final, -final
+
+    return sorted(rows, key=rank)
 
 
 def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
@@ -184,26 +185,13 @@ def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunReco
     Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
     variations of them and would be counted twice.
     """
-    overridden = [_overridden(r) for r in runs]
+    overridden = [len(vars(r.seeds).items() - vars(Seeds.of(r.seed)).items()) for r in runs]
     least: dict[int, int] = {}
     for r, n in zip(runs, overridden, strict=True):
         least[r.seed] = min(n, least.get(r.seed, n))
-    parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
-    for r, n in zip(runs, overridden, strict=True):
-        parts[n > least[r.seed]].append(r)
-    return parts
-
-
-def _overridden(record: RunRecord) -> int:
-    """The number of the four seeds that differ from those that `seed` draws."""
-    drawn = dataclasses.asdict(Seeds.of(record.seed))
-    used = dataclasses.asdict(record.seeds)
-    return sum(value != used[kind] for kind, value in drawn.items())
-
-
-def _rank(row: Row) -> tuple[bool, bool, float]:
-    final = row.metrics["final_accuracy"].mean
-    return not row.learns, final != final, -final
+    each = list(zip(runs, overridden, strict=True))
+    alone = [r for r, n in each if n == least[r.seed]]
+    return alone, [r for r, n in each if n > least[r.seed]]
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:

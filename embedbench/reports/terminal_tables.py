@@ -14,6 +14,7 @@ from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.run_flags import fewest_steps
 from embedbench.scores.run_record import FINAL
 from embedbench.text import terminal_text
+from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
 from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
@@ -81,29 +82,17 @@ def print_tables(rows: Sequence[Row]) -> None:
 
 
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
-    """The tables as text.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of all tables.
-    width : int or None
-        Width to fit into; None: one line per row, however long.
-    colour : bool
-        Whether to use terminal colours.
-    """
-    return terminal_text.render_text(
-        table_parts(rows, width or terminal_text.NATURAL), width=width, colour=colour
-    )
+    """The tables as text; `width` is what they fit into, None: one line per row, however long."""
+    return render_text(table_parts(rows, width or NATURAL), width=width, colour=colour)
 
 
-def table_parts(rows: Sequence[Row], width: int = terminal_text.NATURAL) -> list[Text | Table]:
+def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
     """The tables with their titles and remarks, before they are text."""
     parts: list[Text | Table] = []
     for i, mine in enumerate(split_tables(rows)):
         parts += [Text("")] if i else []
         parts += _group_parts(mine, width)
-    return [*parts, Text(""), *(terminal_text.line(text, "dim") for text in _footer(rows))]
+    return [*parts, Text(""), *(line(text, "dim") for text in _footer(rows))]
 
 
 def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -143,52 +132,46 @@ def _csv_row(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
 def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
     """Title, table and remarks of the rows of one table."""
     group, judged = rows[0].group, judge(rows)
-    title, sentence = (
-        terminal_text.line(group.title, "bold"),
-        terminal_text.line(f"verdict: {verdict(rows, judged)}"),
-    )
+    title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows, judged)}")
     table = _table(rows, judged, stacked=False)
-    if Console(width=terminal_text.NATURAL).measure(table).maximum > width:
+    if Console(width=NATURAL).measure(table).maximum > width:
         table = _table(rows, judged, stacked=True)
-    facts = terminal_text.line(" · ".join(group.describe()), "dim")
+    facts = line(" · ".join(group.describe()), "dim")
     parts: list[Text | Table] = [title, facts, sentence, table]
     if has_labels(group.first):
-        labels = terminal_text.new_table(["after the last session", *map(heading, LABELS)])
+        labels = new_table(["after the last session", *map(heading, LABELS)])
         for row in rows:
             cells = [row.label, *(cell_text(row, name) for name in LABELS)]
             if row.used:
-                labels.add_row(*map(terminal_text.line, cells), style=None if row.learns else "dim")
+                labels.add_row(*map(line, cells), style=None if row.learns else "dim")
         parts += [Text(""), labels]
     equal = [EQUAL] if any(row.are_equal for row in rows) else []
     remarks = describe_verdicts(judged)
     remarks += [*describe_weak_reference(rows, judged), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
-    return [*parts, *([Text("")] if remarks else []), *map(terminal_text.line, remarks)]
+    return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 
 
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     gap, between = (1, "\n") if stacked else (2, " ")
     columns, efforts = choose_columns(rows[0].group), effort(rows)
-    table = terminal_text.new_table(
-        ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"], gap=gap
-    )
+    heads = ["learner", "n", *map(heading, columns), *efforts, "MB", "learn s"]
+    table = new_table(heads, gap=gap)
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)
     for i, (row, of_row) in enumerate(zip(rows, judged.rows, strict=True)):
-        cells = [count_runs(row)]
+        cells = [f"={row.n}" if row.are_equal else row.n]
         cells += [
             behind_text(of_row, FINAL, between) if name == BEHIND else cell_text(row, name, between)
             for name in columns
         ]
         cells += [texts[i] for texts in efforts.values()]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        flags = [
-            terminal_text.line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))
-        ] * flagged
+        flags = [line(" ".join(mark(f) + count_tried(row, f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
-        table.add_row(terminal_text.line(row.label), *map(Text, cells), *flags, style=dim)
+        table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
 
 
@@ -215,11 +198,6 @@ def cell_text(row: Row, name: str, between: str = " ") -> str:
     if name in row.metrics and row.is_open(name):
         return "open"
     return stat_text(row.exact(row.number(name)), name, between)
-
-
-def count_runs(row: Row) -> str:
-    """The number of runs of a row; "=3" where all three gave the same answers."""
-    return f"={row.n}" if row.are_equal else row.n
 
 
 def mark(flag: str) -> str:

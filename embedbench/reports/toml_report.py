@@ -119,12 +119,8 @@ class SelectedRun(NamedTuple):
         """The run in a comparison; None if there is nothing but its numbers."""
         if self.record is None or self.row is None:
             return None
-        return compare_learners.MeasuredRun(
-            compare_learners.run_block(self.record),
-            value,
-            self.record,
-            self.row.place_of(self.record),
-        )
+        block, place = compare_learners.run_block(self.record), self.row.place_of(self.record)
+        return compare_learners.MeasuredRun(block, value, self.record, place)
 
 
 def select(
@@ -172,11 +168,8 @@ def _tables(
 ) -> Iterator[SelectedTable]:
     every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
-    used = [
-        run
-        for run, keep in zip(every, matching([run.names for run in every], where), strict=True)
-        if keep and not {*str(run.names.get("flags", "")).split()} & {*LEFT_OUT}
-    ]
+    kept = itertools.compress(every, matching([run.names for run in every], where))
+    used = [r for r in kept if not {*str(r.names.get("flags", "")).split()} & {*LEFT_OUT}]
     if not used:
         raise UserError(f"no run is left to show in the table {selection.title!r}")
     metrics = dict.fromkeys(name.removeprefix(MAX) for name in selection.metrics)
@@ -195,13 +188,7 @@ def _tables(
 
 
 def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[SelectedTable]:
-    """Learners under several regimes side by side, a table for each stream that these share.
-
-    Parameters
-    ----------
-    regimes : mapping
-        Regime → the rows of its tables.
-    """
+    """Learners under several regimes side by side, a table for each stream that these share."""
     streams: dict[str, list[SelectedRun]] = {}
     for regime, rows in regimes.items():
         for row in rows:
@@ -216,10 +203,8 @@ def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[SelectedTabl
             )
     for title, runs in streams.items():
         over = "seeds" if runs[0].row and runs[0].row.group.over == "seeds" else "seeds and samples"
-        selection = Selection(
-            runs=(title,), title=title, rows=("learner",), columns="stream", over=over
-        )
-        (table,) = _tables(selection, streams.__getitem__)
+        how: dict[str, Any] = {"rows": ("learner",), "columns": "stream", "over": over}
+        (table,) = _tables(Selection(runs=(title,), title=title, **how), streams.__getitem__)
         yield replace(table, parts=[*table.parts, line(REGIMES)])
 
 
@@ -251,9 +236,8 @@ def _means(
         for (column, name), title in zip(heads, titles, strict=True):
             metric = name.removeprefix(MAX)
             stat = _stat(cells.get((key, column, metric), {}), name)
-            texts.append(
-                f"{stat_text(stat, metric)} {allowed.get((key, column, name), '')}".rstrip()
-            )
+            ranks = allowed.get((key, column, name), "")
+            texts.append(f"{stat_text(stat, metric)} {ranks}".rstrip())
             label = title if column else name
             numbers |= {label: stat.mean, f"{label}.half_95": stat.half}
         made.add_row(*map(line, texts))
@@ -263,11 +247,8 @@ def _means(
     units = "" if len(selection.metrics) > 1 else heading(selection.metrics[0])
     n = len(set(table.stream))
     facts = [table.stream[0] if n == 1 else f"{n} streams", units]
-    return SelectedTable(
-        selection.title,
-        rows,
-        section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest]),
-    )
+    parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
+    return SelectedTable(selection.title, rows, parts)
 
 
 def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:

@@ -52,10 +52,6 @@ class Tracker(Protocol):
 
         Parameters
         ----------
-        cell : Run
-            The run.
-        i : int
-            The session.
         scores : dict
             Of the test data: the main score over all classes so far, under its name; the curves of
             `RunRecord`; and `R/j`, the score on eval set j. NaN is left out.
@@ -133,23 +129,16 @@ def track(
 
     Runs whose references are not finished wait for them, since Ω would be missing.
 
+    The result is the number of replays.
+
     Parameters
     ----------
-    root : Path
-        The directory of all runs.
     names : sequence of str
         Trackers, as `--to` takes them.
     notify : callable
         Takes a sentence on each run that is left out.
     watch : float or None
         Seconds after which to look for new runs, again and again until Ctrl-C; None looks once.
-    wait : callable
-        Waits so many seconds.
-
-    Returns
-    -------
-    int
-        The number of replays.
 
     Raises
     ------
@@ -182,10 +171,7 @@ def _replay(
 ) -> int:
     """Replay what is new, the run that finished first being the first; the number of replays.
 
-    Parameters
-    ----------
-    done : dict
-        Records that need not be looked at again, with the times of their last change.
+    `done` are records that need not be looked at again, with the times of their last change.
     """
     seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
     times = {
@@ -267,13 +253,7 @@ def _chosen(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 class TensorBoard:
-    """One folder a run, as in the directory of runs.
-
-    Parameters
-    ----------
-    target : str
-        The directory that `tensorboard --logdir` gets.
-    """
+    """One folder a run, as in the directory of runs, in that which `tensorboard --logdir` gets."""
 
     def __init__(self, target: str) -> None:
         try:
@@ -317,13 +297,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """One run there for each run here, with the same id each time.
-
-    Parameters
-    ----------
-    target : str
-        The project, or ENTITY/PROJECT.
-    """
+    """One run there for each run here, with the same id each time, in PROJECT or ENTITY/PROJECT."""
 
     def __init__(self, target: str) -> None:
         try:

@@ -21,13 +21,7 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
     Who is behind say the verdicts on the rows (`scores.learner_verdicts`).
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of one table, best first.
-    judged : TableVerdicts or None
-        Their verdicts, if they are known.
+    Rows come best first; `judged` are their verdicts, if they are known.
     """
     every = [row for row in rows if row.learns]
     scored = [row for row in every if row.used and not math.isnan(_final(row))]
@@ -47,12 +41,8 @@ def verdict(rows: Sequence[Row], judged: TableVerdicts | None = None) -> str:
             f"learners that did, {lead}"
         )
     idle = [row for row in scored if row not in ranked and row is not best]
-    parts = [
-        lead,
-        _cost(ranked[0]),
-        _by_gacc(ranked),
-        *_others(ranked, rows, judged or judge(rows)),
-    ]
+    others = _others(ranked, rows, judged or judge(rows))
+    parts = [lead, _cost(ranked[0]), _by_gacc(ranked), *others]
     parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
     parts += [_lost(every)]
     return "; ".join(filter(None, parts))
@@ -103,7 +93,8 @@ def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -
     parts = []
     if behind:
         least = difference_text(min(of[id(row)].behind_by_least for row in behind))
-        parts.append(f"{_names(behind)} {_is(behind)} behind (by at least {least})")
+        verb = "is" if len(behind) == 1 else "are"
+        parts.append(f"{_names(behind)} {verb} behind (by at least {least})")
     parts += [f"{_names(level)} may be level{_cheapest(level, leader)}"] if level else []
     parts += [f"nothing can be said of {_names(unknown)}"] if unknown else []
     return parts
@@ -118,14 +109,6 @@ def _names(rows: Sequence[Row]) -> str:
         labels = [*labels[:named], f"{len(labels) - named} more"]
     *first, last = labels
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _is(rows: Sequence[Row]) -> str:
-    return "is" if len(rows) == 1 else "are"
-
-
-def _has(rows: Sequence[Row]) -> str:
-    return "has" if len(rows) == 1 else "have"
 
 
 def _cost(row: Row) -> str:
@@ -163,4 +146,5 @@ def _by_gacc(ranked: Sequence[Row]) -> str:
 def _lost(every: Sequence[Row]) -> str:
     """Learners without a run that counts."""
     lost = [row for row in every if not row.used]
-    return f"{_names(lost)} {_has(lost)} no run without NaN or divergence" if lost else ""
+    verb = "has" if len(lost) == 1 else "have"
+    return f"{_names(lost)} {verb} no run without NaN or divergence" if lost else ""

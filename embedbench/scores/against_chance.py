@@ -48,12 +48,7 @@ def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
     """a_{k,j} and f_{k,j} of the random classifier, rows k = 1 … K (Tables 1 and 2).
 
     Row k of the first table has j = 1 … k, of the second j = 1 … k - 1. The mean of a row is
-    AA_k(Rand) or AF_k(Rand).
-
-    Parameters
-    ----------
-    seen : sequence of int
-        (K,) C_k, the number of classes seen after each session.
+    AA_k(Rand) or AF_k(Rand). `seen` is (K,) C_k.
     """
     accuracy = [[Fraction(1, c)] * k for k, c in enumerate(seen, start=1)]
     forgetting = [
@@ -206,11 +201,8 @@ CURVES = (aa, af, uraa, uraf, raa, raf, raf_lastnorm)
 def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats]:
     """Every curve by name, (K,) each.
 
-    Parameters
-    ----------
-    restricted : bool
-        Answers are not chosen among all the classes seen, so that 1/C_k is not the chance level
-        (within-session scores, modalities). Only AA and AF are defined then.
+    `restricted`: answers are not chosen among all the classes seen, so that 1/C_k is not the chance
+    level (within-session scores, modalities). Only AA and AF are defined then.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         result = {curve.__name__: curve(scores) for curve in CURVES}

@@ -63,6 +63,11 @@ class ArrayFile:
         """The version of the format that it is saved in: the earliest that holds all its tables."""
         return VERSIONS[any(name in self.OPTIONAL for name, _ in self._arrays())]
 
+    @property
+    def ends(self) -> Ints:
+        """(T,) The last moment of each session."""
+        return np.flatnonzero(np.append(np.diff(self.session) > 0, True))
+
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         # version 1.8 of HDF5's format has checksums of its structure
@@ -123,13 +128,7 @@ class ArrayFile:
         return result
 
     def check(self) -> None:
-        """Refuse values that no run can have written.
-
-        Raises
-        ------
-        WrongError
-            The first one, in words.
-        """
+        """Refuse values that no run can have written."""
         session, samples, seen = self.session, self.samples_seen, self.seen
         demand(len(session) > 0, "it has no evaluation moment")
         steps = np.diff(session, prepend=-1)

@@ -8,10 +8,12 @@ is one number for the whole range.
 **Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6. The
 formulas count sessions from 1, as the paper does: i = 1 … T. A_i^j = R[i, j] is the accuracy on the
 classes of session j after session i; |Y_j| is the number of these classes. `accuracies` is (T, T);
-only j ≤ i is read. Every function returns (T,), one value per session; NaN where undefined.
+only j ≤ i is read; `n_classes` is (T,) |Y_j|, `ratio` is r, see `class_ratio`. Every function
+returns (T,), one value per session; NaN where undefined.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +34,6 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
     (2024), Eq. 1 and 3. **Departs**: Eq. 1 pools test samples, Eq. 3 weights classes. They are
     equal where all classes have the same number of test samples. We use Eq. 3, which gAcc
     generalises; `pooled` in the record is Eq. 1.
-
-    Parameters
-    ----------
-    n_classes : sequence of int or array of int
-        (T,) |Y_j|.
 
     Examples
     --------
@@ -71,14 +68,7 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
     gAcc_i(α) = (α r A_i^1 + Σ_{2≤j≤i} A_i^j) / (α r + i - 1), r = |Y_1|/|Y_novel|. gAcc_i(0) is the
     novel classes' accuracy, gAcc_i(1/r) = tAcc_i and gAcc_i(1) = aAcc_i; gAcc_1(0) is undefined.
 
-    **Source**: Tang et al. (2024), Eq. 4.
-
-    Parameters
-    ----------
-    ratio : float
-        r, see `class_ratio`.
-    alpha : ArrayLike
-        α, one or several, (…); the result is (…, T).
+    **Source**: Tang et al. (2024), Eq. 4. With several `alpha`, (…), the result is (…, T).
 
     Examples
     --------
@@ -104,11 +94,6 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
 
     **Source**: Tang et al. (2024), Eq. 5 and 6; the grid is from their code. **Departs**: their
     code first rounds A_i^j to three decimals; ours does not.
-
-    Parameters
-    ----------
-    ratio : float
-        r, see `class_ratio`.
 
     Examples
     --------
@@ -261,13 +246,7 @@ def curves(scores: ScoreMatrix) -> dict[str, Floats]:
 def curves_from_accuracies(
     accuracies: Floats, n_classes: Sequence[int] | Ints
 ) -> dict[str, Floats]:
-    """The same as `curves`, from the accuracies of a run.
-
-    Parameters
-    ----------
-    n_classes : sequence of int or array of int
-        (T,) |Y_j|.
-    """
+    """The same as `curves`, from the accuracies of a run."""
     ratio = class_ratio(n_classes)
     return {
         "aacc": aacc(accuracies, n_classes),
@@ -294,43 +273,23 @@ def summary(result: dict[str, Floats]) -> dict[str, float]:
 # --- corner cases, (T, T) each; NaN above the diagonal ---
 
 
-def lazy(sessions: int, base: float = BASE) -> Floats:
-    """Lazy: keeps the base session, learns nothing after it.
-
-    **Source**: Tang et al. (2024), §3.3 and Table A1.
-    """
-    return _case(sessions, base, kept=base, newest=0.0, older=0.0)
-
-
-def greedy(sessions: int, base: float = BASE) -> Floats:
-    """Greedy: perfect on the newest session, forgets every other.
-
-    **Source**: Tang et al. (2024), §3.3 and Table A2.
-    """
-    return _case(sessions, base, kept=0.0, newest=1.0, older=0.0)
-
-
-def greedy_nf(sessions: int, base: float = BASE) -> Floats:
-    """Greedy-NF: perfect on all novel classes from when they are learned, forgets the base session.
-
-    **Source**: Tang et al. (2024), §3.3 and Table A3.
-    """
-    return _case(sessions, base, kept=0.0, newest=1.0, older=1.0)
-
-
-CORNER_CASES: dict[str, Callable[[int, float], Floats]] = {
-    "Lazy": lazy,
-    "Greedy": greedy,
-    "Greedy-NF": greedy_nf,
-}
-
-
-def _case(sessions: int, base: float, *, kept: float, newest: float, older: float) -> Floats:
+def _case(kept: float, newest: float, older: float, sessions: int, base: float = BASE) -> Floats:
+    """Accuracies that are the same after each session but the base session, which has `base`."""
     result = np.where(np.eye(sessions, dtype=np.bool_), newest, older)
-    result[:, 0] = kept
+    result[:, 0] = kept * base
     result[0, 0] = base
     result[np.triu_indices(sessions, 1)] = np.nan
     return result
+
+
+# Tang et al. (2024), §3.3 and Tables A1 to A3: the share of the base session's accuracy that is
+# kept, and the accuracies on the newest session and on older novel ones. Lazy learns nothing after
+# the base session; the two greedy ones forget it.
+CORNER_CASES: dict[str, Callable[[int, float], Floats]] = {
+    "Lazy": partial(_case, 1.0, 0.0, 0.0),
+    "Greedy": partial(_case, 0.0, 1.0, 0.0),
+    "Greedy-NF": partial(_case, 0.0, 1.0, 1.0),
+}
 
 
 # --- helpers ---

@@ -1,4 +1,4 @@
-"""Scores of multi-label runs: from label sets to score matrices, curves and confusions.
+"""Scores of multi-label runs: from label sets to score matrices and curves.
 
 Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted to the
 classes seen at the moment, so a label counts as soon as its class was introduced, also on old
@@ -17,7 +17,6 @@ from .label_set_predictions import Bytes, LabelSets, levels, pack
 from .score_matrix import ScoreMatrix
 
 SCORES = ("pw_js", "js", "exact_match")
-_CHUNK = 4096  # rows of label sets that a confusion unpacks at once
 
 Counts = tuple[Ints, Ints, Ints]  # |Y ∩ Ŷ|, |Y|, |Ŷ| of each sample
 
@@ -60,8 +59,7 @@ def curves(p: LabelSets) -> dict[str, Floats]:
     result = {f.__name__: f(p) for f in CURVES}
     for depth in range(int(levels(p.parents).max(initial=-1)) + 1):
         result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
-    ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
-    return {name: values[ends] for name, values in result.items()}
+    return {name: values[p.ends] for name, values in result.items()}
 
 
 # --- curves over moments, (M,) each; NaN where undefined ---
@@ -149,8 +147,7 @@ def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_predicted(p)
     array([2.])
     """
-    everything = np.ones(p.n_classes, dtype=np.bool_)
-    return np.array([_mean(given) for _, _, given in _over_moments(p, everything, split)])
+    return np.array([_mean(given) for _, _, given in _over_moments(p, split)])
 
 
 def labels_true(p: LabelSets, split: int = 0) -> Floats:
@@ -165,8 +162,7 @@ def labels_true(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_true(p)
     array([2.])
     """
-    everything = np.ones(p.n_classes, dtype=np.bool_)
-    return np.array([_mean(true) for _, true, _ in _over_moments(p, everything, split)])
+    return np.array([_mean(true) for _, true, _ in _over_moments(p, split)])
 
 
 def labels_newest(p: LabelSets, split: int = 0) -> Floats:
@@ -203,54 +199,6 @@ CURVES = (
 )
 
 
-# --- confusion ---
-
-
-def introduction_order(p: LabelSets) -> Ints:
-    """(C,) classes in the order of introduction; by class number within a session."""
-    never = ~p.introduces.any(axis=0)
-    first = np.where(never, len(p.introduces), p.introduces.argmax(axis=0))
-    return np.argsort(first, kind="stable")
-
-
-def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False) -> Floats:
-    """The labels that the samples of each class are given, (C, C), at one moment.
-
-    Entry [a, b] is the share of samples with true label a that were given label b; rows and columns
-    are in `introduction_order`. A sample counts in the row of each of its true labels and in the
-    column of each label given, so rows do not sum to 1. A perfect learner has 1 on the diagonal and
-    in the columns of all classes above the row's class. In the row of a superclass it has the
-    shares of the subclasses. `truth` gives this matrix. NaN in rows and columns of classes not
-    seen, and in rows without samples.
-
-    **Source**: Abdelsalam et al. (2021, IIRC), Fig. 6 and D.6.
-
-    Parameters
-    ----------
-    truth : bool
-        Use the true labels seen in place of the labels given (Fig. 6a).
-    """
-    order, rows = introduction_order(p), _rows(p, split)
-    at = np.flatnonzero(p.seen[moment][order])
-    classes = order[at]
-    given = p.y if truth else p.answer[moment]
-    together = np.zeros((len(at), len(at)))
-    samples = np.zeros(len(at))
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK]
-        true, answered = (_unpacked(of[part], p.n_classes)[:, classes] for of in (p.y, given))
-        together += true.T @ answered  # (c, n) @ (n, c) -> (c, c); float32 counts to 4,096 exactly
-        samples += true.sum(axis=0)
-    result = np.full((p.n_classes, p.n_classes), np.nan)
-    with np.errstate(invalid="ignore"):
-        result[np.ix_(at, at)] = together / samples[:, None]
-    return result
-
-
-def _unpacked(packed: Bytes, n_classes: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.unpackbits(packed, axis=1, count=n_classes).astype(np.float32)
-
-
 # --- the hierarchy ---
 
 
@@ -285,12 +233,12 @@ def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
     return _size(y & given), _size(y), _size(given)
 
 
-def _over_moments(p: LabelSets, among: Bools, split: int) -> Iterator[Counts]:
+def _over_moments(p: LabelSets, split: int, among: Bools | bool = True) -> Iterator[Counts]:
     """For each moment, the counts among seen classes, over the samples with any seen label."""
     rows = _rows(p, split)
     for m, seen in enumerate(p.seen):
         taught = rows[_has(p.y[rows], seen)]
-        yield _counts(p.y[taught], p.answer[m, taught], among & seen)
+        yield _counts(p.y[taught], p.answer[m, taught], seen & among)
 
 
 def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:
@@ -309,11 +257,11 @@ def _mean(values: Floats | Ints) -> float:
 
 def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
     """(M,) mean pw-JS restricted to some classes, over the samples with a label among them."""
-    result = _over_moments(p, among, split)
+    result = _over_moments(p, split, among)
     return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
 
 
 def _precision(p: LabelSets, among: Bools, split: int) -> Floats:
     """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| restricted to some classes; NaN where none of them is given."""
-    sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, among, split)]
+    sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, split, among)]
     return np.array([hit / given if given else np.nan for hit, given in sums])

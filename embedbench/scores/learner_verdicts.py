@@ -117,7 +117,7 @@ class Differences:
     seed_variance, sample_variance : array of float
         (…, k, k) squared standard errors of `mean`; NaN where unknown.
     groups : int
-        Groups of the test sample; 0 if it is left out.
+        Of the test sample; 0 if it is left out.
     """
 
     mean: Floats
@@ -153,12 +153,8 @@ def subtract_rows(values: Floats, variances: Floats | None = None, groups: int =
 
     Parameters
     ----------
-    values : array of float
-        (…, k, n): row, seed; more is better; NaN where there is no run.
-    variances : array of float or None
-        (…, k, k) the test sample's share of each difference, `sample_jackknife.pair_variances`.
-    groups : int
-        Groups of the test sample.
+    values, variances : array of float
+        (…, k, n) and (…, k, k), see `compare_with_best`; more is better.
     """
     apart = values[..., None, :, :] - values[..., :, None, :]
     both = ~np.isnan(apart)
@@ -194,8 +190,6 @@ def compare_with_best(
     variances : array of float or None
         (k, k) the test sample's share of each difference, and on the diagonal that of each row's
         mean (`sample_jackknife.pair_variances`); None if it is unknown.
-    groups : int
-        Groups of the test sample.
     lower : bool
         Whether less is better.
     over : str

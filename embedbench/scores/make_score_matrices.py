@@ -12,10 +12,7 @@ def score_matrices(
 ) -> dict[str, ScoreMatrix]:
     """Every base score of a run, by name; the main score comes first.
 
-    Parameters
-    ----------
-    class_sizes : sequence of int or None
-        (C,) training samples of each class in the whole stream, if they are known.
+    `class_sizes` are (C,) training samples of each class in the whole stream, if they are known.
     """
     if isinstance(p, LabelSets):
         from . import label_set_scores  # only label sets need it

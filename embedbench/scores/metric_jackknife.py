@@ -19,7 +19,7 @@ from .few_shot_scores import class_ratio, gacc_area
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy
 from .predictions import Predictions
 from .sample_jackknife import LeftOut, leave_out_final, leave_out_means, rate_answers
-from .score_matrix import ScoreMatrix
+from .score_matrix import BY_MOMENT, ScoreMatrix
 from .single_label_scores import score_matrix
 
 MINIMUM = "worst_class_accuracy"  # a jackknife does not estimate the variance of a minimum
@@ -59,21 +59,11 @@ def leave_out_metric(
 
     Parameters
     ----------
-    p : Predictions
-        Answers of the run.
-    score : str
-        A base score of `accuracy.SCORES`.
-    metric : callable
-        See `find_metric`.
-    reference : Reference
-        The reference values of all samples.
     offline : sequence of sequence of Predictions
         Answers of the runs behind α_ideal, or of those behind each α_offline,i of
         `omega_streaming`; empty: α_ideal is held fixed.
     groups : array or None
         (n,) `group` of each test sample; None: every sample is a group.
-    class_sizes : sequence of int or None
-        See `score_matrix`.
     """
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
     ideals = _leave_out_ideals(offline, p, number, len(names) + 1, score)
@@ -102,8 +92,8 @@ class _Rest:
     ) -> None:
         whole = score_matrix(p, score, class_sizes)
         moments = whole.ends if ends_only else np.arange(len(p.session))
-        fields = ("values", "pooled", "session", "samples_seen", "classes_seen", "per_class")
-        self.whole = whole = replace(whole, **{f: getattr(whole, f)[moments] for f in fields})
+        parts = {f: getattr(whole, f)[moments] for f in ("values", *BY_MOMENT)}
+        self.whole = whole = replace(whole, **parts)
         self.right, classes = rate_answers(p, score, moments)
         counts = p.eval_set <= whole.session[:, None]
         pooled = leave_out_means(self.right, counts, classes, number, n_groups)
@@ -139,13 +129,8 @@ class _Rest:
             n_samples[e] -= size
         for c, column, _ in self.classes.get(group, ()):
             per_class[:, c] = column
-        return replace(
-            whole,
-            values=values,
-            pooled=self.pooled[:, group],
-            n_samples=n_samples,
-            per_class=per_class,
-        )
+        left = replace(whole, values=values, n_samples=n_samples, per_class=per_class)
+        return replace(left, pooled=self.pooled[:, group])
 
 
 def _alike(p: Predictions, right: Floats, number: Ints, ideals: Floats | None) -> list[Ints]:
@@ -182,15 +167,8 @@ def _leave_out_ideals(
     if not runs or not all(np.isin(run.ids, ids).all() for run in runs):
         return None
     group_of = number[first]
-    return np.array(
-        [
-            np.mean(
-                [
-                    leave_out_final(q, group_of[np.searchsorted(ids, q.ids)], n_groups, score)
-                    for q in each
-                ],
-                axis=0,
-            )
-            for each in offline
-        ]
-    )
+
+    def without(q: Predictions) -> Floats:
+        return leave_out_final(q, group_of[np.searchsorted(ids, q.ids)], n_groups, score)
+
+    return np.array([np.mean([without(q) for q in each], axis=0) for each in offline])

@@ -283,8 +283,7 @@ def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     >>> worst_class_accuracy(scores, Reference())
     0.3
     """
-    last = scores.per_class[-1]
-    return _low(last[~np.isnan(last)])
+    return float(np.fmin.reduce(scores.per_class[-1], initial=np.nan))
 
 
 def per_class_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
@@ -350,11 +349,6 @@ def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
     """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
     ideal = np.asarray(reference.ideal, dtype=np.float64)
     return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
-
-
-def _low(values: Floats) -> float:
-    """Smallest value; NaN if there are none."""
-    return float(np.min(values)) if len(values) else float("nan")
 
 
 def _mean(values: Floats) -> float:

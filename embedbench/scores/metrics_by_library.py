@@ -22,7 +22,6 @@ from embedbench.array_types import Floats
 from .predictions import Predictions
 from .single_label_scores import score_matrix
 
-GROUPS = ("accuracy", "forgetting", "backward transfer")
 EQUAL = 1e-9  # values closer than this are one
 
 
@@ -54,12 +53,11 @@ class Scores:
 
 @dataclass(frozen=True)
 class Definition:
-    """One way to compute what a name of `GROUPS` stands for, and who does so under which name.
+    """One way to compute what a name of `DEFINITIONS` stands for, and who does so under which name.
 
     R[i, j] is per-sample accuracy on session j after session i, α_i that on all sessions so far.
     """
 
-    group: str
     name: str
     formula: str
     sources: tuple[str, ...]
@@ -98,166 +96,156 @@ def _bwt(s: Scores) -> float:
     return float(np.mean(s.R[-1, :-1] - np.diagonal(s.R)[:-1])) if len(s.R) > 1 else math.nan
 
 
-DEFINITIONS = (
-    Definition(
-        "accuracy",
-        "final, per class",
-        "mean recall of all classes after session L",
-        ("embedbench: final_accuracy", "Kemker et al. 2018"),
-        lambda s: float(s.class_alpha[-1]),
-    ),
-    Definition(
-        "accuracy",
-        "final, per sample",
-        "α_L",
-        (
-            "Avalanche: StreamAccuracy, TrainedExperienceAccuracy",
-            "Continuum: Logger.accuracy",
-            "PyCIL: utils.toolkit.accuracy total, the last of the top1 curve",
-            "embedbench: final_accuracy of `accuracy`",
+DEFINITIONS: dict[str, tuple[Definition, ...]] = {
+    "accuracy": (
+        Definition(
+            "final, per class",
+            "mean recall of all classes after session L",
+            ("embedbench: final_accuracy", "Kemker et al. 2018"),
+            lambda s: float(s.class_alpha[-1]),
         ),
-        lambda s: float(s.alpha[-1]),
-    ),
-    Definition(
-        "accuracy",
-        "mean over sessions",
-        "1/T Σ_j R[L, j]",
-        (
-            "FACIL: avg_accs_tag",
-            "Mammoth: Class-IL mean accuracy",
-            "OCL: compute_performance avg_end_acc",
-            "embedbench: average_accuracy of `accuracy`",
-            "Lopez-Paz and Ranzato 2017; Michel et al. 2023, Eq. 1",
+        Definition(
+            "final, per sample",
+            "α_L",
+            (
+                "Avalanche: StreamAccuracy, TrainedExperienceAccuracy",
+                "Continuum: Logger.accuracy",
+                "PyCIL: utils.toolkit.accuracy total, the last of the top1 curve",
+                "embedbench: final_accuracy of `accuracy`",
+            ),
+            lambda s: float(s.alpha[-1]),
         ),
-        lambda s: float(np.mean(s.R[-1])),
-    ),
-    Definition(
-        "accuracy",
-        "mean over sessions, by their classes",
-        "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
-        ("FACIL: wavg_accs_tag",),
-        lambda s: float(np.average(s.R[-1], weights=s.n_classes)),
-    ),
-    Definition(
-        "accuracy",
-        "mean over sessions, session known",
-        "1/T Σ_j R[L, j], answers within the session",
-        ("FACIL: avg_accs_taw", "Mammoth: Task-IL mean accuracy"),
-        lambda s: float(np.mean(s.within[-1])),
-    ),
-    Definition(
-        "accuracy",
-        "average incremental",
-        "1/T Σ_i α_i",
-        (
-            "PyCIL: trainer Average Accuracy",
-            "Continuum: Logger.average_incremental_accuracy",
-            "embedbench: average_incremental_accuracy of `accuracy`",
-            "Rebuffi et al. 2017",
+        Definition(
+            "mean over sessions",
+            "1/T Σ_j R[L, j]",
+            (
+                "FACIL: avg_accs_tag",
+                "Mammoth: Class-IL mean accuracy",
+                "OCL: compute_performance avg_end_acc",
+                "embedbench: average_accuracy of `accuracy`",
+                "Lopez-Paz and Ranzato 2017; Michel et al. 2023, Eq. 1",
+            ),
+            lambda s: float(np.mean(s.R[-1])),
         ),
-        lambda s: float(np.mean(s.alpha)),
-    ),
-    Definition(
-        "accuracy",
-        "average incremental, sessions alike",
-        "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
-        ("OCL: compute_performance avg_acc",),
-        lambda s: float(np.mean([np.mean(row) for row in s.lower])),
-    ),
-    Definition(
-        "accuracy",
-        "mean of the lower triangle",
-        "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
-        ("Continuum: accuracy_A", "Díaz-Rodríguez et al. 2018"),
-        lambda s: float(np.mean(np.concatenate(s.lower))),
-    ),
-    Definition(
-        "accuracy",
-        "average of all classes, also future ones",
-        "1/T Σ_i mean recall of the classes of all T sessions after session i",
-        ("Avalanche: amca_metrics",),
-        lambda s: float(np.mean(s.whole)),
-    ),
-    Definition(
-        "forgetting",
-        "from the best before, per class",
-        "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j]), R mean recall",
-        ("embedbench: average_forgetting",),
-        lambda s: _forgetting(s.by_class),
-    ),
-    Definition(
-        "forgetting",
-        "from the best before",
-        "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j])",
-        (
-            "FACIL: print_summary TAg Forg",
-            "embedbench: average_forgetting of `accuracy`",
-            "Chaudhry et al. 2018, Eq. 3; Michel et al. 2023, Eq. 2",
+        Definition(
+            "mean over sessions, by their classes",
+            "Σ_j c_j R[L, j] / Σ_j c_j, c_j classes of session j",
+            ("FACIL: wavg_accs_tag",),
+            lambda s: float(np.average(s.R[-1], weights=s.n_classes)),
         ),
-        lambda s: _forgetting(s.R),
-    ),
-    Definition(
-        "forgetting",
-        "from the best before, session known",
-        "the same, answers within the session",
-        ("FACIL: print_summary TAw Forg",),
-        lambda s: _forgetting(s.within),
-    ),
-    Definition(
-        "forgetting",
-        "from the best, the last included",
-        "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
-        ("PyCIL: trainer Forgetting", "Mammoth: utils.metrics.forgetting"),
-        lambda s: _forgetting(s.R, last=True),
-    ),
-    Definition(
-        "forgetting",
-        "from the best, over all sessions",
-        "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
-        ("OCL: compute_performance avg_fgt before its pull request 23",),
-        lambda s: _forgetting(s.R, last=True, sessions=len(s.R)),
-    ),
-    Definition(
-        "forgetting",
-        "from the first",
-        "1/L Σ_{j<L} (R[j, j] - R[L, j])",
-        ("Avalanche: StreamForgetting",),
-        lambda s: -_bwt(s),
-    ),
-    Definition(
-        "forgetting",
-        "two sessions left out",
-        "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
-        ("Continuum 1.2.7: metrics.forgetting (its issue 281)",),
-        lambda s: _continuum_forgetting(s.R),
-    ),
-    Definition(
-        "backward transfer",
-        "at the end",
-        "1/L Σ_{j<L} (R[L, j] - R[j, j])",
-        (
-            "Mammoth: utils.metrics.backward_transfer",
-            "Avalanche: StreamBWT",
-            "embedbench: bwt of `accuracy`",
-            "Lopez-Paz and Ranzato 2017, Eq. 3",
+        Definition(
+            "mean over sessions, session known",
+            "1/T Σ_j R[L, j], answers within the session",
+            ("FACIL: avg_accs_taw", "Mammoth: Task-IL mean accuracy"),
+            lambda s: float(np.mean(s.within[-1])),
         ),
-        _bwt,
+        Definition(
+            "average incremental",
+            "1/T Σ_i α_i",
+            (
+                "PyCIL: trainer Average Accuracy",
+                "Continuum: Logger.average_incremental_accuracy",
+                "embedbench: average_incremental_accuracy of `accuracy`",
+                "Rebuffi et al. 2017",
+            ),
+            lambda s: float(np.mean(s.alpha)),
+        ),
+        Definition(
+            "average incremental, sessions alike",
+            "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
+            ("OCL: compute_performance avg_acc",),
+            lambda s: float(np.mean([np.mean(row) for row in s.lower])),
+        ),
+        Definition(
+            "mean of the lower triangle",
+            "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
+            ("Continuum: accuracy_A", "Díaz-Rodríguez et al. 2018"),
+            lambda s: float(np.mean(np.concatenate(s.lower))),
+        ),
+        Definition(
+            "average of all classes, also future ones",
+            "1/T Σ_i mean recall of the classes of all T sessions after session i",
+            ("Avalanche: amca_metrics",),
+            lambda s: float(np.mean(s.whole)),
+        ),
     ),
-    Definition(
-        "backward transfer",
-        "over all sessions",
-        "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
-        ("OCL: compute_performance, before negative values become 0", "Díaz-Rodríguez et al. 2018"),
-        lambda s: _since(s.R, 1),
+    "forgetting": (
+        Definition(
+            "from the best before, per class",
+            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j]), R mean recall",
+            ("embedbench: average_forgetting",),
+            lambda s: _forgetting(s.by_class),
+        ),
+        Definition(
+            "from the best before",
+            "1/L Σ_{j<L} (max_{j≤l<L} R[l, j] - R[L, j])",
+            (
+                "FACIL: print_summary TAg Forg",
+                "embedbench: average_forgetting of `accuracy`",
+                "Chaudhry et al. 2018, Eq. 3; Michel et al. 2023, Eq. 2",
+            ),
+            lambda s: _forgetting(s.R),
+        ),
+        Definition(
+            "from the best before, session known",
+            "the same, answers within the session",
+            ("FACIL: print_summary TAw Forg",),
+            lambda s: _forgetting(s.within),
+        ),
+        Definition(
+            "from the best, the last included",
+            "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
+            ("PyCIL: trainer Forgetting", "Mammoth: utils.metrics.forgetting"),
+            lambda s: _forgetting(s.R, last=True),
+        ),
+        Definition(
+            "from the best, over all sessions",
+            "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
+            ("OCL: compute_performance avg_fgt before its pull request 23",),
+            lambda s: _forgetting(s.R, last=True, sessions=len(s.R)),
+        ),
+        Definition(
+            "from the first",
+            "1/L Σ_{j<L} (R[j, j] - R[L, j])",
+            ("Avalanche: StreamForgetting",),
+            lambda s: -_bwt(s),
+        ),
+        Definition(
+            "two sessions left out",
+            "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
+            ("Continuum 1.2.7: metrics.forgetting (its issue 281)",),
+            lambda s: _continuum_forgetting(s.R),
+        ),
     ),
-    Definition(
-        "backward transfer",
-        "over all sessions, the newest pairs left out",
-        "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
-        ("Continuum 1.2.7: metrics.backward_transfer",),
-        lambda s: _since(s.R, 2),
+    "backward transfer": (
+        Definition(
+            "at the end",
+            "1/L Σ_{j<L} (R[L, j] - R[j, j])",
+            (
+                "Mammoth: utils.metrics.backward_transfer",
+                "Avalanche: StreamBWT",
+                "embedbench: bwt of `accuracy`",
+                "Lopez-Paz and Ranzato 2017, Eq. 3",
+            ),
+            _bwt,
+        ),
+        Definition(
+            "over all sessions",
+            "2/(T(T-1)) Σ_i Σ_{j<i} (R[i, j] - R[j, j])",
+            (
+                "OCL: compute_performance, before negative values become 0",
+                "Díaz-Rodríguez et al. 2018",
+            ),
+            lambda s: _since(s.R, 1),
+        ),
+        Definition(
+            "over all sessions, the newest pairs left out",
+            "2/(T(T-1)) Σ_i Σ_{j<i-1} (R[i, j] - R[j, j])",
+            ("Continuum 1.2.7: metrics.backward_transfer",),
+            lambda s: _since(s.R, 2),
+        ),
     ),
-)
+}
 
 
 def audit(p: Predictions) -> list[dict[str, Any]]:
@@ -268,9 +256,9 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
     """
     scores = Scores(p)
     result = []
-    for group in GROUPS:
+    for group, definitions in DEFINITIONS.items():
         letters: list[tuple[float, str]] = []
-        for d in (d for d in DEFINITIONS if d.group == group):
+        for d in definitions:
             value = d.value(scores)
             same = next((k for v, k in letters if abs(v - value) < EQUAL), None)
             if same is None and not math.isnan(value):

@@ -73,8 +73,6 @@ def measure_references(
 
     Parameters
     ----------
-    reference : References
-        Names of the runs.
     scores : sequence of str
         Names of the base scores.
     matrices : callable
@@ -88,7 +86,8 @@ def measure_references(
     for name in scores:
         # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
         within = name.startswith("within_")
-        ideals = tuple(np.nan if within else _ideal(runs, name) for runs in loaded)
+        finals = [[float(run[name].pooled[-1]) for run in runs] for runs in loaded]
+        ideals = tuple(np.nan if within or not f else float(np.mean(f)) for f in finals)
         ideal[name] = ideals if each else ideals[0]
         level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
         chance[name] = (np.nan, *level.tolist())
@@ -101,12 +100,6 @@ def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:
     if groups:
         return groups, True
     return [tuple(run for run in reference.offline_runs if isinstance(run, str))], False
-
-
-def _ideal(runs: list[Matrices], score: str) -> float:
-    """Return the mean score of offline runs; NaN if there are none."""
-    each = [float(matrices[score].pooled[-1]) for matrices in runs]
-    return float(np.mean(each)) if each else float("nan")
 
 
 def reference_values(reference: References, score: str) -> Reference:

@@ -6,6 +6,7 @@ same whether its answers have it or not, and such a metric is absent from a run 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,26 +36,15 @@ LOWER = (
 
 @dataclass(frozen=True)
 class AnswerMetric:
-    """A metric of predictions.
+    """A metric of predictions: its function computes the values after each session.
 
-    Parameters
-    ----------
-    name : str
-        Name of the function, with its signal where it has one.
-    function : callable
-        What computes its values after each session.
-    signal : str or None
-        A key of `unknown_class_detection.SIGNALS`.
+    The signal is a key of `unknown_class_detection.SIGNALS`; names end with it.
     """
 
     name: str
     function: Callable[..., Floats | None]
     signal: str | None = None
-
-    @property
-    def origin(self) -> str:
-        """Its origin, in a note."""
-        return "the stored answers"
+    origin: ClassVar[str] = "the stored answers"
 
     @property
     def lower_is_better(self) -> bool:
@@ -73,7 +63,7 @@ class AnswerMetric:
         if self.signal is None:
             return float(values[-1])
         if self.function in unknown_class_detection.NEAR:
-            values = values[~p.seen[top5_and_calibration.session_ends(p)][:, p.y].all(axis=1)]
+            values = values[~p.seen[p.ends][:, p.y].all(axis=1)]
         return float(np.mean(values)) if len(values) else float("nan")
 
 

@@ -47,19 +47,7 @@ class Difference(JsonRecord):
 
 @dataclass(frozen=True)
 class RecordComparison:
-    """A record beside what its predictions give.
-
-    Parameters
-    ----------
-    differs : tuple of Difference
-        Values that do not agree.
-    new : tuple of str
-        What is computed here and is not in the record.
-    open : tuple of str
-        What the record left open because reference runs were missing that are finished now.
-    unchecked : tuple of str
-        What the record has and is not computed here.
-    """
+    """A record beside what its predictions give; `RescoredRun` says what the fields are."""
 
     differs: tuple[Difference, ...]
     new: tuple[str, ...]

@@ -150,14 +150,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
 
 
 def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
-    """The predictions of a run; their SHA-256 is compared before they are opened.
-
-    Parameters
-    ----------
-    directory : Path
-        The directory of the run.
-    made : UnscoredRun or None
-        Its record; None reads it.
+    """The predictions of a run; their SHA-256 is compared with that of its record `made` first.
 
     Raises
     ------
@@ -196,10 +189,6 @@ def evaluate(
 
     Parameters
     ----------
-    made : UnscoredRun
-        A record, scored or not.
-    directory : Path
-        Where `predictions.h5` lies.
     root : Path
         The record names its reference runs by paths relative to this directory. If a run is
         missing or damaged, the reference values in the record are used, and `reference.source` is
@@ -224,7 +213,7 @@ def evaluate(
         if made.protocol == FEW_SHOT:
             values |= few_shot_scores.curves(matrix)
         by_score[name] = BaseScore(
-            R=_rows(matrix.R),
+            R=tuple(map(_row, matrix.R)),
             pooled=_row(matrix.pooled[matrix.ends]),
             metrics=metrics.compute(matrix, reference_values(reference, name)),
             curves={name: _row(curve) for name, curve in values.items()},
@@ -260,10 +249,6 @@ def _check_reference(directory: Path, kept: References, matrices: Matrices) -> N
 
 def _row(values: Floats) -> tuple[float, ...]:
     return tuple(values.tolist())
-
-
-def _rows(values: Floats) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, values.tolist()))
 
 
 def _curves(p: AnyPredictions, matrix: ScoreMatrix, limited: bool) -> dict[str, Floats]:

@@ -74,10 +74,7 @@ def fewest_steps(record: UnscoredRun) -> int | None:
 def _learned(scores: Floats, chance: Floats) -> bool:
     """Whether the sessions after the first score twice chance, when they are new or at the end.
 
-    Parameters
-    ----------
-    scores, chance : array of float
-        (T, E) R[i, j], and what guessing has on average.
+    `scores` and `chance` are (T, E): R[i, j], and what guessing has on average.
     """
     sessions = min(scores.shape)
     for moment in (np.arange(1, sessions), -1):

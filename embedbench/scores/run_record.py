@@ -6,7 +6,7 @@ Fields that a record of an earlier version lacks are None, and are left out of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -202,11 +202,8 @@ class UnscoredRun(JsonRecord):
     def _bounds(self) -> Iterator[tuple[str, str, bool]]:
         """Yield keys, what their values must be, and whether they are."""
         yield "each seed", record_bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
-        yield (
-            "predictions_sha256",
-            record_bounds.SHA256,
-            record_bounds.is_sha256(self.predictions_sha256),
-        )
+        named = record_bounds.is_sha256(self.predictions_sha256)
+        yield "predictions_sha256", record_bounds.SHA256, named
         whole = all(record_bounds.is_sha256(file.sha256) for file in self.all_files)
         yield "the sha256 of each file", record_bounds.SHA256, whole
         by_class = self.n_train_by_class or ()
@@ -226,16 +223,10 @@ class UnscoredRun(JsonRecord):
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]
         yield "each of seconds and joules", record_bounds.COST, record_bounds.are_costs(costs)
-        yield (
-            "each reference run",
-            record_bounds.INSIDE,
-            record_bounds.are_inside(self.reference.runs),
-        )
-        yield (
-            "reference.ideal and chance",
-            record_bounds.SCORE,
-            record_bounds.are_scores(self.reference.values),
-        )
+        inside = record_bounds.are_inside(self.reference.runs)
+        yield "each reference run", record_bounds.INSIDE, inside
+        scores = record_bounds.are_scores(self.reference.values)
+        yield "reference.ideal and chance", record_bounds.SCORE, scores
 
     def _lengths(self) -> dict[str, int]:
         """Return, by key, each length that must equal the number of sessions."""
@@ -278,13 +269,7 @@ class RunRecord(UnscoredRun):
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the record") -> Self:
-        """Read and check a record; `name` is the path to show in errors.
-
-        Raises
-        ------
-        UserError
-            The schema differs, a key is missing, or a value has another type or shape.
-        """
+        """Read and check a record, as `UnscoredRun` does."""
         record = super().from_json(data, name)
         if record.score not in record.by_score:
             raise UserError(f"{name}: score is {record.score!r}, and by_score has no such key")
@@ -469,19 +454,13 @@ class SessionCosts(JsonRecord):
 def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:
     """The `seconds`, `joules` and `footprint` of a run that had these sessions."""
 
-    def add(costs: Iterable[float | None]) -> float:
-        return sum(math.nan if cost is None else cost for cost in costs)
+    def add(unit: str) -> Costs:
+        each = ([getattr(s, f"{kind}_{unit}") for s in sessions] for kind in ("learn", "evaluate"))
+        return Costs(*(sum(math.nan if c is None else c for c in costs) for costs in each))
 
     held = sessions[-1].footprint
-    return {
-        "seconds": Costs(
-            add(s.learn_seconds for s in sessions), add(s.evaluate_seconds for s in sessions)
-        ),
-        "joules": Costs(
-            add(s.learn_joules for s in sessions), add(s.evaluate_joules for s in sessions)
-        ),
-        "footprint": {**held, "total": sum(held.values())},
-    }
+    footprint = {**held, "total": sum(held.values())}
+    return {"seconds": add("seconds"), "joules": add("joules"), "footprint": footprint}
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,7 @@ class LeftOut:
     def of(cls, p: Predictions, score: str, groups: Array | None = None) -> "LeftOut":
         """The final score of a run; `metric_jackknife` has every other metric.
 
-        Parameters
-        ----------
-        p : Predictions
-            Answers of the run.
-        score : str
-            A base score of `accuracy.SCORES`.
-        groups : array or None
-            (n,) `group` of each test sample; None: those that the answers hold, or each sample.
+        `groups` are (n,); None: those that the answers hold, or each sample is one.
         """
         alone = p.ids if p.group is None else p.group
         names, number = np.unique(alone if groups is None else groups, return_inverse=True)
@@ -67,10 +60,7 @@ class LeftOut:
 def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats | None, int]:
     """The variances of `pair_variances`, and the number of groups; None and 0 if unknown.
 
-    Parameters
-    ----------
-    rows : sequence of sequence of sequence of LeftOut
-        Row, column of the table, and the runs whose mean is there; none where there is no run.
+    `rows` are rows of a table, their columns, and the runs whose mean is there.
     """
     runs = [run for row in rows for column in row for run in column]
     if not runs:
@@ -85,17 +75,7 @@ def share_of_rows(rows: Sequence[Sequence[Sequence[LeftOut]]]) -> tuple[Floats |
 
 
 def leave_out_final(p: Predictions, groups: Ints, n_groups: int, score: str) -> Floats:
-    """(n_groups,) the final score of a run without the samples of each group.
-
-    Parameters
-    ----------
-    p : Predictions
-        Answers of one run.
-    groups : array of int
-        (n,) group of each sample, in [0, `n_groups`).
-    score : str
-        A base score of `accuracy.SCORES`.
-    """
+    """(n_groups,) the final score of a run without the samples of each of its (n,) `groups`."""
     if p.lacks_within and score.startswith("within_"):
         return np.full(n_groups, np.nan)
     last = np.array([len(p.session) - 1])

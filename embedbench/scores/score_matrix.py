@@ -1,7 +1,7 @@
 """The score matrix: one base score of every eval set at every evaluation moment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,8 @@ from embedbench.array_types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from .label_set_predictions import AnyPredictions
+
+BY_MOMENT = ("pooled", "session", "samples_seen", "classes_seen", "per_class")
 
 
 @dataclass(frozen=True)
@@ -137,16 +139,6 @@ class ScoreMatrix:
         A metric of this matrix is the metric after `session` instead of after the last one.
         """
         m, e = self.session <= session, self.learned <= session
-        return ScoreMatrix(
-            name=self.name,
-            values=self.values[m][:, e],
-            pooled=self.pooled[m],
-            session=self.session[m],
-            samples_seen=self.samples_seen[m],
-            classes_seen=self.classes_seen[m],
-            n_samples=self.n_samples[e],
-            n_classes=self.n_classes[e],
-            learned=self.learned[e],
-            per_class=self.per_class[m],
-            class_sizes=self.class_sizes,
-        )
+        parts = {name: getattr(self, name)[m] for name in BY_MOMENT}
+        parts |= {name: getattr(self, name)[e] for name in ("n_samples", "n_classes", "learned")}
+        return replace(self, values=self.values[m][:, e], **parts)

@@ -28,11 +28,6 @@ def score_matrix(
     ----------
     class_sizes : sequence of int or None
         (C,) training samples of each class in the whole stream; None: they are not known.
-
-    Raises
-    ------
-    ValueError
-        There are not as many sizes as classes.
     """
     within = name.startswith("within_")
     if within and p.lacks_within:
@@ -47,7 +42,8 @@ def score_matrix(
         part = slice(bounds[e], bounds[e + 1])
         values[:, e] = score(right[:, part], p.y[part])
     if not within:
-        values[~_evaluated(p)] = np.nan
+        unseen = p.set_classes[None, :, :] & ~p.seen[:, None, :]  # (M, E, C)
+        values[unseen.any(axis=2)] = np.nan
     pooled = np.full(len(p.session), np.nan)
     for m, session in enumerate(p.session):
         known = slice(0, bounds[min(int(session) + 1, n_sets)])
@@ -78,12 +74,6 @@ def _recalls(p: Predictions, right: Bools, bounds: Ints) -> Floats:
         there = p.seen[m] & (counts > 0)
         recalls[m, there] = hits[there] / counts[there]
     return recalls
-
-
-def _evaluated(p: Predictions) -> Bools:
-    """(M, E): every class of the eval set was seen at the moment."""
-    missing = p.set_classes[None, :, :] & ~p.seen[:, None, :]  # (M, E, C)
-    return np.logical_not(missing.any(axis=2), dtype=np.bool_)
 
 
 def _accuracy(right: Bools, y: Ints) -> Floats:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools, Floats, Ints
+from embedbench.array_types import Array, Bools, Floats
 
 if TYPE_CHECKING:
     from .predictions import Predictions
@@ -31,12 +31,11 @@ def top5_accuracy(p: Predictions) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> top5_accuracy(answers).round(2)
     array([0.66, 0.59, 0.52])
     """
-    return None if p.rank is None else _means(p, np.less(p.rank[session_ends(p)], TOP))
+    return None if p.rank is None else _means(p, np.less(p.rank[p.ends], TOP))
 
 
 def nll(p: Predictions) -> Floats | None:
@@ -50,8 +49,7 @@ def nll(p: Predictions) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> nll(answers) > np.log(40)  # surer than it should be: worse than guessing among 40
     array([ True,  True,  True])
     """
@@ -70,8 +68,7 @@ def brier_score(p: Predictions) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> brier_score(answers).round(1)
     array([1.3, 1.5, 1.4])
     """
@@ -92,15 +89,14 @@ def calibration_error(p: Predictions) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> calibration_error(answers).round(1)
     array([0.6, 0.7, 0.7])
     """
     if p.logp is None:
         return None
     errors = []
-    for m in session_ends(p):
+    for m in p.ends:
         bins = reliability_bins(p, m)
         gap = np.abs(bins.right - bins.confidence).sum()
         errors.append(gap / bins.samples.sum() if bins.samples.any() else np.nan)
@@ -139,11 +135,6 @@ def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:
     return ReliabilityBins(*sums)
 
 
-def session_ends(p: Predictions) -> Ints:
-    """(T,) The last moment of each session."""
-    return np.flatnonzero(np.append(np.diff(p.session) > 0, True))
-
-
 def seen_samples(p: Predictions, moment: int) -> Bools:
     """(n,) The test samples of the sessions so far whose class was seen."""
     return np.asarray((p.eval_set <= p.session[moment]) & p.seen[moment, p.y], dtype=np.bool_)
@@ -151,13 +142,13 @@ def seen_samples(p: Predictions, moment: int) -> Bools:
 
 def _at_ends(p: Predictions, values: Array) -> Floats:
     """(T, n) Stored values at the ends of sessions, in float64."""
-    return values[session_ends(p)].astype(np.float64)
+    return values[p.ends].astype(np.float64)
 
 
 def _means(p: Predictions, values: Array) -> Floats:
     """(T, n) → (T,) mean over the samples of each session end; NaN where there are none."""
     means = []
-    for m, row in zip(session_ends(p), values, strict=True):
+    for m, row in zip(p.ends, values, strict=True):
         rows = seen_samples(p, m)
         means.append(row[rows].mean(dtype=np.float64) if rows.any() else np.nan)
     return np.array(means)

@@ -18,7 +18,7 @@ import numpy as np
 
 from embedbench.array_types import Bools, Floats
 
-from .top5_and_calibration import seen_samples, session_ends
+from .top5_and_calibration import seen_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,7 @@ def unknown_auroc(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> unknown_auroc(answers, "score").round(2)  # nothing is unknown at the end
     array([0.47, 0.5 ,  nan])
     """
@@ -64,8 +63,7 @@ def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> unknown_fpr95(answers, "score").round(2)  # nothing is unknown at the end
     array([0.9 , 0.95,  nan])
     """
@@ -87,8 +85,7 @@ def oscr(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> oscr(answers, "score").round(2)  # nothing is unknown at the end
     array([0.18, 0.15,  nan])
     """
@@ -106,8 +103,7 @@ def far_auroc(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> far_auroc(answers, "score") is None  # a run without --unknown
     True
     """
@@ -124,8 +120,7 @@ def far_fpr95(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> far_fpr95(answers, "score") is None  # a run without --unknown
     True
     """
@@ -142,8 +137,7 @@ def far_oscr(p: Predictions, signal: str) -> Floats | None:
     Examples
     --------
     >>> from embedbench import build_stream, run
-    >>> stream = build_stream("known:emoji-vit", "incremental-class", sessions=3)
-    >>> answers = run(stream, "slda")
+    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> far_oscr(answers, "score") is None  # a run without --unknown
     True
     """
@@ -215,7 +209,7 @@ def _by_session(
     if values is None or others is None:
         return None
     result = []
-    for m in session_ends(p):
+    for m in p.ends:
         seen = seen_samples(p, m)
         right = p.answer[m, seen] == p.y[seen]
         parts = values[m, seen], others[m] if far else others[m, ~p.seen[m, p.y]]

@@ -141,10 +141,6 @@ def with_outside(
 
     Parameters
     ----------
-    made : RunRecord
-        A record that was checked.
-    place : Path
-        Its directory, where `predictions.h5` lies.
     notify : callable
         `notify(sentence)` gets one for each metric that fails; its value is NaN.
 

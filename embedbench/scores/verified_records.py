@@ -138,13 +138,7 @@ def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
 def recompute_record(
     kept: RunRecord, place: Path, root: Path
 ) -> tuple[RunRecord, RecordComparison]:
-    """The recomputed record, and how it compares.
-
-    Raises
-    ------
-    UserError
-        The predictions cannot be used, or do not belong to the record.
-    """
+    """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
         return again, compare(kept, again)
@@ -212,8 +206,6 @@ def rescore(
 
     Parameters
     ----------
-    place, root : Path
-        The directory of the run, and that of all runs.
     update : bool
         Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
         one is written only if nothing differs: its predictions may have changed as well.
@@ -251,10 +243,7 @@ def _rescored(
     result = RescoredRun(
         run=name,
         pinned=pinned or write,
-        differs=seen.differs,
-        new=seen.new,
-        open=seen.open,
-        unchecked=seen.unchecked,
+        **vars(seen),
         waits_for=tuple(run for run in runs if not record_files.is_finished(root / run)),
         updated=write,
     )

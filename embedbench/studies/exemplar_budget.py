@@ -31,22 +31,8 @@ def exemplars_within(
     one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
     everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
     exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
-    not counted.
-
-    Parameters
-    ----------
-    spec : RunSpec
-        Learner, stream and seed.
-    megabytes : float
-        The budget, 10⁶ bytes.
-    streams : StreamCache or None
-        Files and streams that an earlier step opened; None opens them again.
-
-    Returns
-    -------
-    int or None
-        The number of exemplars. None where the learner keeps no exemplars, so that nothing can be
-        chosen; see `over_budget`.
+    not counted. None where the learner keeps no exemplars, so that nothing can be chosen; see
+    `over_budget`.
 
     Raises
     ------

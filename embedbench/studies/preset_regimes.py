@@ -54,12 +54,8 @@ def find_regimes(runs: Iterable[tuple[Path, Mapping[str, Any]]]) -> dict[str, li
     """The directories of finished runs under each preset that their commands name.
 
     What two regimes have alike was run once, by the command of one. Such a run is of the other,
-    too, where that has runs of the same stream and gives this learner the same settings.
-
-    Parameters
-    ----------
-    runs : iterable of (Path, dict)
-        The directory and the row of each run.
+    too, where that has runs of the same stream and gives this learner the same settings. `runs`
+    are directories and rows.
     """
     rows = {
         place: (named[1], row)

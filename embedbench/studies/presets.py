@@ -40,12 +40,9 @@ def about(name: str) -> tuple[str, str]:
 
 
 def preset(name: str | None) -> Settings:
-    """The settings of a preset, as `--set` takes them.
+    """The settings of a preset, as `--set` takes them; None has none.
 
-    Parameters
-    ----------
-    name : str or None
-        One that ships, or the path of a file that ends in `.toml`. None has no settings.
+    A name is one that ships, or the path of a file that ends in `.toml`.
 
     Raises
     ------
@@ -88,9 +85,7 @@ def _extended(path: Path) -> str | None:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    return _shipped(path.stem) if path.parent == FOLDER else read_toml(path)
+    return _shipped(path) if path.parent == FOLDER else read_toml(path)
 
 
-@cache
-def _shipped(name: str) -> dict[str, Any]:
-    return read_toml(FOLDER / f"{name}{SUFFIX}")
+_shipped = cache(read_toml)

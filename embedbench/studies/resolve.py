@@ -132,16 +132,8 @@ def sort_settings(
 ) -> SortedSettings:
     """Sort settings by what they are for, over those of aliases, and those over a preset's.
 
-    Parameters
-    ----------
-    settings : dict of Key to str
-        What `--set` gives. One with a learner's name goes over one without.
-    learners : sequence of str
-        The learners of the run. Settings of others are refused when they are used.
-    preset_name : str or None
-        A preset: its name or its file.
-    classes : Classes or None
-        Those that were looked up before.
+    Of `settings`, which `--set` gives, one with a learner's name goes over one without. Those of
+    learners that do not run are refused when they are used.
     """
     result = SortedSettings()
     _take_preset(result, learners, preset_name, Classes() if classes is None else classes)
@@ -189,21 +181,7 @@ def resolve(
 ) -> list[RunSpec]:
     """All runs of a study, stream by stream, learner by learner; wrong settings are refused here.
 
-    Parameters
-    ----------
-    study : Study
-        What is asked for.
-    out : object
-        The directory of all runs, for the commands in the records.
-    device : str
-        "cpu", "cuda", …
-    checkpoint : float
-        See `RunSpec`.
-
-    Raises
-    ------
-    UserError
-        See `check_study`; or a name or a value is wrong.
+    `out` is the directory of all runs, for the commands in the records.
     """
     classes = Classes()
     check_study(study, classes)
@@ -236,20 +214,9 @@ def _check_passes(study: Study, classes: Classes) -> None:
 
 
 def check_study(study: Study, classes: Classes | None = None) -> None:
-    """Refuse a study that has no runs, or none that could be meant.
-
-    Raises
-    ------
-    UserError
-        Files, protocols or learners are missing, the study has too many runs, or a learner has both
-        a grid and values to tune.
-    """
-    for what, named in (
-        ("file", study.files),
-        ("protocol", study.protocols),
-        ("learner", study.learners),
-    ):
-        if not named:
+    """Refuse a study that has no runs, or none that could be meant."""
+    for what in ("file", "protocol", "learner"):
+        if not getattr(study, f"{what}s"):
             raise UserError(f"name a {what}: on the command line or in a study file (--config)")
     if study.answers is not None and study.answers not in KEPT:
         raise unknown("answers", study.answers, KEPT)
@@ -433,12 +400,9 @@ def _stream_settings(study: Study, protocol: str, order: str | None, point: Sett
 
 def _trunk_settings(study: Study, classes: Classes) -> Settings:
     """The settings that give each learner, and the offline reference, a trunk and its training."""
-    options = {
-        "trunk": study.trunk,
-        "images.weights": study.weights,
-        "images.augment": study.augment,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    names = ("trunk", "images.weights", "images.augment")
+    options = zip(names, (study.trunk, study.weights, study.augment), strict=True)
+    given = {name: value for name, value in options if value is not None}
     trained = [name for name in study.learners if name not in REFERENCES] if given else []
     for name in trained:
         if not classes.has(name, Key("trunk")):

@@ -7,15 +7,10 @@ from embedbench.errors import UserError
 
 
 class Key(NamedTuple):
-    """The name of a setting, taken apart at its first dot.
+    """The name of a setting, taken apart at its first dot; `name` is "" where there is none.
 
-    Parameters
-    ----------
-    head : str
-        What comes before the dot, as written: a learner, `protocol`, `seeds`, or the setting
-        itself. Dots in `package.module:Class` do not count.
-    name : str
-        What comes after it; "" where there is no dot.
+    `head` is as written: a learner, `protocol`, `seeds`, or the setting itself. Dots in
+    `package.module:Class` do not count.
     """
 
     head: str
@@ -50,13 +45,7 @@ Lists = dict[Key, tuple[str, ...]]
 
 
 def parse_settings(items: Iterable[str]) -> Settings:
-    """Read items such as "ewc.lam=100"; of two with one key, the later goes.
-
-    Raises
-    ------
-    UserError
-        An item is not of the form name=value.
-    """
+    """Read items such as "ewc.lam=100"; of two with one key, the later goes; refuses others."""
     settings: Settings = {}
     for item in items:
         key, equals, value = item.partition("=")
@@ -67,13 +56,7 @@ def parse_settings(items: Iterable[str]) -> Settings:
 
 
 def parse_lists(items: Iterable[str]) -> Lists:
-    """Read items such as "mlp.lr=0.1,0.01".
-
-    Raises
-    ------
-    UserError
-        An item is not of the form name=value,value.
-    """
+    """Read items such as "mlp.lr=0.1,0.01"; refuses others."""
     lists: Lists = {}
     for item in items:
         key, _, values = item.partition("=")

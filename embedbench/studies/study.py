@@ -12,6 +12,8 @@ from .set_and_tune_options import Key, Lists, Settings
 class Study:
     """The request of a command line or a study file. None and empty: not given.
 
+    What is not described here is the option of its name.
+
     Parameters
     ----------
     files : tuple of tuple of str
@@ -22,16 +24,10 @@ class Study:
         One run of each learner a seed; empty is 0.
     preset : str or None
         The name or the file of a preset; several with commas, see `split_regimes`.
-    trunk, weights, augment, answers, omega_reference, engine, resources, device : str or None
-        The options of these names.
     unknown : str or None
         The file of samples that no session teaches.
-    threads, tune_sessions, trials : int or None
-        The options of these names.
     tune_seeds : tuple of int
         Those of the trials; empty: three that `seeds` has not.
-    budget_mb, budget_passes : float or None
-        The options of these names.
     set : dict of Key to str
         What `--set` gives. A protocol's name instead of `protocol` means this protocol alone.
     tune, grid : dict of Key to tuple of str

@@ -30,8 +30,6 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
 
     Parameters
     ----------
-    path : Path
-        The file.
     allow_code : bool
         Whether it may name code by `package.module:Name`, which is imported here, or the address
         of a Ray cluster, whose answers are pickles.
@@ -47,7 +45,8 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
             continue
         name = key.replace("-", "_")
         if name not in KEYS:
-            error = unknown("key", key, [_dashed(k) for k in KEYS], _plural(name))
+            plural = [_dashed(k) for k in KEYS if k == f"{name}s"]  # `protocol` is `protocols`
+            error = unknown("key", key, [_dashed(k) for k in KEYS], plural)
             raise UserError(f"{path}: {error}")
         read = _READERS.get(name, toml_options.toml_to_text)
         values[name] = read(value, f"{path}: {key}")
@@ -89,11 +88,6 @@ def _dashed(key: str) -> str:
     return key.replace("_", "-")
 
 
-def _plural(name: str) -> list[str]:
-    """The key that a singular means: `protocol` is `protocols`."""
-    return [_dashed(key) for key in KEYS if key == f"{name}s"]
-
-
 def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
     listed = value if isinstance(value, list) else [value]
     return tuple(toml_options.toml_to_texts(one, where) for one in listed)
@@ -107,10 +101,6 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
     return tuple(parse_seeds(",".join(toml_options.toml_to_texts(value, where))))
-
-
-def _table(value: Any, where: str) -> dict[str, str]:
-    return {str(key): text for key, text in toml_options.toml_settings(value, where).items()}
 
 
 def _lists(value: Any, where: str) -> Lists:
@@ -160,7 +150,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "budget_mb": _number,
     "budget_passes": _number,
     "set": toml_options.toml_settings,
-    "engine_set": _table,
+    "engine_set": lambda *given: {str(k): v for k, v in toml_options.toml_settings(*given).items()},
     "tune": _lists,
     "grid": _lists,
 }

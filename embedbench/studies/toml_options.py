@@ -25,13 +25,7 @@ _NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The table of a TOML file; floats are texts, as they are written.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, or is not TOML.
-    """
+    """The table of a TOML file; floats are texts, as they are written."""
     return parse_toml(read_text(path, most=MOST), str(path))
 
 

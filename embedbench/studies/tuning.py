@@ -88,19 +88,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 
 
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
-    """Mean-per-class accuracy on validation data, over all moments of the first sessions.
-
-    Parameters
-    ----------
-    spec : RunSpec
-        Learner, stream and seed.
-    sessions : int
-        How many sessions of the stream are learned.
-    threads : int
-        Threads of its arithmetic; see `limit_threads`.
-    streams : StreamCache
-        Builds the stream.
-    """
+    """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
     from embedbench.scores.make_score_matrices import main_matrix
 
@@ -115,7 +103,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
 
 @dataclass(frozen=True)
 class _Log(JsonRecord):
-    """The log of a search, as `tune` returns it; a search on one seed has the first six alone."""
+    """The log of a search, as `tune` returns it; `UnscoredRun.tuning` has its keys."""
 
     learner: str
     grid: dict[str, tuple[Any, ...]]
@@ -160,7 +148,7 @@ def tune(
     notify: Callable[[str], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> dict[str, Any]:
-    """Try settings on a run's stream, and choose one on validation data, see `choose`.
+    """Try settings on a run's stream, and choose one on validation data, see `choose`; the log.
 
     On several seeds the learner's defaults are tried too. If the best value lies at an edge of its
     grid, one more value beyond it is tried. The log is saved under `root/tuning`. A search
@@ -168,22 +156,12 @@ def tune(
 
     Parameters
     ----------
-    spec : RunSpec
-        Learner, stream and seed.
     grid : Grid
-        The values to try, by setting; every combination, or points of a range.
-    root : Path
-        The directory of all runs.
+        The values to try, by setting; every combination, or `points` of a range.
     sessions : int
         How many sessions of the stream a trial learns.
     seeds : sequence of int
         Those of the trials; none: the run's own alone.
-    points : int or None
-        How many points of a range are tried.
-    engine : Engine
-        Who runs the trials.
-    threads : int
-        Threads of each trial's arithmetic.
     progress : callable
         `progress(label, done, total)` is called with a label, the number of finished trials and the
         number of all trials.
@@ -191,14 +169,6 @@ def tune(
         Takes a sentence if another process is at this search, which is waited for.
     streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
-
-    Returns
-    -------
-    dict
-        "learner", "grid", "sessions", "seed" or "seeds", "tried" (the settings and the average
-        incremental accuracy of each, on several seeds its mean and "by_seed") and "chosen"
-        (settings). On several seeds also "default" (settings), "gain" and "standard_error" of the
-        best over it, and "edge" (names of chosen values at the edge of their grid).
     """
     streams = streams or StreamCache()
     seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
@@ -377,18 +347,7 @@ def search(
 ) -> list[RunSpec]:
     """Run `tune` for each learner, on its first run; the runs with what was chosen, and its log.
 
-    Parameters
-    ----------
-    runs : sequence of RunSpec
-        All runs on a stream, those of the first seed first.
-    grids : mapping
-        Learner → the values to try, by setting.
-    root : Path
-        The directory of all runs.
-    sessions, engine, seeds, points, threads : int, Engine, sequence of int, int or None, int
-        The same as in `tune`.
-    progress, notify, streams : callable, callable, StreamCache or None
-        The same as in `tune`.
+    `runs` are all on one stream, those of the first seed first.
     """
     first = {run.learner.name: run for run in reversed(runs)}
     how: dict[str, Any] = {"sessions": sessions, "seeds": seeds, "points": points}

@@ -20,16 +20,9 @@ MOST_TRIALS = 2**12
 def make_candidates(grid: Grid, learner: Learner, points: int | None) -> list[Candidate]:
     """Every combination of a grid; where it has a range `low..high`, scrambled Sobol points.
 
-    A range is on a log scale. Beside one, a list of values is divided evenly.
-
-    Parameters
-    ----------
-    grid : Grid
-        Values by setting.
-    learner : Learner
-        Its values say which settings are whole numbers.
-    points : int or None
-        The number of points, a power of two; without a range it is not read.
+    A range is on a log scale. Beside one, a list of values is divided evenly. The learner's values
+    say which settings are whole numbers. The number of points is a power of two; without a range it
+    is not read.
 
     Raises
     ------

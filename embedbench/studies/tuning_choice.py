@@ -61,14 +61,7 @@ def choose(scores: Floats, default: int | None) -> Choice:
 def beyond(grid: Grid, tried: Sequence[Candidate], means: Sequence[float]) -> list[Candidate]:
     """The settings a step beyond the grid, for each of whose edges the best one lies at.
 
-    Parameters
-    ----------
-    grid : Grid
-        Values by setting.
-    tried : sequence of dict
-        The settings tried.
-    means : sequence of float
-        The mean score of each; -inf where it is undefined.
+    `means` are the mean scores of those tried; -inf where undefined.
     """
     best = tried[int(np.argmax(means))]
     further = []

@@ -39,12 +39,7 @@ class _Trial(NamedTuple):
 def outcome(log: Mapping[str, Any], trial: Stream) -> str:
     """Text on a search: its choice and score, the scores of all trials, and what is left open.
 
-    Parameters
-    ----------
-    log : mapping
-        What `tune` returns.
-    trial : Stream
-        The stream of the trials, as `trial_stream` makes it.
+    `log` is what `tune` returns, `trial` the stream of the trials.
     """
     trials = [_trial(t) for t in log["tried"]]
     best = next(t for t in trials if t.settings == log["chosen"])
@@ -88,14 +83,8 @@ def _doubts(
 ) -> list[str]:
     """Sentences on what the scores leave open.
 
-    Parameters
-    ----------
-    trials, best : sequence of _Trial, _Trial
-        All settings, and those chosen.
-    answer : float or None
-        What one sample makes of a score; None: the mean over seeds decided.
-    edge : sequence of str or None
-        The settings at an edge, where the log says so.
+    `answer` is what one sample makes of a score, None: the mean over seeds decided; `edge` are the
+    settings at an edge, where the log says so.
     """
     equal = [t for t in trials if t.is_equal(best)]
     used = "the first" if answer else "the default"

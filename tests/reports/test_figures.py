@@ -17,8 +17,7 @@ from embedbench.errors import UserError
 from embedbench.reports import cost_figures, curve_figures, matrix_figures, omega_rank_figures
 from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
 from embedbench.reports.figure_style import fit, legend, names_in, words
-from embedbench.reports.html_report import render
-from embedbench.reports.inline_svg import svg
+from embedbench.reports.html_report import render, svg
 from embedbench.reports.learner_colours import COLOURS, LEARNERS, SOFT, styles_in
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect

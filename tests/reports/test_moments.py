@@ -10,8 +10,7 @@ import pytest
 from report_records import keep, make
 
 from embedbench.reports.curve_figures import _align, by_samples
-from embedbench.reports.html_report import render
-from embedbench.reports.inline_svg import svg
+from embedbench.reports.html_report import render, svg
 from embedbench.reports.result_rows import Group, Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores.run_record import Moments, RunRecord

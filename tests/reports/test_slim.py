@@ -1,6 +1,6 @@
 """Drawings in fewer bytes: what is seen stays, what is not goes."""
 
-from embedbench.reports.inline_svg import share_styles, slim
+from embedbench.reports.html_report import share_styles, slim
 
 DRAWN = """<svg viewBox="0 0 316.8 216">
  <g id="figure_1">

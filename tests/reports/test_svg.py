@@ -6,7 +6,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from embedbench.reports.figure_style import STYLE
-from embedbench.reports.inline_svg import svg
+from embedbench.reports.html_report import svg
 from embedbench.reports.learner_colours import BLANK, COLOURS, HUES, INK, LINE, SOFT, colour
 
 

@@ -6,10 +6,8 @@ import pytest
 from embedbench.scores.label_set_predictions import LabelSets, levels, pack
 from embedbench.scores.label_set_scores import (
     SCORES,
-    confusion,
     curves,
     depth_pw_js,
-    introduction_order,
     labels_newest,
     labels_predicted,
     labels_true,
@@ -101,19 +99,6 @@ def test_the_curves_of_the_bears(bears: LabelSets) -> None:
     assert set(found) == set(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-12, err_msg=name)
-
-
-def test_the_confusion_of_the_bears(bears: LabelSets) -> None:
-    nan = np.nan
-    after_one = [
-        [2 / 3, 0, 1, nan],
-        [0, 0, 0, nan],
-        [1 / 2, 0, 1, nan],
-        [nan, nan, nan, nan],
-    ]
-    np.testing.assert_allclose(confusion(bears, 1), after_one, rtol=1e-12)
-    true = [[1, 0, 2 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
-    np.testing.assert_allclose(confusion(bears, 2, truth=True), true, rtol=1e-12)
 
 
 # --- by loops ---
@@ -242,33 +227,6 @@ def test_curves_are_the_definition(seed: int, n_classes: int, share: float, spli
             np.testing.assert_allclose(depth_pw_js(p, depth, split)[m], value, rtol=1e-12)
 
 
-@pytest.mark.parametrize("split", [0, 1])
-@pytest.mark.parametrize(("seed", "n_classes", "share"), CASES)
-def test_confusion_is_the_definition(seed: int, n_classes: int, share: float, split: int) -> None:
-    p = random_sets(seed, n_classes, share)
-    order = introduction_order(p).tolist()
-    introduced = [int(np.flatnonzero(p.introduces[:, c])[0]) for c in order]
-    assert sorted(order) == list(range(n_classes))
-    assert introduced == sorted(introduced)
-    last = len(p.session) - 1
-    for m in {0, last // 2, last}:
-        seen, true, given = plain(p, split)[m]
-        for found, told in ((confusion(p, m, split), given),
-                            (confusion(p, m, split, truth=True), true)):  # fmt: skip
-            for i, a in enumerate(order):
-                own = [g for y, g in zip(true, told, strict=True) if a in y]
-                for j, b in enumerate(order):
-                    value = average([float(b in g) for g in own]) if b in seen else float("nan")
-                    np.testing.assert_allclose(found[i, j], value, rtol=1e-12)
-
-
-def test_rows_beyond_one_chunk_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = random_sets(5, 20, 0.3)
-    whole = confusion(p, 2)
-    monkeypatch.setattr("embedbench.scores.label_set_scores._CHUNK", 7)
-    np.testing.assert_allclose(confusion(p, 2), whole, rtol=1e-12)
-
-
 # --- edges ---
 
 
@@ -310,4 +268,3 @@ def test_an_empty_split_has_no_scores(bears: LabelSets) -> None:
     found = score_matrix(bears, split=1)
     assert np.isnan(found.pooled).all()
     assert np.isnan(found.values).all()
-    assert np.isnan(confusion(bears, 2, split=1)).all()
