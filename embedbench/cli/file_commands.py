@@ -22,10 +22,6 @@ from .progress_bar import bar
 from .shared_options import Json, Overwrite, Quiet, check_free, taking
 
 if TYPE_CHECKING:
-    from embedbench.files.inspect import Card
-
-
-if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.feature_redundancy import Redundancy
     from embedbench.files.inspect import Card

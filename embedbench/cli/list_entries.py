@@ -5,7 +5,6 @@ import importlib.util
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embedbench import plugins
 from embedbench.errors import UserError, unknown
@@ -18,10 +17,6 @@ from embedbench.text.terminal_text import align_pairs
 from embedbench.zoo.zoo_entries import zoo_rows
 
 from .command_output import note
-
-if TYPE_CHECKING:
-    pass
-
 
 KINDS = (
     *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),

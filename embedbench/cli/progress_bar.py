@@ -8,13 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embedbench.text.printable_text import printable
-
-if TYPE_CHECKING:
-    pass
-
 
 Advance = Callable[..., None]
 

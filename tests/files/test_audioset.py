@@ -15,11 +15,11 @@ from tfrecord_files import bytes_feature, clip, entries, part, write_records
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats.audioset import dequantise
-from embedbench.files.formats.audioset_classes import (
+from embedbench.files.formats.audioset import (
     Ontology,
     choose_classes,
     count_clips,
+    dequantise,
     read_ontology,
 )
 from embedbench.files.import_features import import_file

@@ -13,17 +13,15 @@ from trunk_runs import run
 
 from embedbench.errors import UserError
 from embedbench.files import feature_redundancy
-from embedbench.files.discretise_features import (
-    DiscretisedFeatures,
-    _log2_3k_2,
-    discretise,
-    frequency_cuts,
-    mdlp_cuts,
-)
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.feature_redundancy import (
+    DiscretisedFeatures,
+    _log2_3k_2,
     class_su,
+    discretise,
     fcbf,
+    frequency_cuts,
+    mdlp_cuts,
     su_between,
     su_matrix,
     symmetric_uncertainty,
