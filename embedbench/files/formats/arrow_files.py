@@ -50,10 +50,6 @@ class ArrowPart:
 
     Parameters
     ----------
-    path : Path
-        The file.
-    schema : object
-        pyarrow's schema.
     rows, size : int
         Number of rows, and bytes of the file.
     batches : callable
