@@ -46,8 +46,6 @@ class Folder:
 
     Parameters
     ----------
-    root : str
-        The directory.
     known : frozenset of str
         The suffixes of samples.
 

@@ -59,8 +59,6 @@ class HfBackbone(Network):
         `float32`, or `bfloat16` or `float16` for autocast.
     size : int or None
         Most tokens of a text, seconds of a sound; None: 512, or as many as the model takes; 10.
-    device : device
-        Where the forward pass runs.
     """
 
     def __init__(

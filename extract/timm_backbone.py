@@ -29,8 +29,6 @@ class TimmBackbone(Network):
 
     Parameters
     ----------
-    name : str
-        The model's name in timm.
     weights : Path or None
         File of weights, or None for those that timm publishes.
     layers : sequence of str
@@ -41,8 +39,6 @@ class TimmBackbone(Network):
     size : int or None
         Input height and width; None: those at which the weights were pretrained, or the model's
         own.
-    device : device
-        Where the forward pass runs.
     """
 
     def __init__(

@@ -52,16 +52,10 @@ class CheckResult(JsonRecord):
 
     Parameters
     ----------
-    name : str
-        Name of the check.
     demand : str
         What the check demands, one sentence.
-    passed : bool
-        Whether the demand was met.
     message : str
         What came instead; empty if the check passed.
-    seconds : float
-        Duration of the check.
     applies : bool
         Whether the check applies to this learner or protocol; if not, it passed.
     """

@@ -69,10 +69,6 @@ class ExportedStream(JsonRecord):
         Where the runs of a learner on this stream lie: `RUNS/directory/LEARNER/run`.
     samples : tuple of str
         Digests of the sample lists of the files.
-    input_shape : tuple of int
-        Shape of a sample.
-    sessions, eval_sets : tuple
-        The sessions and the eval sets, in order.
     """
 
     schema: str
@@ -241,10 +237,6 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
 
     Parameters
     ----------
-    task : Task
-        The run and its stream.
-    directory : Path
-        It is made where it is missing.
     features : bool
         Whether to write the features too, scaled as learners get them.
 

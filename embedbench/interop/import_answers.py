@@ -64,27 +64,10 @@ def import_answers(
 
     Parameters
     ----------
-    answers : Path
-        The npz file.
-    stream_directory : Path
-        The exported stream.
-    root : Path
-        The directory of all runs.
     name : str
         Name of the method, in the place of a learner's.
-    tool : Package
-        The tool and its version.
-    settings : mapping or None
-        Settings of the method.
-    command : str
-        The command that imports it.
     overwrite : bool
         Whether a run of this method on this stream is replaced.
-
-    Returns
-    -------
-    Path
-        The directory of the run.
 
     Raises
     ------
@@ -297,8 +280,6 @@ class _AnswerFile:
 
         Parameters
         ----------
-        session : int
-            The session.
         allowed, classes : array of bool
             (E, C) candidates of the answer, and of the answer within the session.
         """

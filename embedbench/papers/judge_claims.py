@@ -38,8 +38,6 @@ class Outcome:
 
     Parameters
     ----------
-    what : str
-        What was compared.
     status : str
         HOLDS, NOT or UNDECIDED.
     effect, half : float

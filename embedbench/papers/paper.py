@@ -111,13 +111,6 @@ class Paper(Generic[RunsT]):
 
         Finished runs are kept and reused.
 
-        Returns
-        -------
-        tables : list of PaperTable
-            In the order of the request.
-        failed : list of str
-            One sentence for each run that failed.
-
         Raises
         ------
         UserError

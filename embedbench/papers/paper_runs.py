@@ -73,20 +73,10 @@ class RunRequest:
     ----------
     out : Path
         Directory for files that are made, runs and tables.
-    seeds : sequence of int
-        Seeds; one run for each.
     learners : sequence of str
         Learners to run, by the paper's names. For other learners, finished runs are used.
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
-    engine : Engine
-        Who makes the runs.
-    threads : int
-        Threads of each run.
-    device : str
-        "cpu", "cuda", …
-    notify : callable
-        `notify(message)` shows a sentence to the user.
     """
 
     out: Path

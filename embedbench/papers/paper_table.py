@@ -117,8 +117,6 @@ class PaperTable:
         Names of the value columns.
     rows : list
         Labels and values of each row. A missing value is left blank.
-    notes : list of str
-        Remarks for the reader.
     named : int or None
         Number of label columns that name a row in remarks; None: all.
     of : str
@@ -158,8 +156,6 @@ class PaperTable:
             Name of the file that it is about, which its own name then has too.
         label : str
             What "{data}" in its title stands for.
-        more
-            Other fields.
         """
         given = {"heads": [], "columns": [], **facts["tables"][key], **more}
         given["name"] += f" · {file}" if file else ""

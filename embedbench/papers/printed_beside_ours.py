@@ -73,8 +73,6 @@ def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
 
     Parameters
     ----------
-    value : Value
-        Published and ours.
     behind : int
         Number of the paper's runs whose mean is printed.
     unit : str

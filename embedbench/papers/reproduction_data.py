@@ -16,8 +16,6 @@ class PaperData:
 
     Parameters
     ----------
-    file : Path
-        Embedding file.
     official : str or None
         Name of the data set; None for a stand-in.
     """
@@ -89,10 +87,6 @@ def named_files(
     given : sequence of str
         NAME=FILE for a data set of the paper; FILE for a stand-in (its second entry is None).
         Without any, the shipped emoji are the stand-in.
-    official : collection of str
-        Names of the paper's data sets.
-    out : Path
-        Directory for the files that are made.
 
     Raises
     ------

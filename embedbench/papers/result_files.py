@@ -83,22 +83,12 @@ class Results(JsonRecord):
 
     Parameters
     ----------
-    paper : str
-        Name of the paper.
     command : str
         The command, with file names in place of paths.
     date : str
         Day, UTC.
     versions : dict
         Of embedbench, python, numpy and torch.
-    seeds : tuple of int
-        Seeds of the runs.
-    files : tuple of DataFile
-        The embedding files.
-    failed : tuple of str
-        One sentence for each run that failed.
-    tables : tuple of Table
-        The tables.
     """
 
     paper: str

@@ -55,8 +55,6 @@ def board(
 
     Parameters
     ----------
-    packs : sequence of Path
-        Archives that `pack` wrote.
     data : sequence of Path
         Embedding files, and order files, to rebuild the streams from.
     notify : callable

@@ -36,15 +36,6 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
 
     Pages of streams that an earlier board had and this one has not are removed.
 
-    Parameters
-    ----------
-    board : Board
-        What is written.
-    site : Path
-        The directory; it is made if it is missing.
-    overwrite : bool
-        Whether an earlier board there is replaced.
-
     Raises
     ------
     UserError

@@ -50,20 +50,14 @@ def card_page(
 
     Parameters
     ----------
-    card : Card
-        What is in the file.
     licence : str
         Licence of the data, where the file states none.
-    rows : sequence of Row
-        Runs on the file.
     place : str
         The URL of the folder or repository that the file is in.
     picture : str
         Name of a picture beside the page; "" for none.
     parquet : mapping or None
         Split → path of its Parquet file beside the page.
-    sha256 : str
-        SHA-256 of the file's bytes.
     """
     licence = data_licence(card.provenance) or licence
     parts = [
@@ -284,12 +278,6 @@ def loading_lines(
 
     Parameters
     ----------
-    card : Card
-        What is in the file.
-    place : str
-        URL of the folder or repository.
-    parquet : mapping
-        Split → path of its Parquet file.
     sha256 : str
         SHA-256 of the file's bytes; "" leaves it out of the name.
     """

@@ -73,12 +73,8 @@ class PackResult(JsonRecord):
 
     Parameters
     ----------
-    runs, references : int
-        Numbers of runs.
     cards : int
         Files that could be read here and are described.
-    sha256 : str
-        Of the pack.
     left_out : tuple of str
         A sentence for each run that is damaged.
     """
@@ -104,8 +100,6 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
 
     Parameters
     ----------
-    root : Path
-        The directory of runs.
     out : Path
         The archive; an existing one is replaced.
     by, date : str or None

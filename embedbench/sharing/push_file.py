@@ -59,10 +59,6 @@ def push(
         An embedding file; it is verified first.
     url : str
         `hf://datasets/ORG/NAME`, or another URL of a folder.
-    how : How
-        Licence, runs and permissions.
-    notify : callable
-        Called with each message for the user.
 
     Raises
     ------

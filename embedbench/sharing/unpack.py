@@ -33,17 +33,7 @@ _CARD = re.compile(rf"{FILES}/[0-9a-f]{{16}}\.json")
 
 @dataclass(frozen=True)
 class UnpackedPack:
-    """A pack, unpacked.
-
-    Parameters
-    ----------
-    pack : Path
-        The archive.
-    folder : Path
-        Where its members lie.
-    info : PackInfo
-        Who made it, and when.
-    """
+    """A pack, unpacked."""
 
     pack: Path
     folder: Path

@@ -109,12 +109,6 @@ class How:
     parquet : bool or None
         Also send the rows as Parquet, one file a split, which the hub's viewer shows. None: to the
         hub, of an embedding file.
-    private : bool
-        Make a new repository on the hub private.
-    overwrite : bool
-        Replace files of other content.
-    quiet : bool
-        No bars of progress.
     """
 
     licence: str = ""
@@ -256,12 +250,7 @@ _CHUNK = 2**20  # bytes that are copied at once
 
 
 def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
-    """Bring files to a folder: all of them, or none where the store can undo.
-
-    Returns
-    -------
-    list of str
-        Names of the files that were sent; those with the same content are there already.
+    """Bring files to a folder: all, or none where the store can undo; return names of those sent.
 
     Raises
     ------

@@ -61,8 +61,6 @@ class CheckedRun:
     ----------
     place : str
         Its directory in the pack.
-    learner : Spec
-        Its learner, with the settings in its record.
     record : RunRecord
         The recomputed record; what the files say of the stream is in it.
     answers : str

@@ -52,8 +52,6 @@ def find_data(
     ----------
     given : sequence of str
         "cifar100=FILE" for the paper's images, or FILE for a stand-in.
-    out : Path
-        Directory for the files that are made.
 
     Raises
     ------
@@ -66,8 +64,8 @@ def find_data(
     ):
         raise UserError(
             f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {path} is none; make "
-            "it with embedbench extract torch/cifar100 --backbone none --size 32, or give the file "
-            "without a name, as a stand-in"
+            "it with embedbench extract 'torch/cifar100?download=yes' --backbone none --size 32, "
+            "or give the file without a name, as a stand-in"
         )
     return files
 
@@ -78,8 +76,6 @@ class OrderingRuns(PaperRuns):
 
     Parameters
     ----------
-    data : dict
-        Files by their names in tables; `OFFICIAL` is the paper's own data.
     orders : dict
         (file, kind) → "random" or the path of the order file.
     """

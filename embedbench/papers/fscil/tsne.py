@@ -79,10 +79,6 @@ def features(
 
     Parameters
     ----------
-    spec : RunSpec
-        A run whose learner is FR.
-    stream : Stream
-        The stream of the run.
     layers : sequence of str
         The layers for which FR has modules, in the order of FR.
     """
@@ -168,10 +164,6 @@ def draw_panels(
         Title → features of all samples.
     rows : mapping
         Class name → rows of its samples; the first `pale` classes are drawn pale.
-    across : int
-        Number of panels in a row.
-    seed : int
-        Of t-SNE.
     """
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(of_class) for of_class in rows.values()])

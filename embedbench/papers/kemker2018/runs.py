@@ -54,10 +54,6 @@ class Data:
 
     Parameters
     ----------
-    name : str
-        "mnist", "cub" or "audioset".
-    file : Path
-        Embedding file.
     stands_in : bool
         Whether other data replace it; they are never averaged under the paper's name.
     """

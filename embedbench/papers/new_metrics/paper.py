@@ -43,13 +43,7 @@ POINT = 0.01
 
 @dataclass
 class MetricRuns(PaperRuns):
-    """Online runs on a short and a long stream of each file.
-
-    Parameters
-    ----------
-    data : dict
-        Embedding files by their names in tables.
-    """
+    """Online runs on a short and a long stream of each file."""
 
     data: dict[str, Path] = field(kw_only=True)
     learners: Sequence[str] = tuple(LEARNERS)
