@@ -264,11 +264,6 @@ def split_from_name(name: str) -> int | None:
 PARQUET = (".parquet",)
 
 
-def is_parquet_folder(path: Path) -> bool:
-    """Whether a folder holds Parquet files."""
-    return any(path.glob("*.parquet"))
-
-
 def read_parquet(path: Path) -> Mapping[str, Any]:
     """Return the columns of a file, or of the files of a folder in the order of their names.
 
