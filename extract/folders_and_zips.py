@@ -158,12 +158,13 @@ class Archive:
     `refused` has the names of members that cannot be read, and why.
     """
 
-    def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:
-        self._archive = open_archive(path)
+    def __init__(self, file: Path, known: frozenset[str] = MEDIA) -> None:
+        self._archive = open_archive(file)
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
         for member in self._archive.infolist():
             if _is_sample(member, known):
-                by_path.setdefault(_path(member), []).append(member)
+                path = PurePosixPath(member.filename).as_posix()  # without `./`
+                by_path.setdefault(path, []).append(member)
         self.members: dict[str, zipfile.ZipInfo] = {}
         self.refused: list[tuple[str, str]] = []
         for name, (member, *others) in by_path.items():
@@ -177,11 +178,6 @@ class Archive:
         """Return the bytes of a member; its checksum is compared."""
         with self._archive.open(member) as file:
             return file.read(member.file_size + 1)  # the bound of its size was checked
-
-
-def _path(member: zipfile.ZipInfo) -> str:
-    """Return a member's name without parts that say nothing, such as `./`."""
-    return PurePosixPath(member.filename).as_posix()
 
 
 def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:

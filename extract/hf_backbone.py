@@ -138,11 +138,9 @@ class HfBackbone(Network):
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
     def _pooled(self, output: dict[str, Any], mask: torch.Tensor | None) -> dict[str, torch.Tensor]:
-        out = {}
-        if self.rule in (JOINT, POOLED):
-            out["features"] = output["pooler_output"].flatten(1)
-        else:
-            out["features"] = self._of_tokens(output["last_hidden_state"], mask)
+        pooled = self.rule in (JOINT, POOLED)
+        tokens = None if pooled else self._of_tokens(output["last_hidden_state"], mask)
+        out = {"features": output["pooler_output"].flatten(1) if tokens is None else tokens}
         for i in self.numbers:
             out[f"layers/block-{i}"] = self._of_tokens(output["hidden_states"][i + 1], mask)
         return out

@@ -67,7 +67,11 @@ def hub_source(source: str) -> Source:
     taken = _choose_columns(first.features, options, address)
     left = [*(f"column {name}" for name in first.features if name not in taken.values()), *left]
     (kind,) = _HOLDS.keys() & taken.keys()
-    phrases += _phrases(taken, options)
+    for named, how in ((True, ""), (False, " by names and types")):
+        some = [
+            f"{option}={name}" for option, name in taken.items() if (option in options) is named
+        ]
+        phrases += [f"{', '.join(some)}{how}"] if some else []
     phrases += [f"left out: {', '.join(left)}"] if left else []
     parts = []
     for part, role in roles.items():
@@ -88,16 +92,6 @@ def hub_source(source: str) -> Source:
         revision=_revision(first.info, place),
         licence=getattr(first.info, "license", "") or "not stated",
     )
-
-
-def _phrases(taken: Mapping[str, str], options: Mapping[str, str]) -> list[str]:
-    """Return phrases on the columns that are taken: those that the user named, and guesses."""
-    said = [f"{option}={column}" for option, column in taken.items() if option in options]
-    guessed = [f"{option}={column}" for option, column in taken.items() if option not in options]
-    return [
-        *([", ".join(said)] if said else []),
-        *([f"{', '.join(guessed)} by names and types"] if guessed else []),
-    ]
 
 
 # --- the data set and its parts ---

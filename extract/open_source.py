@@ -112,7 +112,8 @@ def _open(source: str) -> Source:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            return _directory(path)
+            read = cub_source if is_cub(path) else _idx if is_idx(path) else _folder
+            return read(path)
         check_regular(mode)
         is_zip = zipfile.is_zipfile(path)
     except OSError as error:
@@ -128,14 +129,6 @@ def _offered() -> str:
     """The names of sources of installed packages, for an error message."""
     names = ", ".join(sorted(plugins.entry_points_by_name("sources")))
     return f" ({names}, or package.module:function)" if names else " (package.module:function)"
-
-
-def _directory(path: Path) -> Source:
-    if is_cub(path):
-        return cub_source(path)
-    if is_idx(path):
-        return _idx(path)
-    return _folder(path)
 
 
 def _demo() -> Source:

@@ -250,7 +250,10 @@ def finish(
         "arithmetic": facts.arithmetic
         | _devices(notes)
         | _compared(source, facts, precision, kept, notify),
-        "source": _origin(source),
+        "source": {
+            **{key: getattr(source, key) for key in ("name", "revision", "licence")},
+            **({"package": " ".join(source.package)} if source.package else {}),
+        },
         "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
         **known_weights(facts.backbone),
@@ -282,17 +285,6 @@ def _remarks(
     remedy = split_again(path, rule) if "group" in rule else ""
     if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule, remedy):
         yield remark
-
-
-def _origin(source: Source) -> dict[str, Any]:
-    """Return where the samples are from, and whose code opened them if it is not ours."""
-    package = {"package": " ".join(source.package)} if source.package else {}
-    return {
-        "name": source.name,
-        "revision": source.revision,
-        "licence": source.licence,
-        **package,
-    }
 
 
 def _devices(notes: Sequence[Any]) -> dict[str, Any]:

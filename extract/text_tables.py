@@ -80,7 +80,11 @@ def _column(path: Path, rows: Sequence[dict[str, str]], name: str) -> Any:
 def _rows(path: Path, left: dict[str, None]) -> Iterator[dict[str, str]]:
     """Yield the values of each line that are read, as texts; columns that are not get in `left`."""
     content = read_text(path, 2**30)
-    lines = _json_lines(content) if path.suffix.lower() == ".jsonl" else _csv_lines(path, content)
+    lines = (
+        map(json.loads, filter(str.strip, content.splitlines()))
+        if path.suffix.lower() == ".jsonl"
+        else _csv_lines(path, content)
+    )
     try:
         first: list[str] | None = None
         for number, line in enumerate(lines, 1):
@@ -104,10 +108,6 @@ def _rows(path: Path, left: dict[str, None]) -> Iterator[dict[str, str]]:
 
 def _empty(value: Any) -> bool:
     return isinstance(value, bool | dict | list) or value is None or str(value) == ""
-
-
-def _json_lines(content: str) -> Iterator[Any]:
-    return (json.loads(line) for line in content.splitlines() if line.strip())
 
 
 def _csv_lines(path: Path, content: str) -> Iterator[Any]:

@@ -40,7 +40,8 @@ def by_torchvision(image: Image.Image, content: bytes, device: torch.device) -> 
     data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
     try:
         if image.format == "JPEG" and device.type == "cuda":
-            _check_end(content)
+            if content.rfind(_END) < content.rfind(_SCAN):  # a card may fill the rest with grey
+                raise UserError("the file is truncated")
             pixels = reads.decode_jpeg(data, mode=mode, device=device).cpu()
         else:
             pixels = reads.decode_image(data, mode=mode)
@@ -54,12 +55,6 @@ def by_torchvision(image: Image.Image, content: bytes, device: torch.device) -> 
         raise UserError("its header gives two sizes")
     rows = pixels.permute(1, 2, 0).contiguous().numpy()  # (3 or 1, H, W) -> (H, W, 3 or 1)
     return Image.fromarray(rows if rows.shape[2] == 3 else rows[..., 0])
-
-
-def _check_end(content: bytes) -> None:
-    """Raise UserError for a JPEG that ends early; a card may fill the rest with grey."""
-    if content.rfind(_END) < content.rfind(_SCAN):
-        raise UserError("the file is truncated")
 
 
 def _reason(error: RuntimeError) -> str:

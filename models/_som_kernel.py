@@ -47,40 +47,19 @@ def steps(
     samples of the block, so a step costs about (U + C) operations and not U·D. The units themselves
     are updated at the end of the block: w ← left·(w + Σ_s moved_s x_s).
 
-    Parameters
-    ----------
-    drawn : Array
-        (n,) rows of the block's samples; samples are ordered by their last draw.
-    over : Array
-        (n,) number of samples that are not drawn again after this draw.
-    labels : Array
-        (S,) labels of the samples.
-    eps, sigma : Array
-        (n,) learning rate and width (units of the grid) of the map.
-    what : int
-        SOM_ONLY: every step moves the map. JOINT: every step moves the readout; steps with a
-        confidence under `theta` move the map, too. GATED: a step moves both if the confidence is
-        under `theta` or the answer is wrong, else nothing.
-    transfer : tuple
-        Factor of κ, and sharpness p.
-    rates : tuple
-        Rates of the mean distance (0: frozen) and of the readout.
-    P : Array
-        (S, U) inner products of samples and units; changed.
-    G : Array
-        (S, S) inner products of samples with each other.
-    x2, w2 : Array
-        (S,), (U,) squared lengths; w2 is changed.
-    V, b : Array
-        (U, C), (C,) the readout; changed.
-    error : Array
-        (1,) float64, running mean of the distance between samples and nearest units; changed.
-    least_error : float
-        Lower limit of this mean.
-    moved, left : Array
-        (S, U) zeros, (U,) ones; changed: the coefficients of the units' update.
-    novel : Array
-        (n,) False; set to True for novel draws of JOINT and GATED.
+    `drawn` (n,) are rows of the block's samples, which are ordered by their last draw, and `over`
+    (n,) is how many samples are not drawn again after it. `labels` (S,) are of the samples, `eps`
+    and `sigma` (n,) the map's learning rate and width (units of the grid). `what` is SOM_ONLY:
+    every step moves the map; JOINT: every step moves the readout, and with a confidence under
+    `theta` the map, too; or GATED: a step moves both if the confidence is under `theta` or the
+    answer is wrong, else nothing. `transfer` is the factor of κ and the sharpness p, `rates` are
+    those of the mean distance (0: frozen) and of the readout; `least_error` limits that mean below.
+
+    G (S, S) are inner products of samples with each other, `x2` (S,) their squared lengths. Changed
+    are P (S, U), inner products of samples and units; `w2` (U,), squared lengths of the units; the
+    readout V (U, C), `b` (C,); `error` (1,) float64, the running mean of the distance between
+    samples and nearest units; the coefficients of the units' update, `moved` (S, U) from zeros and
+    `left` (U,) from ones; and `novel` (n,), set to True for novel draws of JOINT and GATED.
     """
     n_units, n_classes = V.shape
     d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)

@@ -32,10 +32,6 @@ class DERpp(OnlineLearner, ReplayLearner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, images
-        As in `NetLearner`.
-    memory : Memory
-        The memory, as in `er`.
     batch_size : int
         Number of samples in each of the two draws.
     alpha : float

@@ -33,8 +33,6 @@ class GDumb(ReplayLearner):
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images
-        As in `NetLearner`.
     lr, lr_min : float
         The highest and the lowest learning rate.
     clip : float

@@ -99,7 +99,9 @@ class ICaRL(ReplayLearner):
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
         self.exemplars.choose(session, self.features)
         if self.by_means:
-            self._remember_means()
+            phi = self.features(self.exemplars.x)
+            for c in sorted(self.exemplars.classes):
+                self.means[c] = normalize(phi[self.exemplars.y == c].mean(0), dim=0)
         return log
 
     def _objective(self, new: list[int], old: list[int]) -> Objective:
@@ -127,11 +129,6 @@ class ICaRL(ReplayLearner):
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """φ(x), the last hidden activation scaled to length 1, (n, d)."""
         return normalize(super().features(x))
-
-    def _remember_means(self) -> None:
-        phi = self.features(self.exemplars.x)
-        for c in sorted(self.exemplars.classes):
-            self.means[c] = normalize(phi[self.exemplars.y == c].mean(0), dim=0)
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         if self.by_means:

@@ -96,7 +96,8 @@ class SLDA(Learner):
         for x_, y_ in zip(torch.split(x, sizes), torch.split(y, sizes), strict=True):
             self._update(x_.double(), y_)
             if self.seen == self.base_samples:
-                self._shrink_base()
+                rho, mean = oas(self.scatter / self.seen, self.seen)
+                self.scatter.mul_(1 - rho).diagonal().add_(rho * mean * self.seen)
 
     def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Add b samples in order, as if one by one: x (b, D), y (b,)."""
@@ -108,11 +109,6 @@ class SLDA(Learner):
         self.sums.index_add_(0, y, x)
         self.counts += torch.bincount(y, minlength=len(self.counts))
         self.seen += len(y)
-
-    def _shrink_base(self) -> None:
-        """Oracle approximating shrinkage of the base samples' Σ."""
-        rho, mean = oas(self.scatter / self.seen, self.seen)
-        self.scatter.mul_(1 - rho).diagonal().add_(rho * mean * self.seen)
 
     def prepare(self) -> None:
         """Invert the covariance: (D³)/3 multiplications, once per evaluation."""

@@ -80,7 +80,6 @@ MAY_BE_SLOW = {
         "extract",
         "checks",
         "networks/paper_networks",
-        "networks/small_resnet",
     },
     *{
         "reports/embedding_map",

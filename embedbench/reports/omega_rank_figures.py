@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 from embedbench.errors import UserError
 
 from .compare_learners import studies
-from .comparison_results import Ranking, compare
+from .comparison_results import compare
 from .cost_figures import metric_name
 from .figure_style import OFFLINE, SMALL, STYLE, words
 from .learner_colours import INK, LINE, SOFT, colour, look
@@ -71,8 +71,11 @@ def _lines(
     return figure, all_axes, places.tolist()
 
 
+@rc_context(STYLE)
 def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: str) -> Figure:
-    """The rank of each learner's mean in one study; its streams may differ in the class order.
+    """The rank of each learner's mean in one study, and a bar over the ranks left open.
+
+    Its streams may differ in the class order. The best mean comes first.
 
     Raises
     ------
@@ -83,12 +86,7 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
     if len(every) > 1:
         titles = "; ".join(study.title for study in every)
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
-    return draw_ranks(compare(every[0]), styles, width)
-
-
-@rc_context(STYLE)
-def draw_ranks(result: Ranking, styles: Mapping[str, int], width: float) -> Figure:
-    """The rank of each mean, best first, and a bar over the ranks that the verdicts leave open."""
+    result = compare(every[0])
     names = [entry.learner for entry in result.learners]
     figure, (axes,), places = _lines(names, width, 0.8)
     for entry, place in zip(result.learners, places, strict=True):

@@ -40,7 +40,7 @@ class Spread(JsonRecord):
     n : int
         Runs; 0 where it was not varied.
     share : float or None
-        Of the summed variances.
+        Of the summed variances of the kinds that were varied; NaN if all are 0.
     """
 
     sd: float
@@ -78,7 +78,7 @@ class LearnerBySeeds(JsonRecord):
     seeds : dict
         `order`, `init`, `batches`, `memory` → the spread over the runs that differ in it alone.
     sum : float
-        Root of the summed variances.
+        Root of the summed variances: the spread of these kinds without interactions.
     all : Spread
         The spread over the runs that share no seed.
     """
@@ -108,10 +108,6 @@ class SeedSpread(JsonRecord):
 
 def by_seeds(rows: Sequence[Row], metric: str = "final_accuracy") -> list[SeedSpread]:
     """For each table and learner, the spread due to each kind of seed.
-
-    A share is a kind's part of the summed variances of the kinds that were varied; NaN if all
-    variances are 0. `sum` is the square root of that sum: the spread of these kinds together if
-    there were no interactions.
 
     Raises
     ------

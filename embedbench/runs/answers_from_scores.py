@@ -314,9 +314,8 @@ class Candidates:
         top, first = z.max(1, keepdim=True)
         z -= top
         given, mine = z.gather(1, self.place[chosen].clamp(min=0)), z.gather(1, true)
-        shares = z.exp_().scatter_(
-            1, first, 0
-        )  # but the highest: a sum with its 1 would round to 1
+        # all but the highest: a sum with its 1 would round to 1
+        shares = z.exp_().scatter_(1, first, 0)
         rest = shares.sum(1)
         total = rest.log1p()
         least = torch.finfo(torch.float32).min

@@ -77,10 +77,7 @@ class CheckedRun:
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
-    """Check every run of a pack.
-
-    A pack that cannot be read is a submission without runs.
-    """
+    """Check every run of a pack. A pack that cannot be read is a submission without runs."""
     try:
         open_regular(path).close()
         seen = Submission(path.name, user_cache.sha256(path))

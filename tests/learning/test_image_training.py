@@ -30,9 +30,8 @@ from embedbench.learning.learner import Learner, Tags
 from embedbench.learning.network import eval_features, trunk_and_head
 from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
+from embedbench.learning.trunk import ResNet, Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
-from embedbench.networks.small_resnet import ResNet
 from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream

@@ -29,11 +29,10 @@ from embedbench.learning.network import (
 )
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
 from embedbench.learning.stopping import Stop
-from embedbench.learning.trunk import Trunk
+from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
-from embedbench.networks.small_resnet import STAGES, ResNet
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec

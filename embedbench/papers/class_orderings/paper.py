@@ -21,7 +21,6 @@ from embedbench.papers.paper import Paper, ReproduceRequest, per_file
 from embedbench.papers.paper_folders import read_paper
 from embedbench.papers.paper_runs import (
     PaperRuns,
-    Variant,
     holds_images,
     read_settings,
     read_variants,
@@ -125,9 +124,7 @@ class OrderingRuns(PaperRuns):
         """One spec per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
-        return self._plan(name, LEARNERS[learner], self.orders[name, kind])
-
-    def _plan(self, name: str, variant: Variant, order: str) -> list[RunSpec]:
+        variant, order = LEARNERS[learner], self.orders[name, kind]
         file, settings = self.data[name], read_settings(FACTS["set"])
         preset = "class-orderings-images" if holds_images(file) else None
         if preset is None:

@@ -59,14 +59,10 @@ def weights(whose: str, official: str | None = None) -> dict[str, float]:
     >>> weights("code", "cub200")["w_novel"]
     0.5
     """
-    given = {key.name: v for key, v in preset(_preset(whose, official)).items()}
-    defaults: dict[str, float] = FACTS["weights"]["defaults"]
+    facts = FACTS["weights"]
+    given = {key.name: v for key, v in preset(facts[whose].get(official or "cifar100")).items()}
+    defaults: dict[str, float] = facts["defaults"]
     return defaults | {k: float(v) for k, v in given.items() if k in defaults}
-
-
-def _preset(whose: str, official: str | None) -> str | None:
-    name: str | None = FACTS["weights"][whose].get(official or "cifar100")
-    return name
 
 
 def of_losses(official: str | None = None) -> dict[str, Variant]:
