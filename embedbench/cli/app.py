@@ -96,13 +96,11 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
-    from .list_entries import KINDS, LONG, entries, listed_text, prune_files
+    from .list_entries import KINDS, LONG, entries, listed_text, prune_files, show_settings
 
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        from .list_settings import show_settings
-
         show_settings(kind if name else None, name or str(kind), as_json)
         return
     kinds = [kind] if kind else [k for k in KINDS if k not in LONG]

@@ -29,8 +29,6 @@ def status_parts(
 
     Parameters
     ----------
-    status : Status
-        The directory.
     width : int or None
         Columns for the table, which loses some of its own where there are too few; None: any.
     rows : int or None

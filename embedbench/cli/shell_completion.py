@@ -24,8 +24,7 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
 def of_kinds(incomplete: str) -> list[str]:
     """Completes what `embedbench list` takes: a kind, or what has settings."""
-    from .list_entries import KINDS
-    from .list_settings import NAMES
+    from .list_entries import KINDS, NAMES
 
     every = [*KINDS, *(name for names in NAMES.values() for name in names())]
     return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]

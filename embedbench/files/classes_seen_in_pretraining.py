@@ -50,8 +50,6 @@ def seen_note(file: str, seen: Mapping[str, Sequence[str]], classes: Collection[
 
     Parameters
     ----------
-    file : str
-        Name of the file.
     seen : mapping
         Data set → classes of the file, as of `classes_seen`.
     classes : collection of str

@@ -27,12 +27,8 @@ class ProbeScores(JsonRecord):
 
     Parameters
     ----------
-    what : str
-        The probe, in words.
     a, b : float or None
         Its score on each file; None if the file has no train or no test samples.
-    moved : float or None
-        `b` minus `a`.
     """
 
     what: str
@@ -47,8 +43,6 @@ class Diff(JsonRecord):
 
     Parameters
     ----------
-    a, b : str
-        The files.
     digests : dict
         For each digest, whether it is the same in both files.
     samples : SampleDifferences
@@ -57,8 +51,6 @@ class Diff(JsonRecord):
         Cosines of the shared samples; None if there are none, or if the widths differ.
     neighbours : Neighbours or None
         Nearest neighbours that changed; None if fewer than three samples are shared.
-    scores : ProbeScores
-        Scores of a quick probe.
     reasons : tuple of str
         Why digests differ, in words.
     """
@@ -234,8 +226,6 @@ class Cosines(JsonRecord):
 
     Parameters
     ----------
-    rows : int
-        Number of shared samples.
     min, p1, p5, median, mean : float
         The lowest cosine, the 1 % and 5 % quantiles, the median and the mean.
     lowest : str

@@ -33,10 +33,6 @@ class EmbeddingFile:
 
     Parameters
     ----------
-    path : Path
-        Path of the file.
-    samples : Samples
-        Ids, labels, splits and class hierarchy.
     provenance : dict
         What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
     digests : dict
@@ -51,8 +47,6 @@ class EmbeddingFile:
         Width of each intermediate embedding, by name.
     columns : dict
         Optional values of the samples, (N,) each: `domain` and `group`, texts; `time`, float64.
-    version : str
-        Version of the format.
     """
 
     path: Path

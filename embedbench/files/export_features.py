@@ -129,10 +129,6 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
 
     Parameters
     ----------
-    file : EmbeddingFile
-        What is written.
-    out : Path
-        Path of the Parquet file.
     split : int or None
         Write the samples of this split alone; the hub shows one file a split.
 

@@ -116,8 +116,6 @@ def fcbf(
     ----------
     relevance : array of float
         (F,) SU of every feature with the class.
-    delta : float
-        Threshold δ.
     """
     left = np.argsort(-relevance, kind="stable")
     left = left[relevance[left] > delta + SLACK]
@@ -161,16 +159,10 @@ class Redundancy(JsonRecord):
         Features of the file, those that are not redundant, and those that inform on the class.
     share : float
         `kept` divided by `features`.
-    delta : float
-        The threshold δ of the filter.
     discretisation : str
         How features were cut into intervals: mdlp or frequency.
-    intervals : Intervals
-        Intervals per feature.
     samples, classes : int
         Number of samples that were used, and of their classes.
-    seconds : float
-        Duration.
     features_kept : tuple of int
         The columns kept.
     """

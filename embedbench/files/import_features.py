@@ -54,8 +54,6 @@ def import_file(
         of npy or Parquet files, of a data set that Hugging Face's `datasets` saved, of MNIST's four
         IDX files (which gives pixels / 255), or of AudioSet's frame embeddings (see
         `formats.audioset`).
-    out : str or PathLike
-        Path of the embedding file to write.
     features : str or None
         Key or column of the features, or a pattern of numeric columns such as `f*`; None:
         `features`, `embeddings` or `X`.
@@ -81,10 +79,6 @@ def import_file(
         "pixels": the features are raw values of images, bytes or between 0 and 1; they become rows
         of values between 0 and 1, as those of `extract --backbone pixels`, so that
         `protocol.scale=auto` leaves them so.
-    stated : UserMetadata
-        What the user says of the file.
-    overwrite : bool
-        Replace an existing file.
     progress : callable
         Called with (files read, total), for AudioSet only.
     notify : callable

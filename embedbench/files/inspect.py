@@ -46,8 +46,6 @@ class PerClass(JsonRecord):
     ----------
     min, max : int
         Samples of the smallest and of the largest class.
-    median : float
-        Median over the leaf classes.
     empty : int
         Classes without a sample.
     """
@@ -66,8 +64,6 @@ class Norms(JsonRecord):
     ----------
     rows, runs : int
         Number of rows that were read, and of runs of consecutive rows.
-    min, mean, max : float
-        Smallest, mean and largest norm of these rows.
     """
 
     rows: int
@@ -93,18 +89,12 @@ class Card(JsonRecord):
         Width of each intermediate embedding.
     samples : dict
         Number of samples in each split.
-    classes : ClassCounts
-        Number of leaves and inner nodes.
     per_class : dict
         Samples per class, for each split that has samples.
     class_counts : dict
         For each leaf class, its number of samples in each split.
     norms : Norms
         Norms of at most 1,024 rows.
-    digests : dict
-        The file's digests.
-    provenance : dict
-        The file's provenance.
     columns : dict or None
         The optional columns, in words; None if there are none.
     redundancy : Redundancy or None

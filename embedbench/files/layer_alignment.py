@@ -64,8 +64,6 @@ def alignment(
         Columns of the final embedding.
     layers : mapping
         Columns of each layer: the first, and the one after the last.
-    validation : str
-        Where the validation samples come from, in words.
     """
     x, y = train
     val_x, val_y = val

@@ -38,8 +38,6 @@ def mapped_table(file: EmbeddingFile, table: str) -> Array:
 
     Parameters
     ----------
-    file : EmbeddingFile
-        The file.
     table : str
         `features` or `layers/NAME`.
 
@@ -74,8 +72,6 @@ def map_copy(
         Their type, and (N, …).
     blocks : iterator of array
         The rows in order.
-    what : str
-        What is made, for messages.
     notify : callable
         Takes one sentence if another process makes the copy, which is waited for.
     """

@@ -21,8 +21,6 @@ def checked_columns(columns: Mapping[str, Array], n: int) -> dict[str, Array]:
     ----------
     columns : mapping
         Values (n,) by name: `domain` and `group`, texts; `time`, finite numbers.
-    n : int
-        Number of samples.
 
     Raises
     ------

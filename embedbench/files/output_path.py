@@ -14,10 +14,6 @@ class Target:
 
     Parameters
     ----------
-    path : Path
-        The file.
-    overwrite : bool
-        Whether it may be replaced.
     before : str
         Digest of the provenance of the file that was there; empty if there was none.
     """

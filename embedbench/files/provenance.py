@@ -43,8 +43,6 @@ def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    text : str or bytes
-        JSON text.
     name : str
         Name of the provenance in error messages, such as `a.h5: provenance`.
 

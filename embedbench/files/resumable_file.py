@@ -40,8 +40,6 @@ class Partial:
 
     Parameters
     ----------
-    target : Target, str or PathLike
-        Where the embedding file is to be written.
     job : mapping
         What determines the rows (digest of the sources, recipe, block size), as plain JSON.
     overwrite : bool
@@ -294,8 +292,6 @@ def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) ->
 
     Parameters
     ----------
-    path : Path
-        The file.
     arrays : mapping
         The rows of every table.
     note : object

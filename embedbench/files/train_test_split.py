@@ -300,8 +300,6 @@ def split_again(path: Path, rule: Mapping[str, Any]) -> str:
 
     Parameters
     ----------
-    path : Path
-        The file.
     rule : mapping
         How its split was made, see `split_rule`.
     """

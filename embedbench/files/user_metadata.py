@@ -35,8 +35,6 @@ class UserMetadata:
 
         Parameters
         ----------
-        provenance : mapping
-            What made a file.
         leaves : sequence of str
             Names of its leaf classes.
         """

@@ -83,8 +83,6 @@ def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings
     ----------
     table : str
         `features` or `layers/NAME`.
-    rows : array
-        The rows to check.
     first : int
         Row number of the first one in the file.
     ids : sequence of str or array of str
@@ -235,8 +233,6 @@ def write_file(
 
     Parameters
     ----------
-    path : str or PathLike
-        Path of the file.
     samples : Samples
         Ids, labels, splits and hierarchy of the N rows.
     features : array
@@ -248,8 +244,6 @@ def write_file(
     columns : mapping or None
         Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
         number.
-    overwrite : bool
-        Replace an existing file.
     compress : bool
         Store features with gzip; it pays for pixels, not for embeddings.
 

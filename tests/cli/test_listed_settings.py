@@ -12,7 +12,7 @@ import pytest
 from commands import caller
 
 from embedbench.cli import shell_completion
-from embedbench.cli.list_settings import listed_settings
+from embedbench.cli.list_entries import listed_settings
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.config.make_from_settings import make
 from embedbench.config.setting_ranges import above, at_least, within

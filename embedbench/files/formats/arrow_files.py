@@ -50,10 +50,6 @@ class ArrowPart:
 
     Parameters
     ----------
-    path : Path
-        The file.
-    schema : object
-        pyarrow's schema.
     rows, size : int
         Number of rows, and bytes of the file.
     batches : callable
@@ -266,11 +262,6 @@ def split_from_name(name: str) -> int | None:
 
 
 PARQUET = (".parquet",)
-
-
-def is_parquet_folder(path: Path) -> bool:
-    """Whether a folder holds Parquet files."""
-    return any(path.glob("*.parquet"))
 
 
 def read_parquet(path: Path) -> Mapping[str, Any]:

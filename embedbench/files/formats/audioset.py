@@ -278,8 +278,6 @@ class Ontology:
     ----------
     ids : dict
         Index of each label -> ontology id, such as `/m/09x0r`.
-    names : dict
-        Ontology id -> display name, of the labels.
     related : dict
         Ontology id -> its ancestors and descendants.
     eligible : frozenset of str
@@ -385,8 +383,6 @@ def count_clips(
 
     Parameters
     ----------
-    ontology : Ontology
-        AudioSet's classes.
     clips : mapping
         Combination of labels -> number of training and of eval clips with exactly these labels.
     """

@@ -68,8 +68,6 @@ def streamed_table(
         (N, …) of the table, and the type of its slices.
     blocks : callable
         Opens the source; yields its rows in order.
-    where : str
-        The source, for messages.
     """
     none = np.empty((0, *shape[1:]), dtype)
     source: Iterator[Array] = iter(())

@@ -51,12 +51,8 @@ def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
 
     Parameters
     ----------
-    path : Path
-        The file, for messages.
     opened : callable
         Opens the array, (N, …) in C order, as an npy file.
-    form : tuple
-        What its header says.
     """
     shape, _, stored = form
     row = max(1, math.prod(shape[1:]) * stored.itemsize)

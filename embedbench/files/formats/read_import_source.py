@@ -42,7 +42,7 @@ _FILES: dict[str, _Reader] = {
 }
 _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
     (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
-    (arrow_files.is_parquet_folder, arrow_files.read_parquet),
+    (lambda path: any(path.glob("*.parquet")), arrow_files.read_parquet),
     (lambda path: any(path.glob("*.npy")), load_folder),
 ]
 

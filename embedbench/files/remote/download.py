@@ -38,10 +38,6 @@ def download(
 
     Parameters
     ----------
-    name : Name
-        Its name.
-    remote : Remote
-        What was said of it.
     ask : callable
         Asks again, after a connection was lost.
     progress : callable

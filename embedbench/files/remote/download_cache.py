@@ -34,16 +34,10 @@ class FetchedFile(JsonRecord):
     ----------
     url : str
         Its name; of a file of the hub with the commit.
-    commit : str or None
-        The commit of a file of the hub.
-    sha256 : str
-        SHA-256 of its bytes.
     size : int
         Bytes.
     digests : dict
         The digests of the embedding file.
-    path : Path
-        Where it lies.
     used : str
         When it was last used, UTC.
     """

@@ -36,8 +36,6 @@ class CatalogEntry(JsonRecord):
         Licence of the file, such as `CC-BY-4.0`, or `unknown`.
     size : int
         Bytes.
-    sha256 : str
-        SHA-256 of the file's bytes.
     content, samples, recipe : str
         The digests of the embedding file.
     """

@@ -168,13 +168,7 @@ class Ranges(io.RawIOBase):
 
 
 class _Unread(io.RawIOBase):
-    """The same file for the gate, which then leaves compressed values unread; some are never used.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of the file.
-    """
+    """The same file for the gate, which leaves compressed values unread; some are never used."""
 
     def __init__(self, size: int) -> None:
         self._size = size

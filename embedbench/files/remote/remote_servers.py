@@ -42,8 +42,6 @@ class Remote:
     read : callable
         (start, end) → pieces of the bytes from `start` to before `end`. It ends early where the
         server does.
-    commit : str or None
-        The commit of a file of the hub.
     sha256 : str or None
         SHA-256 of the bytes, where the server says it.
     by_ranges : bool
@@ -116,13 +114,7 @@ class Address:
 
 
 def ask_server(address: Address) -> Remote:
-    """Ask a server for the facts of a file: one request for its first byte.
-
-    Raises
-    ------
-    UserError
-        It cannot be had; the sentence says why.
-    """
+    """Ask a server for the facts of a file: one request for its first byte."""
     with _answer(address, {"Range": "bytes=0-0"}) as answer:
         size, by_ranges = _size(answer), answer.status == 206
         tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
@@ -239,13 +231,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def ask_hub(name: Name) -> Remote:
-    """Ask the hub for the facts of a file; of a branch or a tag, for its commit now.
-
-    Raises
-    ------
-    UserError
-        It cannot be had; the sentence says why.
-    """
+    """Ask the hub for the facts of a file; of a branch or a tag, for its commit now."""
     from huggingface_hub import get_hf_file_metadata, get_token, hf_hub_url
 
     part, endpoint = name.hub, os.environ.get("HF_ENDPOINT") or None
