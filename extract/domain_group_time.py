@@ -16,7 +16,7 @@ from embedbench.files.optional_columns import read_list
 from embedbench.files.sample_metadata import SPLITS
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
-from .official_splits import SPLIT_NAMES
+from .data_set_parts import SPLIT_NAMES
 from .open_source import hierarchy
 from .source import Source
 

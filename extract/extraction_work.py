@@ -17,7 +17,7 @@ from embedbench.system.cpu_threads import cores, limit_threads
 
 from . import open_backbone as backbones
 from .backbone import DTYPES, OURS, Backbone, arithmetic_of
-from .decode_batches import Batch, compute_batches, decode, first_image, quiet_readers
+from .embed_batches import Batch, compute_batches, decode, first_image, quiet_readers
 from .open_source import absolute, open_source
 from .source import Source, unusable
 from .torchvision_decoder import DECODERS

@@ -13,7 +13,7 @@ from typing import Any
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
 
-from .official_splits import SPLIT_NAMES, Part, join_parts
+from .data_set_parts import SPLIT_NAMES, Part, join_parts
 from .source import Content, Source, read_sample
 from .source_address import check_options, parse_address
 

@@ -20,6 +20,7 @@ from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.regular_files import check_regular, unreadable
 
 from .cub_lists import cub_source, is_cub
+from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import absolute_outside, is_outside, outside_source
 from .folders_and_zips import (
     IMAGE_SUFFIXES,
@@ -29,7 +30,6 @@ from .folders_and_zips import (
     Folder,
     media_suffix,
 )
-from .official_splits import SPLIT_NAMES, official_split
 from .source import Source, escape_name, read_sample, unusable
 from .text_tables import TEXT_TABLES, text_table
 

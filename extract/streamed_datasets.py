@@ -11,7 +11,7 @@ from PIL import EpsImagePlugin, Image
 
 from embedbench.errors import UserError
 
-from .official_splits import SPLIT_NAMES, Part, join_parts
+from .data_set_parts import SPLIT_NAMES, Part, join_parts
 from .source import Source
 
 _SPLITS = (("train",), ("validation", "val", "valid", "dev"), ("test",))  # the first that exists

@@ -18,7 +18,7 @@ from embedbench.files.hdf5_layout import COLUMNS
 from embedbench.files.sample_metadata import SPLITS
 from embedbench.storage.regular_files import read_text
 
-from .official_splits import SPLIT_NAMES, official_split, sorted_classes
+from .data_set_parts import SPLIT_NAMES, official_split, sorted_classes
 from .source import Source, escape_name, id_problem
 
 TEXT_TABLES = frozenset((".csv", ".tsv", ".jsonl"))

@@ -15,7 +15,7 @@ from torchvision import datasets
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .official_splits import Part, join_parts
+from .data_set_parts import Part, join_parts
 from .source import Content, Source, open_image, read_sample
 from .source_address import check_options, parse_address
 

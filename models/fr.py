@@ -12,7 +12,7 @@ from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, check_size, within
 from embedbench.errors import UserError
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import Prototypes, cosines
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, StreamSpec, Tags
-from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.prototypes import Prototypes, cosines
 
 

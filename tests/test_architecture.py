@@ -82,7 +82,7 @@ MAY_BE_SLOW = {
         "networks/paper_networks",
     },
     *{
-        "reports/embedding_map",
+        "reports/picture_of_file",
         "reports/html_report",
         "reports/confidence_figures",
         "reports/curve_figures",

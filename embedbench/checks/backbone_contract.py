@@ -19,7 +19,7 @@ from embedbench.array_types import Array
 from embedbench.files.verify import verify
 from embedbench.storage.atomic_write import write_safely
 
-from .check_registry import Checks, demand
+from .check_building_blocks import Checks, demand
 
 if TYPE_CHECKING:
     from PIL import Image

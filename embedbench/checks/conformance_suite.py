@@ -36,7 +36,7 @@ from . import (
     source_contract,
     tracker_contract,
 )
-from .check_registry import CheckFailed, NotApplicable
+from .check_building_blocks import CheckFailed, NotApplicable
 from .learner_check_tools import LEARNER_CHECKS, on_device
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from embedbench.engines.engine import Engine
 
-from .check_registry import CheckFailed, Checks, applies_where, demand
+from .check_building_blocks import CheckFailed, Checks, applies_where, demand
 
 TASKS = 5
 PATIENCE = 300  # seconds for all tasks of a check

@@ -26,7 +26,7 @@ from embedbench.streams.stream import Stream
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
 
-from .check_registry import CheckFailed, demand
+from .check_building_blocks import CheckFailed, demand
 
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names, nested ones too, get small values, so that checks are fast.

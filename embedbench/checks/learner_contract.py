@@ -23,7 +23,7 @@ from embedbench.streams.stream import Stream
 
 from . import learner_check_tools as tools
 from .blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs
-from .check_registry import applies_where, demand
+from .check_building_blocks import applies_where, demand
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults

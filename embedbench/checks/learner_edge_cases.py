@@ -15,7 +15,7 @@ from embedbench.streams.view import rows_of, table_of
 
 from . import blob_streams
 from . import learner_check_tools as tools
-from .check_registry import CheckFailed, applies_where, demand
+from .check_building_blocks import CheckFailed, applies_where, demand
 
 
 @tools.learner_check

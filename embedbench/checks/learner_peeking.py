@@ -19,7 +19,7 @@ from embedbench.streams.view import View, rows_of, table_of
 
 from . import blob_streams
 from . import learner_check_tools as tools
-from .check_registry import applies_where, demand
+from .check_building_blocks import applies_where, demand
 from .learner_contract import FEW
 
 Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done after each session

@@ -13,7 +13,7 @@ from embedbench.scores.predictions import Predictions
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
-from .check_registry import Checks, demand
+from .check_building_blocks import Checks, demand
 
 METRIC_CHECKS = Checks[Metric]()
 SEEDS = range(5)

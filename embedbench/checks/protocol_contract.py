@@ -16,7 +16,7 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
-from .check_registry import Checks, applies_where, demand
+from .check_building_blocks import Checks, applies_where, demand
 from .protocol_cases import KINDS, SEEDS, Case, build, each_case
 
 PROTOCOL_CHECKS = Checks[type[Protocol]]()

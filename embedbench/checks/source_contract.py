@@ -9,7 +9,7 @@ import numpy as np
 
 from embedbench.files.sample_metadata import Samples
 
-from .check_registry import Checks, applies_where, demand
+from .check_building_blocks import Checks, applies_where, demand
 
 if TYPE_CHECKING:
     from embedbench.extract.source import Source

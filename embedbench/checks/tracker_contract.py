@@ -15,7 +15,7 @@ from embedbench.studies.resolve import resolve
 from embedbench.studies.set_and_tune_options import parse_settings
 from embedbench.studies.study import Study
 
-from .check_registry import Checks, demand
+from .check_building_blocks import Checks, demand
 from .protocol_cases import WIDTH, small_file
 
 SETTINGS = (

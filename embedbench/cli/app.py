@@ -18,12 +18,12 @@ from . import (
     help_and_usage_errors,
     pretrain,
     report,
-    reproduce_command,
+    reproduce_paper,
     run,
     runs_commands,
     score_command,
     shell_completion,
-    show_command,
+    show_stream,
 )
 from .command_output import note, show_tables, with_tables
 from .shared_options import Json, Quiet, chosen_device
@@ -64,9 +64,9 @@ for command in (
     file_commands.diff,
     file_commands.push,
     pretrain.pretrain,
-    show_command.show,
+    show_stream.show,
     run.run,
-    reproduce_command.reproduce,
+    reproduce_paper.reproduce,
     score_command.score,
     report.report,
 ):
@@ -151,7 +151,7 @@ def check_with_zoo(name: str, file: str | None, as_json: bool) -> None:
     """Print what a file has in common with an entry of the zoo."""
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.text.table_export import make_table
-    from embedbench.zoo.zoo_check import check_file
+    from embedbench.zoo.compare_file_with_entry import check_file
 
     from .file_arguments import here
 

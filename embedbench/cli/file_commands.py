@@ -165,8 +165,8 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
 
     check_format(path)
     check_free(path, overwrite)
-    from embedbench.reports.embedding_map import POINTS, SEED, draw_file
     from embedbench.reports.figure_files import write
+    from embedbench.reports.picture_of_file import POINTS, SEED, draw_file
 
     write(path, draw_file(file, WIDTHS["column"]))
     n = len(file.labels)

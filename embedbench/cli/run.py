@@ -121,7 +121,7 @@ class _GridRunner:
 
     def choose(self, study: Study, shard: str | None) -> list[RunSpec]:
         """The runs of a study, with the settings that tuning and the budget choose."""
-        from embedbench.studies.exemplar_budget import fit_budget
+        from embedbench.studies.exemplars_in_equal_bytes import fit_budget
         from embedbench.studies.resolve import grids, resolve, take_shard
 
         specs = resolve(study, out=self.out, device=self.device, checkpoint=self.checkpoint)
@@ -190,7 +190,7 @@ def _report(
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.tables_from_runs import collect
     from embedbench.scores.record_files import find
-    from embedbench.studies.exemplar_budget import over_budget
+    from embedbench.studies.exemplars_in_equal_bytes import over_budget
 
     for spec, reason in outcome.failed:
         note(f"failed: {spec.learner} seed {spec.seed}: {reason}")

@@ -19,7 +19,7 @@ from embedbench.storage.atomic_write import writing
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .formats.lazy_tables import SampleTable
+from .formats.lazy_arrays import SampleTable
 from .optional_columns import checked_columns, pack_column
 from .output_path import check_target
 from .provenance import read_provenance

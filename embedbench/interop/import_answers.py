@@ -28,7 +28,7 @@ from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 
-from .export_stream import EvalList, ExportedStream, load
+from .exported_stream import EvalList, ExportedStream, load
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
 _TOOL = re.compile(r"([A-Za-z0-9][\w.+-]{0,59})==([\w.+-]{1,60})", re.ASCII)

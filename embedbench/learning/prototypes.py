@@ -8,7 +8,7 @@ from embedbench.config.run_seeds import generator
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .base_classifier import Classifier
+from .base_session_prototypes import Classifier
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import only
 from .network import CosineNet

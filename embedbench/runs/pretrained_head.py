@@ -10,7 +10,7 @@ import numpy as np
 from embedbench.array_types import Float32s
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
-from embedbench.learning.base_classifier import Classifier, KnownFile
+from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.learner import Learner
 from embedbench.learning.pretraining import taught_digest
 from embedbench.networks.weights import load_head

@@ -23,7 +23,7 @@ from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
-from .zoo_check import compare_backbone, compare_data, find_split
+from .compare_file_with_entry import compare_backbone, compare_data, find_split
 from .zoo_entries import UNKNOWN, PublishedRow, ZooData, get_backbone, read_zoo
 
 if TYPE_CHECKING:

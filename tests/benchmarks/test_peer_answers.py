@@ -10,7 +10,7 @@ from plan_runs import plan
 from protocol_files import make_file
 
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.interop.export_stream import export
+from embedbench.interop.exported_stream import export
 from embedbench.learning.network import mlp_net
 from embedbench.models.ranpac import RanPAC
 from embedbench.runs.run_job import Task, make_task

@@ -21,7 +21,12 @@ from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import conformance_suite
 from embedbench.checks.blob_streams import blobs, multilabel_blobs, on_table
-from embedbench.checks.check_registry import CheckFailed, NotApplicable, applies_where, demand
+from embedbench.checks.check_building_blocks import (
+    CheckFailed,
+    NotApplicable,
+    applies_where,
+    demand,
+)
 from embedbench.checks.conformance_suite import check_learner
 from embedbench.checks.learner_check_tools import (
     SEEDS,

@@ -10,7 +10,7 @@ import pytest
 
 from embedbench.checks import conformance_suite, metric_contract
 from embedbench.checks.blob_streams import on_table
-from embedbench.checks.check_registry import CheckFailed
+from embedbench.checks.check_building_blocks import CheckFailed
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.fields_added_later import later

@@ -100,7 +100,7 @@ def test_streams_of_several_files_are_shown_and_not_exported(call: Call, tmp_pat
 
 
 def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
-    from embedbench.interop.export_stream import export
+    from embedbench.interop.exported_stream import export
 
     study = Study(
         files=((str(GOLDEN / "v1.0-pixels.h5"),),),

@@ -16,7 +16,7 @@ from tiny_images import images
 from embedbench.errors import UserError
 from embedbench.extract import torchvision_decoder
 from embedbench.extract.backbone import Backbone
-from embedbench.extract.decode_batches import decode
+from embedbench.extract.embed_batches import decode
 from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source, open_image

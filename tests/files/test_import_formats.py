@@ -15,7 +15,7 @@ from safetensors.torch import save_file as save_torch_tensors
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats import lazy_tables
+from embedbench.files.formats import lazy_arrays
 from embedbench.files.import_features import import_file
 from embedbench.networks.weights import load_weights
 from embedbench.storage import load_torch_file, untrusted_files
@@ -242,7 +242,7 @@ def test_slices_of_joined_tables() -> None:
     """Against slices of the whole, for all begins and ends."""
     for seed in range(3):
         x = features(seed + 9)
-        whole = lazy_tables.join_tables([x[:2], x[2:2], x[2:7], x[7:]], "x")
+        whole = lazy_arrays.join_tables([x[:2], x[2:2], x[2:7], x[7:]], "x")
         for first in range(len(x) + 1):
             for end in range(first, len(x) + 1):
                 assert np.array_equal(whole[first:end], x[first:end])
@@ -408,14 +408,14 @@ def test_all_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     from embedbench.files import hdf5_layout
 
     longest: list[int] = []
-    first = lazy_tables.SlicedTable.__getitem__
+    first = lazy_arrays.SlicedTable.__getitem__
 
-    def seen(self: lazy_tables.SlicedTable, rows: slice) -> NDArray[Any]:
+    def seen(self: lazy_arrays.SlicedTable, rows: slice) -> NDArray[Any]:
         out = first(self, rows)
         longest.append(len(out) if out.ndim > 1 else 0)
         return out
 
-    monkeypatch.setattr(lazy_tables.SlicedTable, "__getitem__", seen)
+    monkeypatch.setattr(lazy_arrays.SlicedTable, "__getitem__", seen)
     save_safetensors({"features": features(), "labels": LABELS}, tmp_path / "a.safetensors")
     torch.save({"X": torch.from_numpy(features()), "y": torch.arange(N)}, tmp_path / "a.pt")
     for name in ("a.safetensors", "a.pt"):

@@ -11,7 +11,7 @@ from file_helpers import make_features
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.formats.lazy_tables import SlicedTable
+from embedbench.files.formats.lazy_arrays import SlicedTable
 from embedbench.files.formats.numpy_files import load_npy, load_npz
 from embedbench.files.import_features import import_file
 

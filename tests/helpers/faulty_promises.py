@@ -10,7 +10,7 @@ from honest_learners import Good, ManyLabels, Neighbours
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.checks.check_registry import CheckFailed
+from embedbench.checks.check_building_blocks import CheckFailed
 from embedbench.config.run_seeds import Seeds
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.learner import Context, Tags

@@ -16,7 +16,7 @@ from toy import plain as plain_answers
 from embedbench.api import make_learner
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.interop.export_stream import LISTS, STREAM, export, load
+from embedbench.interop.exported_stream import LISTS, STREAM, export, load
 from embedbench.interop.import_answers import import_answers, parse_tool, read_answers
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_job import make_task

@@ -25,7 +25,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.feature_tables import PixelTable, standardise_images
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.view import View, table_of
-from embedbench.studies.exemplar_budget import exemplars_within
+from embedbench.studies.exemplars_in_equal_bytes import exemplars_within
 
 SHAPE = (3, 4, 5)
 

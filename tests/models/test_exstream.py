@@ -30,7 +30,7 @@ from embedbench.models.exstream import KINDS, Clusters, ExStream, pass_batches
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import StreamSpec
-from embedbench.studies.exemplar_budget import fit_budget
+from embedbench.studies.exemplars_in_equal_bytes import fit_budget
 
 SEEDS = Seeds.of(0)
 Array = NDArray[Any]

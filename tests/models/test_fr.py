@@ -15,7 +15,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.learner import Context, learn_session
 from embedbench.models.fr import (
     FR,

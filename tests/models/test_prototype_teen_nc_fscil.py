@@ -13,7 +13,7 @@ from toy import blobs, context, session
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop

@@ -14,9 +14,9 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
-from embedbench.reports.embedding_map import POINTS, components, draw_file, groups, sample_rows
 from embedbench.reports.figure_kinds import MAP_CLASSES as CLASSES
 from embedbench.reports.figure_style import legend
+from embedbench.reports.picture_of_file import POINTS, components, draw_file, groups, sample_rows
 
 
 def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> EmbeddingFile:

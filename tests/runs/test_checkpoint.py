@@ -27,7 +27,7 @@ from embedbench.checks.learner_contract import CutOffError, Saboteur
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import generator
 from embedbench.engines.task_endings import TimeUpError, ends_soon
-from embedbench.learning.base_classifier import Classifier
+from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
 from embedbench.learning.optimisers import make_optimiser

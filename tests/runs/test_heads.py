@@ -24,7 +24,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
-from embedbench.learning.base_classifier import Classifier, KnownFile
+from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.learner import Context
 from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.prototypes import Prototypes

@@ -20,7 +20,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.write_file import write_file
-from embedbench.reports.embedding_map import components
+from embedbench.reports.picture_of_file import components
 from embedbench.sharing.dataset_card import card_page, hub_licence, rows_on_file
 from embedbench.sharing.push_file import picture
 from embedbench.storage import user_cache

@@ -13,7 +13,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.view import rows_of
-from embedbench.studies.exemplar_budget import exemplars_within, few, fit_budget
+from embedbench.studies.exemplars_in_equal_bytes import exemplars_within, few, fit_budget
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]

@@ -22,7 +22,7 @@ from embedbench.files.sample_metadata import SPLIT_NAMES
 from embedbench.storage.regular_files import open_regular, read_text
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_tables import NamedLabels, SampleTable, join_tables, streamed_table
+from .lazy_arrays import NamedLabels, SampleTable, join_tables, streamed_table
 
 BATCH = 1024  # rows that are read at once
 

@@ -18,7 +18,7 @@ from embedbench.errors import UserError
 from embedbench.files.hdf5_layout import TEXT
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_tables import SlicedTable, streamed_table
+from .lazy_arrays import SlicedTable, streamed_table
 
 BLOCK = 2**22  # bytes that are read at once
 Form = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, in Fortran's order, type

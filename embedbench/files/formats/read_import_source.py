@@ -19,7 +19,7 @@ from embedbench.system.callback_types import Progress
 
 from . import arrow_files, safetensors_and_torch
 from .audioset import N_CLASSES, is_audioset, read_audioset
-from .lazy_tables import NamedLabels, SampleTable, join_tables
+from .lazy_arrays import NamedLabels, SampleTable, join_tables
 from .mnist_idx import is_idx, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
 

@@ -14,7 +14,7 @@ from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
 from embedbench.storage.regular_files import open_regular
 
-from .lazy_tables import SlicedTable
+from .lazy_arrays import SlicedTable
 
 SAFETENSORS = (".safetensors",)
 _TYPES = {

@@ -45,7 +45,7 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
-    from embedbench.interop.export_stream import export as export_stream
+    from embedbench.interop.exported_stream import export as export_stream
     from embedbench.runs.run_job import make_task
     from embedbench.runs.stream_cache import StreamCache
     from embedbench.streams.stream_summary import StreamSummary
@@ -114,7 +114,7 @@ def _draw(task: Task, path: Path) -> None:
 
 def _check_free(directory: Path, overwrite: bool) -> None:
     """Refuse to replace the files of an exported stream."""
-    from embedbench.interop.export_stream import FEATURES, LISTS, STREAM
+    from embedbench.interop.exported_stream import FEATURES, LISTS, STREAM
 
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; name a directory")
