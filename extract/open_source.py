@@ -19,17 +19,10 @@ from embedbench.files.formats.mnist_idx import is_idx, read_idx
 from embedbench.files.sample_metadata import TRAIN
 from embedbench.storage.regular_files import check_regular, unreadable
 
+from . import folders_and_zips
 from .cub_lists import cub_source, is_cub
 from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import absolute_outside, is_outside, outside_source
-from .folders_and_zips import (
-    IMAGE_SUFFIXES,
-    SOUND_SUFFIXES,
-    TEXT_SUFFIXES,
-    Archive,
-    Folder,
-    media_suffix,
-)
 from .source import Source, escape_name, read_sample, unusable
 from .text_tables import TEXT_TABLES, text_table
 
@@ -156,9 +149,9 @@ def _idx(root: Path) -> Source:
 
 
 def _folder(root: Path) -> Source:
-    folder = Folder(str(root))
+    folder = folders_and_zips.Folder(str(root))
     if not folder.paths and not folder.refused:
-        texts = Folder(str(root), TEXT_SUFFIXES)
+        texts = folders_and_zips.Folder(str(root), folders_and_zips.TEXT_SUFFIXES)
         folder = texts if any("/" in path for path in texts.paths) else folder
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
     labels, classes, parents, split, remark = hierarchy(ids, str(root))
@@ -184,9 +177,9 @@ def _folder(root: Path) -> Source:
 
 
 def _zip(path: Path) -> Source:
-    archive = Archive(path)
+    archive = folders_and_zips.Archive(path)
     if not archive.members and not archive.refused:
-        archive = Archive(path, TEXT_SUFFIXES)
+        archive = folders_and_zips.Archive(path, folders_and_zips.TEXT_SUFFIXES)
     members, holds = _of_one_kind(list(archive.members), archive.refused, str(path))
     prefix = _common_folder(members)
     ids = [name[len(prefix) :] for name in members]
@@ -210,11 +203,19 @@ def _of_one_kind(
 ) -> tuple[list[str], str]:
     """Return the sorted paths of samples, and what they are: all texts, or images, or sounds."""
     paths = sorted(paths)
-    if paths and media_suffix(paths[0], TEXT_SUFFIXES):
+    if paths and folders_and_zips.media_suffix(paths[0], folders_and_zips.TEXT_SUFFIXES):
         return paths, "texts"
-    sounds = [path for path in paths if media_suffix(path) in SOUND_SUFFIXES]
+    sounds = [
+        path
+        for path in paths
+        if folders_and_zips.media_suffix(path) in folders_and_zips.SOUND_SUFFIXES
+    ]
     if sounds and len(sounds) < len(paths):
-        images = [path for path in paths if media_suffix(path) in IMAGE_SUFFIXES]
+        images = [
+            path
+            for path in paths
+            if folders_and_zips.media_suffix(path) in folders_and_zips.IMAGE_SUFFIXES
+        ]
         raise UserError(
             f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
             f"(first {sounds[0]}); keep them in two folders, and extract each by itself."

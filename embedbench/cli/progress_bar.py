@@ -21,28 +21,21 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
     from rich.theme import Theme
 
     columns: list[Any] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     ]
     plain = {f"progress.{what}": "none" for what in ("download", "elapsed", "remaining")}
     console = Console(stderr=True, theme=Theme(plain))  # yellow cannot be read on white
-    with Progress(*columns, console=console, transient=True) as display:
+    with progress.Progress(*columns, console=console, transient=True) as display:
         task = display.add_task(unit, total=None, rate="")
 
         def advance(*what: str | int) -> None:

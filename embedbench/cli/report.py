@@ -11,18 +11,7 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
-from . import shell_completion
-from .command_output import (
-    note,
-    selected_parts,
-    show,
-    show_beside,
-    show_regimes,
-    show_rows,
-    show_selected,
-    show_tables,
-    with_tables,
-)
+from . import command_output, shell_completion
 from .file_arguments import here
 from .shared_options import Json, Overwrite, check_free
 
@@ -53,7 +42,7 @@ def write_site(
         if path.is_dir():
             raise UserError(f"{path} is a directory; --site takes packs: embedbench runs pack")
     check_site(site, overwrite)
-    made = board(packs, data, note)
+    made = board(packs, data, command_output.note)
     pages = write_board(made, site, overwrite=overwrite)
     lines = [
         f"{s.pack}: refused"
@@ -61,7 +50,7 @@ def write_site(
         else f"{s.pack}: runs ranked: {s.ranked}, not ranked: {len(s.unranked)}"
         for s in made.submissions
     ]
-    show(made.to_json(), lambda _: "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
+    command_output.show(made.to_json(), lambda _: "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
     flags = {flag for stream in made.streams for entry in stream.entries for flag in entry.flags}
     if EQUAL in flags or any(s.refused or s.unranked for s in made.submissions):
         raise typer.Exit(1)
@@ -143,7 +132,7 @@ Width = Annotated[
 ]
 
 
-@with_tables
+@command_output.with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -187,7 +176,7 @@ def report(
     parts: Sequence[Text | Table] = ()
     output: Callable[[], None]
     if beside is not None:
-        output = partial(show_beside, rows, as_json)
+        output = partial(command_output.show_beside, rows, as_json)
     elif bridge:
         parts, output = _bridge(rows, as_json)
     elif by == "preset":
@@ -196,14 +185,14 @@ def report(
         kind = "pairs" if pairs else None if compare else by
         output = _studies(rows, _one(metric), kind, as_json=as_json)
     else:
-        output = partial(show_rows, rows, as_json)
+        output = partial(command_output.show_rows, rows, as_json)
     if html is not None:
         _write_page(rows, html, title, runs, parts)
     if figure and drawing:
         from embedbench.reports.figure_kinds import save_figure
 
         save_figure(rows, figure, drawing, width=width, metric=_one(metric))
-        note(f"wrote {drawing}")
+        command_output.note(f"wrote {drawing}")
     output()  # last: who reads it may stop reading
 
 
@@ -214,7 +203,7 @@ def _write_page(
     from embedbench.reports.html_report import page_heading, write_html
 
     write_html(rows, html, title or page_heading(runs), parts=parts)
-    note(f"wrote {html}")
+    command_output.note(f"wrote {html}")
 
 
 def _check_beside(beside: str | None, other: bool) -> None:
@@ -238,9 +227,9 @@ def _selected(
     if html is not None:
         from embedbench.reports.html_report import write_html
 
-        write_html([], html, title or path.stem, parts=selected_parts(tables))
-        note(f"wrote {html}")
-    show_selected(tables, as_json)
+        write_html([], html, title or path.stem, parts=command_output.selected_parts(tables))
+        command_output.note(f"wrote {html}")
+    command_output.show_selected(tables, as_json)
 
 
 def _site(
@@ -309,7 +298,7 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Cal
     pairs = bridge(rows)
     data, parts = pairs.to_json(), bridge_parts(pairs)
     return [line("From frozen to full", TITLE), *parts], partial(
-        show_tables,
+        command_output.show_tables,
         data,
         None,
         as_json,
@@ -338,7 +327,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
             of = by_order if by == "order" else compare_all
         every = [of(study) for study in studies(rows, metric)]
     return partial(
-        show_tables,
+        command_output.show_tables,
         Comparison.of(every).to_json(),
         None,
         as_json,
@@ -358,4 +347,4 @@ def _by_preset(root: Path, as_json: bool, over: Over) -> Callable[[], None]:
             f"no command of the runs under {root} names a preset; make such runs with "
             "embedbench run … --preset NAME,NAME"
         )
-    return partial(show_regimes, root, regimes, as_json, over)
+    return partial(command_output.show_regimes, root, regimes, as_json, over)

@@ -13,18 +13,9 @@ from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
-from embedbench.scores import record_files
+from embedbench.scores import record_files, run_record
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.make_score_matrices import score_matrices
-from embedbench.scores.run_record import (
-    FINAL,
-    SCHEMA,
-    ClassOrder,
-    Costs,
-    Digests,
-    FileInfo,
-    RunRecord,
-)
 from embedbench.scores.score_matrix import ScoreMatrix
 
 
@@ -40,16 +31,16 @@ class _Brief(JsonRecord):
     learns: bool
     seed: int
     seeds: Seeds
-    files: tuple[FileInfo, ...]
+    files: tuple[run_record.FileInfo, ...]
     predictions_sha256: str | None = field(default=None, metadata=ABSENT)
-    order: ClassOrder | None = None
-    digests: Digests
+    order: run_record.ClassOrder | None = None
+    digests: run_record.Digests
     validation: str
     n_train: tuple[int, ...]
     environment: dict[str, Any]
     command: str
-    seconds: Costs
-    joules: Costs | None = field(default=None, metadata=ABSENT)
+    seconds: run_record.Costs
+    joules: run_record.Costs | None = field(default=None, metadata=ABSENT)
     footprint: dict[str, float]
     score: str
     metrics: dict[str, float]
@@ -73,7 +64,7 @@ class Run:
     _brief: _Brief
 
     @classmethod
-    def of(cls, made: RunRecord, place: Path, root: Path) -> "Run":
+    def of(cls, made: run_record.RunRecord, place: Path, root: Path) -> "Run":
         """A run from its whole record."""
         run = cls(place, root, _Brief(**{f.name: getattr(made, f.name) for f in fields(_Brief)}))
         run.__dict__["record"] = made  # where `cached_property` looks
@@ -92,17 +83,20 @@ class Run:
         if not os.path.isfile(place / record_files.PREDICTIONS):
             raise UserError(f"{place} has no predictions.h5; make that run again")
         path = str(place / record_files.RECORD)
-        if isinstance(data, dict) and data.get("schema") != SCHEMA:
-            raise UserError(f"{path} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        if isinstance(data, dict) and data.get("schema") != run_record.SCHEMA:
+            raise UserError(
+                f"{path} has schema {data.get('schema')!r}, expected {run_record.SCHEMA!r}"
+            )
         return cls(place, root, _Brief.from_json(data, path))
 
     def __repr__(self) -> str:
         """Three lines: its directory, the stream, and the final score."""
-        b, final = self._brief, self._brief.metrics.get(FINAL, math.nan)
+        b, final = self._brief, self._brief.metrics.get(run_record.FINAL, math.nan)
         files = " ".join(f.name for f in b.files)
         return (
             f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "
-            f"{len(b.n_train)} sessions, seed {b.seed}\n {FINAL} {final:.4f} ({b.score})>"
+            f"{len(b.n_train)} sessions, seed {b.seed}\n"
+            f" {run_record.FINAL} {final:.4f} ({b.score})>"
         )
 
     @property
@@ -111,7 +105,7 @@ class Run:
         return self.place.relative_to(self.root).as_posix()
 
     @cached_property
-    def record(self) -> RunRecord:
+    def record(self) -> run_record.RunRecord:
         """Everything in `record.json`; read when it is first used."""
         return record_files.load(self.place)
 

@@ -18,16 +18,7 @@ from torch import Tensor
 from embedbench.array_types import Bools, Float32s, Ints, Labels
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.learner import (
-    NO_CHECKPOINT,
-    Checkpoint,
-    Context,
-    Learner,
-    NoCheckpoint,
-    learn_session,
-    learns_sessions,
-    trim,
-)
+from embedbench.learning import learner as contract
 from embedbench.learning.online_learner import OnlineLearner
 from embedbench.learning.sample_containers import blocks
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
@@ -49,11 +40,11 @@ GATHERED = 1024  # samples of an online stream that are read at once
 
 def run_stream(
     stream: Stream,
-    learner: Learner,
+    learner: contract.Learner,
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    checkpoint: "CheckpointDirectory | NoCheckpoint" = NO_CHECKPOINT,
+    checkpoint: "CheckpointDirectory | contract.NoCheckpoint" = contract.NO_CHECKPOINT,
     *,
     full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
@@ -81,7 +72,7 @@ def run_stream(
 def _through(
     stream: Stream,
     teacher: "_Teacher",
-    checkpoint: "CheckpointDirectory | NoCheckpoint",
+    checkpoint: "CheckpointDirectory | contract.NoCheckpoint",
     full: bool,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
@@ -108,7 +99,7 @@ def _through(
                     evaluator.ask(learner, Moment(i, before + n, seen))
             if checkpoint.carried:  # the joules before the interruption are unknown
                 clock.learning.add(checkpoint.carried, math.nan)
-            trim(learner)
+            contract.trim(learner)
             logs.append(_log(clock, learner, log))
             checkpoint.end(learner, evaluator, logs)
             teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
@@ -116,7 +107,7 @@ def _through(
     return evaluator.predictions(), logs
 
 
-def _as_seen(stream: Stream, learner: Learner) -> Stream:
+def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     """The stream as the learner sees it, according to its tags."""
     if learner.tags.offline:
         stream = stream.merged()
@@ -127,7 +118,7 @@ def _as_seen(stream: Stream, learner: Learner) -> Stream:
     return stream
 
 
-def _log(clock: Clock, learner: Learner, log: dict[str, Any]) -> SessionLog:
+def _log(clock: Clock, learner: contract.Learner, log: dict[str, Any]) -> SessionLog:
     learning, evaluating = clock.learning, clock.evaluating
     return SessionLog(
         learning.seconds,
@@ -139,7 +130,7 @@ def _log(clock: Clock, learner: Learner, log: dict[str, Any]) -> SessionLog:
     )
 
 
-def _check(stream: Stream, learner: Learner) -> None:
+def _check(stream: Stream, learner: contract.Learner) -> None:
     name = type(learner).__name__
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
         raise UserError(
@@ -167,7 +158,7 @@ def _check(stream: Stream, learner: Learner) -> None:
         )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
-    if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
+    if learner.tags.online and not stream.observe_batch and not contract.learns_sessions(learner):
         raise UserError(
             f"{name} learns from batches as they come, and this stream gives whole sessions: use "
             "--set protocol.observe_batch=10"
@@ -218,11 +209,11 @@ class _Teacher:
     """Splits sessions into lessons; the learner is evaluated after each lesson."""
 
     stream: Stream
-    learner: Learner
+    learner: contract.Learner
     seeds: Seeds
     device: str
     progress: Callable[[str], None]
-    checkpoint: Checkpoint
+    checkpoint: contract.Checkpoint
     head: Float32s | None
 
     def lessons(
@@ -238,7 +229,10 @@ class _Teacher:
         session, size = self.stream.sessions[number], self.stream.observe_batch
         n = len(session.x)
         if not (self.learner.tags.online and size):
-            yield n, lambda: learn_session(self.learner, session, self._context(session, seen))
+            yield (
+                n,
+                lambda: contract.learn_session(self.learner, session, self._context(session, seen)),
+            )
             return
         order = np.arange(n)
         if not self.stream.ordered:
@@ -260,8 +254,8 @@ class _Teacher:
         updates = self.learner.updates if isinstance(self.learner, OnlineLearner) else 1
         return {"steps": updates * steps, "epochs": updates}
 
-    def _context(self, session: Session, seen: Bools) -> Context:
-        return Context(
+    def _context(self, session: Session, seen: Bools) -> contract.Context:
+        return contract.Context(
             validate=partial(_validation_score, session=session, seen=seen, device=self.device),
             validation=self.stream.validation,
             progress=self.progress,
@@ -271,7 +265,7 @@ class _Teacher:
         )
 
 
-def _effort(learner: Learner) -> dict[str, int]:
+def _effort(learner: contract.Learner) -> dict[str, int]:
     """What a learner counts of its online training; empty where its batches say it."""
     return learner.effort() if isinstance(learner, OnlineLearner) and learner.passes else {}
 

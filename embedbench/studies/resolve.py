@@ -15,13 +15,7 @@ from embedbench.config.make_from_settings import make, nearest
 from embedbench.config.run_seeds import Seeds, check_seed, is_number, vary_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.learning.learner import Learner
-from embedbench.runs.learner_and_protocol_names import (
-    alias_settings,
-    learner_class,
-    learner_names,
-    protocol_class,
-    protocol_name,
-)
+from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
@@ -52,7 +46,7 @@ class Classes(dict[str, type[Learner]]):
     """The classes of learners, each looked up once."""
 
     def __missing__(self, learner: str) -> type[Learner]:
-        self[learner] = learner_class(learner)
+        self[learner] = by_name.learner_class(learner)
         return self[learner]
 
     def has(self, learner: str, key: Key) -> bool:
@@ -138,7 +132,7 @@ def sort_settings(
     result = SortedSettings()
     _take_preset(result, learners, preset_name, Classes() if classes is None else classes)
     for name in learners:
-        if with_name := alias_settings(name):
+        if with_name := by_name.alias_settings(name):
             result.defaults[name] = {**result.defaults.get(name, {}), **with_name}
     for key, value in settings.items():
         if result.take(key, value):
@@ -155,7 +149,7 @@ def _take_preset(
 ) -> None:
     """Take the settings of a preset; those of learners that do not run are left out."""
     every: Settings = {}
-    known = learner_names()
+    known = by_name.learner_names()
     for key, value in preset(preset_name).items():
         if key.target in learners or key.target in REFERENCES:
             result.defaults.setdefault(key.target, {})[key.name] = value
@@ -321,8 +315,8 @@ class _StreamStudy:
         study = self.study
         every = list(dict.fromkeys([*study.learners, *study.other_learners]))
         mine = sort_settings(self.settings, every, study.preset, self.classes)
-        made = make(protocol_class(self.protocol), mine.protocol, name="protocol")
-        protocol = Spec[Protocol](protocol_name(self.protocol), made)
+        made = make(by_name.protocol_class(self.protocol), mine.protocol, name="protocol")
+        protocol = Spec[Protocol](by_name.protocol_name(self.protocol), made)
         self._check_common(mine.common, every, made)
         vary = list(dict.fromkeys(study.vary))
         seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)

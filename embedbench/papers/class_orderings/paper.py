@@ -17,14 +17,9 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.papers import paper_runs
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import (
-    PaperRuns,
-    holds_images,
-    read_settings,
-    read_variants,
-)
 from embedbench.papers.paper_table import PaperTable, Value
 from embedbench.papers.reproduction_data import named_files
 from embedbench.runs.run_spec import RunSpec
@@ -34,7 +29,7 @@ from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = read_variants(FACTS["learners"])
+LEARNERS = paper_runs.read_variants(FACTS["learners"])
 ORDERS: dict[str, str] = FACTS["orders"]
 OFFICIAL, DATA = "cifar100", "CIFAR-100"  # our name and the paper's of its own data: images
 PROTOCOL = "incremental-class"
@@ -59,7 +54,7 @@ def find_data(
     """
     files = {name: path for name, (path, _) in named_files(given, [OFFICIAL], out, notify).items()}
     if (path := files.get(OFFICIAL)) is not None and not (
-        holds_images(path) and cifar100_labels(EmbeddingFile.open(path)) is not None
+        paper_runs.holds_images(path) and cifar100_labels(EmbeddingFile.open(path)) is not None
     ):
         raise UserError(
             f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {path} is none; make "
@@ -70,7 +65,7 @@ def find_data(
 
 
 @dataclass
-class OrderingRuns(PaperRuns):
+class OrderingRuns(paper_runs.PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them.
 
     Parameters
@@ -125,11 +120,11 @@ class OrderingRuns(PaperRuns):
         if (name, kind) not in self.orders:
             return []
         variant, order = LEARNERS[learner], self.orders[name, kind]
-        file, settings = self.data[name], read_settings(FACTS["set"])
-        preset = "class-orderings-images" if holds_images(file) else None
+        file, settings = self.data[name], paper_runs.read_settings(FACTS["set"])
+        preset = "class-orderings-images" if paper_runs.holds_images(file) else None
         if preset is None:
-            settings |= read_settings(FACTS["set_embeddings"])
-        fixed = read_settings({"protocol": {"order": order}}) | variant.fixed
+            settings |= paper_runs.read_settings(FACTS["set_embeddings"])
+        fixed = paper_runs.read_settings({"protocol": {"order": order}}) | variant.fixed
         return self.plan(variant.learner, PROTOCOL, [file], settings, fixed=fixed, preset=preset)
 
     def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:

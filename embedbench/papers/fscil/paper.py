@@ -23,6 +23,7 @@ from embedbench.scores.few_shot_scores import summary as quoted
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 
+from . import runs as fscil_runs
 from .printed import (
     COLUMNS,
     FACTS,
@@ -32,27 +33,6 @@ from .printed import (
     printed_rows,
     row_name,
     table,
-)
-from .runs import (
-    BETAS,
-    LEARNERS,
-    NO_LAYERS,
-    OFFICIAL,
-    SWEEPS,
-    SWEPT,
-    VARIANTS,
-    FSCILRuns,
-    Read,
-    accuracies,
-    curve,
-    find_data,
-    list_registered,
-    of_layers,
-    of_losses,
-    percent,
-    quote,
-    read_summary,
-    summary,
 )
 from .tsne import tsne
 
@@ -64,38 +44,42 @@ SUMMARY = {"mean": "novel_accuracy", "aacc": "aacc", "gacc": "gacc"}
 NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
 PAPERS_LAYERS = ("8", "9", "10")  # of Table 6
 SHORT = 2.0  # points of base accuracy that a trained FR may lose to the prototype in session 0
-READ: dict[str, Read] = {
-    "aAcc": partial(read_summary, "aacc"),
-    "gAcc": partial(read_summary, "gacc"),
-    "novel": partial(read_summary, "novel_accuracy"),
-    "base, last": lambda r: float(accuracies(r)[-1, 0]),
-    "novel, last": lambda r: float(curve("novel_accuracy")(r)[-1]),
+READ: dict[str, fscil_runs.Read] = {
+    "aAcc": partial(fscil_runs.read_summary, "aacc"),
+    "gAcc": partial(fscil_runs.read_summary, "gacc"),
+    "novel": partial(fscil_runs.read_summary, "novel_accuracy"),
+    "base, last": lambda r: float(fscil_runs.accuracies(r)[-1, 0]),
+    "novel, last": lambda r: float(fscil_runs.curve("novel_accuracy")(r)[-1]),
 }
 LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
 LAST = {f"{kind}, last": f"accuracy on {kind} classes after the last session"
         for kind in ("base", "novel")}  # fmt: skip
 
 
-def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> FSCILRuns:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> fscil_runs.FSCILRuns:
     """Return the runs on the requested files."""
-    return asked.runs(FSCILRuns, data=find_data(asked.data, asked.out, asked.notify))
+    return asked.runs(
+        fscil_runs.FSCILRuns, data=fscil_runs.find_data(asked.data, asked.out, asked.notify)
+    )
 
 
-def plan_runs(runs: FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
+def plan_runs(runs: fscil_runs.FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once.
 
     A weight that two tables share is run once.
     """
-    variants = [n for n in LEARNERS if n in runs.learners and set(tables) & set(PAPER.tables)]
+    variants = [
+        n for n in fscil_runs.LEARNERS if n in runs.learners and set(tables) & set(PAPER.tables)
+    ]
     if "losses" in tables:
-        variants += ["prototype", *of_losses()]
+        variants += ["prototype", *fscil_runs.of_losses()]
     if "layers" in tables:
         variants += ["prototype", "fr"]
     if "figa4" in tables:
-        variants += SWEEPS
+        variants += fscil_runs.SWEEPS
     specs: dict[tuple[Hashable, ...], RunSpec] = {}
     for name in runs.data:
-        single = of_layers(runs.layers(name)) if "layers" in tables else {}
+        single = fscil_runs.of_layers(runs.layers(name)) if "layers" in tables else {}
         lists = [of_variant for v in [*variants, *single] if (of_variant := runs.specs(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
@@ -103,7 +87,7 @@ def plan_runs(runs: FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
     return list(specs.values())
 
 
-def _empty(key: str, runs: FSCILRuns, name: str) -> PaperTable:
+def _empty(key: str, runs: fscil_runs.FSCILRuns, name: str) -> PaperTable:
     """A table of a file, without rows."""
     return PaperTable.of_facts(FACTS, key, file=name, label=runs.data[name].label)
 
@@ -111,27 +95,27 @@ def _empty(key: str, runs: FSCILRuns, name: str) -> PaperTable:
 # --- learners ---
 
 
-def _learners(runs: FSCILRuns, name: str) -> PaperTable:
+def _learners(runs: fscil_runs.FSCILRuns, name: str) -> PaperTable:
     """Our version of Tables 1 to 3: learners by aAcc and by gAcc, with the paper's rows below."""
     result, label = _empty("learners", runs, name), runs.data[name].label
-    records = {n: of for n in LEARNERS if (of := runs.of(name, n))}
+    records = {n: of for n in fscil_runs.LEARNERS if (of := runs.of(name, n))}
     places = {}
     for m in PLACES:
-        means = {n: np.mean([summary(r)[m] for r in of]) for n, of in records.items()}
+        means = {n: np.mean([fscil_runs.summary(r)[m] for r in of]) for n, of in records.items()}
         places[m] = {n: 1 + sum(v > means[n] for v in means.values()) for n in means}
     for n in sorted(records, key=lambda n: places["gacc"][n]):
-        values = dict(zip(result.columns, quote(records[n], MAIN), strict=False))
+        values = dict(zip(result.columns, fscil_runs.quote(records[n], MAIN), strict=False))
         for m, head in PLACES.items():
             values[head] = Value(None, Stat.of([places[m][n]]), 0)
         if n == "fr":
             values = flag_short_runs(runs, name, n, values)
-        result.rows.append(((label, LEARNERS[n].label), values))
+        result.rows.append(((label, fscil_runs.LEARNERS[n].label), values))
     for case, values in _corner_cases(records, MAIN, result.columns).items():
         result.rows.append(((label, case), values))
-    for official in OFFICIAL:
+    for official in fscil_runs.OFFICIAL:
         result.rows += _of_the_paper(official, result.columns)
-    left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
-    result.notes += [f"{', '.join(left)}: {NO_LAYERS}"] if left else []
+    left = [fscil_runs.LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
+    result.notes += [f"{', '.join(left)}: {fscil_runs.NO_LAYERS}"] if left else []
     result.notes += runs.alignment(name)
     if records:
         result.notes.append(
@@ -150,7 +134,10 @@ def _corner_cases(
     every = [r for of in records.values() for r in of]
     if not every:
         return {}
-    base, sizes = max(float(accuracies(r)[0, 0]) for r in every), every[0].n_classes or ()
+    base, sizes = (
+        max(float(fscil_runs.accuracies(r)[0, 0]) for r in every),
+        every[0].n_classes or (),
+    )
     pairs, rows = [*zip(heads, what, strict=False)], {}
     for case, make in CORNER_CASES.items():
         numbers = quoted(curves_from_accuracies(make(len(sizes), base), sizes))
@@ -182,14 +169,14 @@ def _of_the_paper(
             for head, (cell, v) in zip(heads, cells.items(), strict=False)
             if v is not None
         }
-        rows.append(((f"{OFFICIAL[official]}, the paper", label), values))
+        rows.append(((f"{fscil_runs.OFFICIAL[official]}, the paper", label), values))
     return rows
 
 
 # --- printed rows beside ours, on the paper's data ---
 
 
-def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
+def compare_rows(runs: fscil_runs.FSCILRuns) -> list[PaperTable]:
     """Printed rows beside ours: all tables of a file's data set; of a stand-in Table 1 alone."""
     tables = []
     for name, data in runs.data.items():
@@ -231,7 +218,7 @@ def _beside(
         how = FIXED if variant.endswith(("prototype", "-raw")) else DRAWN
         values = {
             COLUMNS[k]: replace(
-                percent(ours, partial(read_summary, SUMMARY[k])),
+                fscil_runs.percent(ours, partial(fscil_runs.read_summary, SUMMARY[k])),
                 published=row.get(k),
                 made=how,
                 **wrong.get((method, k), {}),
@@ -256,7 +243,7 @@ def printed_tables() -> list[PaperTable]:
 # --- losses ---
 
 
-def _losses(runs: FSCILRuns, name: str) -> PaperTable:
+def _losses(runs: fscil_runs.FSCILRuns, name: str) -> PaperTable:
     """Our version of Tables 4, 5, A8 and Figure 7: FR with each loss added.
 
     Every row is run under the weights that the paper prints and under those of the authors'
@@ -264,20 +251,23 @@ def _losses(runs: FSCILRuns, name: str) -> PaperTable:
     the paper averages softmaxes, the authors' code cosines.
     """
     result, steps = _empty("losses", runs, name), list(FACTS["losses"])
-    variants = {"prototype": VARIANTS["prototype"], **of_losses(runs.data[name].official)}
+    variants = {
+        "prototype": fscil_runs.VARIANTS["prototype"],
+        **fscil_runs.of_losses(runs.data[name].official),
+    }
     for n, variant in variants.items():
         step = 0 if n == "prototype" else 1 + steps.index(n.rpartition("-")[2])
-        of_official = (FACTS["official"][o]["tables"][1] for o in OFFICIAL)
+        of_official = (FACTS["official"][o]["tables"][1] for o in fscil_runs.OFFICIAL)
         printed = (printed_rows(number)[min(step, 3)] for number in of_official)
         cells = (f"{row['aacc']:.2f} / {row['gacc']:.2f}" for row in printed)
         values: dict[str, Value] = {}
         if records := runs.of(name, n):
-            numbers = [*quote(records, ("aacc", "gacc", "novel_accuracy"))]
-            numbers.append(percent(records, first))
+            numbers = [*fscil_runs.quote(records, ("aacc", "gacc", "novel_accuracy"))]
+            numbers.append(fscil_runs.percent(records, first))
             values = dict(zip(result.columns, numbers, strict=True))
             values = flag_short_runs(runs, name, n, values)
         result.rows.append(((variant.label, *cells), values))
-    result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
+    result.notes += [] if runs.possible(name, "fr") else [fscil_runs.NO_LAYERS]
     result.notes += runs.alignment(name)
     return result
 
@@ -287,11 +277,11 @@ losses = per_file(_losses)
 
 def first(record: RunRecord) -> float:
     """Accuracy on the base classes after session 0."""
-    return float(accuracies(record)[0, 0])
+    return float(fscil_runs.accuracies(record)[0, 0])
 
 
 def flag_short_runs(
-    runs: FSCILRuns, name: str, variant: str, values: Mapping[str, Value]
+    runs: fscil_runs.FSCILRuns, name: str, variant: str, values: Mapping[str, Value]
 ) -> dict[str, Value]:
     """The values of a row of FR; the first has a remark if a run was trained too short.
 
@@ -310,16 +300,18 @@ def flag_short_runs(
     return {**values, head: replace(values[head], remark=remark)}
 
 
-def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
+def _sweeps(runs: fscil_runs.FSCILRuns, name: str) -> PaperTable:
     """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
     result = _empty("figa4", runs, name)
-    for beta in BETAS:
-        by_weight = [runs.of(name, f"fr-{beta}-{weight:g}") for weight in SWEPT]
-        for weight, records in zip(SWEPT, by_weight, strict=True):
+    for beta in fscil_runs.BETAS:
+        by_weight = [runs.of(name, f"fr-{beta}-{weight:g}") for weight in fscil_runs.SWEPT]
+        for weight, records in zip(fscil_runs.SWEPT, by_weight, strict=True):
             if records:
-                values = dict(zip(result.columns, quote(records, ("aacc", "gacc")), strict=True))
+                values = dict(
+                    zip(result.columns, fscil_runs.quote(records, ("aacc", "gacc")), strict=True)
+                )
                 result.rows.append(((beta, f"{weight:g}"), values))
-    result.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
+    result.notes += [] if runs.possible(name, "fr") else [fscil_runs.NO_LAYERS]
     return result
 
 
@@ -329,19 +321,19 @@ sweeps = per_file(_sweeps)
 # --- layers: Table 6 and the right of Figure 3 ---
 
 
-def _layers(runs: FSCILRuns, name: str) -> PaperTable:
+def _layers(runs: fscil_runs.FSCILRuns, name: str) -> PaperTable:
     """Our version of Table 6 and the right of Figure 3."""
     result, names, label = _empty("layers", runs, name), runs.layers(name), runs.data[name].label
     each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
     for variant in [*each, *LABELS] if names else []:
         if records := runs.of(name, variant):
-            values = {head: percent(records, read) for head, read in READ.items()}
+            values = {head: fscil_runs.percent(records, read) for head, read in READ.items()}
             known = runs.variants(name)[variant]
             if known.learner == "fr":
                 values = flag_short_runs(runs, name, variant, values)
             result.rows.append(((label, LABELS.get(variant) or known.label), values))
     result.rows += _papers_layers()
-    result.notes += [*([] if names else [NO_LAYERS]), *runs.alignment(name)]
+    result.notes += [*([] if names else [fscil_runs.NO_LAYERS]), *runs.alignment(name)]
     return result
 
 
@@ -368,7 +360,7 @@ PAPER = Paper(
     FACTS,
     runs=runs_on,
     specs=plan_runs,
-    learners=list_registered,
+    learners=fscil_runs.list_registered,
     exact={number.lower(): partial(table, number) for number in TITLES},
     printed=printed_tables,
     tables={

@@ -14,15 +14,9 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.config.run_seeds import parse_seeds
+from embedbench.papers import paper_runs
 from embedbench.papers.paper import Paper, ReproduceRequest, per_file
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import (
-    PaperRuns,
-    Variant,
-    holds_images,
-    read_settings,
-    read_variants,
-)
 from embedbench.papers.paper_table import PaperTable, Value
 from embedbench.papers.reproduction_data import PaperData, named_files
 from embedbench.runs.run_spec import RunSpec
@@ -32,11 +26,11 @@ from embedbench.scores.run_record import RunRecord
 from .printed_counts import count_table
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = read_variants(FACTS["learners"])
-BUFFERS = read_variants(FACTS["buffers"])
+LEARNERS = paper_runs.read_variants(FACTS["learners"])
+BUFFERS = paper_runs.read_variants(FACTS["buffers"])
 OFFICIAL: dict[str, dict[str, Any]] = FACTS["official"]
 # joint: all classes at once, complete labels
-VARIANTS = {**LEARNERS, **BUFFERS, "joint": Variant("joint", "offline")}
+VARIANTS = {**LEARNERS, **BUFFERS, "joint": paper_runs.Variant("joint", "offline")}
 COLUMNS = [*LEARNERS, "joint"]
 PROTOCOL, PRESET = "iirc", "iirc"
 CHOSEN = "protocol.configuration="  # the setting that selects a task configuration
@@ -71,7 +65,7 @@ class IIRCData(PaperData):
     @property
     def preset(self) -> str:
         """The paper's settings: for its images and networks, or for embeddings."""
-        return str(self.paper["preset"]) if holds_images(self.file) else PRESET
+        return str(self.paper["preset"]) if paper_runs.holds_images(self.file) else PRESET
 
 
 def find_data(
@@ -86,7 +80,7 @@ def find_data(
 
 
 @dataclass
-class IIRCRuns(PaperRuns):
+class IIRCRuns(paper_runs.PaperRuns):
     """The runs of every learner on every task configuration of each data set; `data` by name."""
 
     data: dict[str, IIRCData] = field(kw_only=True)
@@ -109,8 +103,8 @@ class IIRCRuns(PaperRuns):
         chosen, data = VARIANTS[variant], self.data[name]
         hierarchy = "file" if data.official is None else f"iirc-{data.official}"
         protocol = {"hierarchy": hierarchy, "configuration": configuration}
-        fixed = read_settings({"protocol": protocol}) | chosen.fixed
-        settings = read_settings({"references": 0})  # no table shows Ω
+        fixed = paper_runs.read_settings({"protocol": protocol}) | chosen.fixed
+        settings = paper_runs.read_settings({"references": 0})  # no table shows Ω
         return self.plan(
             chosen.learner, PROTOCOL, [data.file], settings, fixed=fixed, preset=data.preset
         )
