@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
 from embedbench.learning.network import CosineNet
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
-from embedbench.learning.training_loop import train
+from embedbench.learning.training_loop import Hooks, Loop, fit
 
 
 @dataclass
@@ -97,12 +98,15 @@ class ALICE(Learner):
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         base = torch.from_numpy(np.unique(session.y)).to(self.device)
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
-        self.net = whole = self._whole(mixtures)
+        whole = self._whole(mixtures)
         draws = np.random.default_rng([self.seeds.batches, 1])
-        objective = self._objective(whole, base, draws)
-        log = train(self, session, ctx, objective=objective, draws=draws)
+        batches = generator(self.seeds.batches, 0)
+        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
+        hooks = Hooks(self._objective(whole, base, draws), draws=draws)
+        optimiser = fresh_optimiser(self, whole)
+        log = fit(whole, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
         self.net = whole.trunk
-        return log
+        return log.to_json()
 
     def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
         n, n_all = self.spec.n_classes, len(whole.theta)

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
+from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.network import mlp_net
-from embedbench.learning.optimisers import OptimiserName
+from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import Prototypes, cosines
-from embedbench.learning.training_loop import train
+from embedbench.learning.training_loop import Hooks, Loop, fit
 
 DECAY = 5e-4  # weight decay while the projection is retrained
 
@@ -94,10 +95,17 @@ class CFSCIL(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         first = not self.prototypes.seen.any()
         self.prototypes.add(session)
-        log = train(self, session, ctx, objective=self._episode) if first else {}
+        log = self._train(session, ctx) if first else {}
         if self.mode > 1:
             self._align()
         return log
+
+    def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
+        batches = generator(self.seeds.batches, 0)
+        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
+        hooks, optimiser = Hooks(self._episode), fresh_optimiser(self, self.net)
+        log = fit(self.net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
+        return log.to_json()
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of samples x (n, D) against the prototypes of all classes seen."""

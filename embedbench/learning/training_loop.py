@@ -327,7 +327,7 @@ def train(
 ) -> dict[str, Any]:
     """`fit` a learner's net with the shared settings of gradient learners (see `NetLearner`).
 
-    The optimiser is new unless the learner has an `optimiser_state` that is "kept".
+    The optimiser is new unless the learner's `optimiser_state` is "kept".
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def train(
     lr : float or None
         The learning rate of this session; None: the optimiser's.
     """
-    if getattr(learner, "optimiser_state", "fresh") == "fresh":
+    if learner.optimiser_state == "fresh":
         learner.optimiser_ = fresh_optimiser(learner, learner.net)
     for group in learner.optimiser_.param_groups:
         group["lr"] = group["lr"] if lr is None else lr

@@ -117,6 +117,7 @@ def test_a_net_learner_alone_learns_nothing() -> None:
 def documented(cls: type) -> set[str]:
     """The names in the section Parameters of a class's own docstring."""
     _, _, section = inspect.cleandoc(cls.__dict__.get("__doc__") or "").partition("\nParameters\n")
+    section, _, _ = section.partition("\nExamples\n")
     heads = re.findall(r"^\w+(?:, \w+)*(?= :|$)", section, re.MULTILINE)
     return {name for head in heads for name in head.split(", ")}
 

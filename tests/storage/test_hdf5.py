@@ -365,4 +365,4 @@ def test_nothing_else_opens_hdf5_files() -> None:
     openers = {
         path.name for path in paths if re.search(r"(?<!`)h5py\.File\(", path.read_text("utf-8"))
     }
-    assert openers <= {"untrusted_files.py", "safe_hdf5.py", "write_file.py", "predictions.py"}
+    assert openers <= {"untrusted_files.py", "safe_hdf5.py", "write_file.py", "array_file.py"}
