@@ -177,7 +177,8 @@ def run_tests(tree: Path, tests: list[str], seconds: float) -> tuple[str, str]:
     """Run tests up to the first that fails: the outcome and what failed."""
     scratch = tempfile.mkdtemp(dir=tree.parent)
     env = {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": scratch}
-    more: Any = {"env": os.environ | env | {"THOROUGH": "1"}, "start_new_session": True}
+    env |= {"THOROUGH": "1", "PYTEST_ADDOPTS": ""}
+    more: Any = {"env": os.environ | env, "start_new_session": True}
     words = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-rfE", "--tb=no", *tests]
     words += [f"--basetemp={scratch}/pytest", "-p", "no:cacheprovider"]
     with subprocess.Popen(words, cwd=tree, stdout=subprocess.PIPE, text=True, **more) as child:

@@ -27,7 +27,6 @@ from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
-from embedbench.studies import resolve
 
 
 def cells(
@@ -78,12 +77,13 @@ def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
+    find = learner_and_protocol_names.learner_class
 
     def counted(name: str) -> Any:
         calls.append(name)
-        return learner_and_protocol_names.learner_class(name)
+        return find(name)
 
-    monkeypatch.setattr(resolve, "learner_class", counted)
+    monkeypatch.setattr(learner_and_protocol_names, "learner_class", counted)
     planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
     assert sorted(calls) == ["chance", "ncm", "offline"]
     outcome = run_grid(planned, tmp_path / "runs")
