@@ -1,6 +1,6 @@
 """A paper that can be reproduced: its tables, and the runs that they need."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,8 +21,6 @@ class Paper:
         Its `paper.toml`: name, aliases, citation, stem, learners, plan, printed tables.
     runs : type
         Its runs.
-    learners : callable
-        Names of the learners that may be requested.
     exact : mapping
         Tables that need no runs, by name.
     tables : mapping
@@ -35,7 +33,6 @@ class Paper:
 
     facts: Mapping[str, Any]
     runs: type[PaperRuns]
-    learners: Callable[[], Iterable[str]]
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
     tables: Mapping[str, Measured] = field(default_factory=dict)
     costly: Mapping[str, Measured] = field(default_factory=dict)
@@ -70,7 +67,7 @@ class Paper:
         names = select_names(
             [n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table"
         )
-        asked = replace(asked, learners=select_names(asked.learners, self.learners(), KIND))
+        asked = replace(asked, learners=select_names(asked.learners, self.runs.every, KIND))
         asked.out.mkdir(parents=True, exist_ok=True)
         made: dict[str, PaperTable | list[PaperTable]] = {
             name: self.exact[name]() for name in names if name in self.exact

@@ -47,7 +47,6 @@ def table1():
 PAPER = Paper(
     read_paper(Path(__file__).with_name("paper.toml")),
     runs=PaperRuns,
-    learners=lambda: [],
     exact={"1": table1},
 )
 """

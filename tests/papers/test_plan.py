@@ -57,7 +57,7 @@ def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *i
     """How many runs the paper itself plans for its usual tables."""
     paper = paper_folders.paper(name)
     asked = ReproduceRequest(
-        out=out, seeds=seeds, data=data, items=items, learners=list(paper.learners())
+        out=out, seeds=seeds, data=data, items=items, learners=list(paper.runs.every)
     )
     asked.out.mkdir(parents=True, exist_ok=True)
     tables = list(paper.tables)

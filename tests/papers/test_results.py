@@ -131,7 +131,6 @@ FACTS = {"name": "some2027", "citation": "Some et al. (2027): Some", "stem": "so
 SOME = Paper(
     FACTS,
     runs=PaperRuns,
-    learners=list,
     printed=lambda: [PRINTED],
 )
 

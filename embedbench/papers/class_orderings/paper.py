@@ -159,7 +159,6 @@ def _beside(records: Callable[[str, str], Sequence[RunRecord]]) -> PaperTable:
 PAPER = Paper(
     FACTS,
     runs=OrderingRuns,
-    learners=lambda: LEARNERS,
     printed=lambda: [_beside(lambda *_: ())],
     tables={"1": table1},
 )

@@ -63,8 +63,8 @@ def accuracies(record: RunRecord) -> Floats:
 
 
 def _read_summary(number: str, record: RunRecord) -> float:
-    curves = record.by_score[SCORE].curves or {}
-    curves = {name: np.array(values, dtype=np.float64) for name, values in curves.items()}
+    given = record.by_score[SCORE].curves or {}
+    curves = {name: np.array(values, dtype=np.float64) for name, values in given.items()}
     return 100 * few_shot_scores.summary(curves)[number]
 
 
@@ -307,7 +307,6 @@ def layers(runs: FSCILRuns, name: str) -> PaperTable:
 PAPER = Paper(
     FACTS,
     runs=FSCILRuns,
-    learners=lambda: LEARNERS,
     exact={number.lower(): partial(table, number) for number in TITLES},
     printed=printed_tables,
     tables={"learners": learners, "compared": compare_rows},

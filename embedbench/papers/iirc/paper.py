@@ -211,7 +211,6 @@ def buffers(runs: IIRCRuns, name: str) -> PaperTable:
 PAPER = Paper(
     FACTS,
     runs=IIRCRuns,
-    learners=lambda: LEARNERS,
     printed=lambda: [_beside(official, {}) for official in OFFICIAL.values()],
     exact={number: partial(count_table, number, FACTS) for number in ("1", "2", "3")},
     tables={

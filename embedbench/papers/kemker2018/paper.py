@@ -41,9 +41,15 @@ from .runs import (
 )
 
 OMEGAS = ("omega_base", "omega_new", "omega_all")
-READ_OMEGAS: list[Read] = [lambda r, name=name: r.metrics[name] for name in OMEGAS]
+READ_OMEGAS: list[Read] = [
+    lambda r: r.metrics["omega_base"],
+    lambda r: r.metrics["omega_new"],
+    lambda r: r.metrics["omega_all"],
+]
 READ_S1: list[Read] = [  # after 2, 5 and 10 sessions; λ in the end
-    *(lambda r, n=n: 100 * r.by_score["accuracy"].pooled[n - 1] for n in (2, 5, 10)),
+    lambda r: 100 * r.by_score["accuracy"].pooled[1],
+    lambda r: 100 * r.by_score["accuracy"].pooled[4],
+    lambda r: 100 * r.by_score["accuracy"].pooled[9],
     lambda r: float(r.sessions[-1].log["lam"]),
 ]
 READ_S6: list[Read] = [  # base, new, overall
@@ -52,7 +58,9 @@ READ_S6: list[Read] = [  # base, new, overall
     lambda r: 100 * r.by_score["accuracy"].pooled[1],
 ]
 READ_S8: list[Read] = [  # first, initial; first, final; second
-    lambda r, i=i, j=j: 100 * r.R[i][j] for i, j in ((0, 0), (1, 0), (1, 1))
+    lambda r: 100 * r.R[0][0],
+    lambda r: 100 * r.R[1][0],
+    lambda r: 100 * r.R[1][1],
 ]
 THREE = "the paper's three"
 FITTED = (("geppnet", ("mnist",)), ("geppnet-stm", ("mnist",)))  # to rows of Table 2
@@ -317,8 +325,8 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
             size = Stat.of([megabytes(learner, runs.data[name].size, **held)])
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
         table.add_numbers(labels, stats, [row[o] for o in OMEGAS], stands_in=stands_in)
-        value = Value(printed[learner, name], size, 2, stands_in, made=EXACT)
-        table.rows[-1].values[counted] = value
+        in_mb = Value(printed[learner, name], size, 2, stands_in, made=EXACT)
+        table.rows[-1].values[counted] = in_mb
     return table
 
 
@@ -430,7 +438,6 @@ def printed_tables() -> list[PaperTable]:
 PAPER = Paper(
     FACTS,
     runs=KemkerRuns,
-    learners=lambda: LEARNERS,
     printed=printed_tables,
     tables=TABLES,
 )

@@ -190,7 +190,6 @@ def near_highest(curves: Floats) -> int:
 PAPER = Paper(
     FACTS,
     runs=MetricRuns,
-    learners=lambda: LEARNERS,
     printed=lambda: [table1(), table2()],
     exact={"1": table1, "2": table2, "fig2": figure2},
     tables={"fig3": figure3, "fig4": figure4},
