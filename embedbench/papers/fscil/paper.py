@@ -99,7 +99,7 @@ def _add(
     records = runs.of(name, variant)
     reads = [READ[column] for column in result.columns if column in READ]
     result.add_numbers(labels, make_stats(records, *reads), decimals=2)
-    if not records or runs.variants(name)[variant].learner != "fr":
+    if not variant.startswith("fr") and not variant.endswith("-recti"):
         return
     prototype = {r.seed: _read_first(r) for r in runs.of(name, "prototype")}
     gaps = [prototype[r.seed] - _read_first(r) for r in records if r.seed in prototype]

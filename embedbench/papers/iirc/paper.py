@@ -118,9 +118,9 @@ class IIRCRuns(PaperRuns):
             np.mean([np.asarray(r.by_score["pw_js"].pooled, np.float64) for r in records], axis=0)
             for records in self.of(name, variant)
         ]
-        return np.array([*itertools.zip_longest(*means, fillvalue=np.nan)]).T.reshape(
-            len(means), -1
-        )
+        if not means:
+            return np.zeros((0, 0))
+        return np.array([*itertools.zip_longest(*means, fillvalue=np.nan)]).T
 
 
 # --- tables ---
