@@ -14,7 +14,7 @@ from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, 
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import Prototypes, cosines
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import Training
 
 DECAY = 5e-4  # weight decay while the projection is retrained
 
@@ -101,11 +101,11 @@ class CFSCIL(Learner):
         return log
 
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
-        batches = generator(self.seeds.batches, 0)
-        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
-        hooks, optimiser = Hooks(self._episode), fresh_optimiser(self, self.net)
-        log = fit(self.net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
-        return log.to_json()
+        optimiser, batches = fresh_optimiser(self, self.net), generator(self.seeds.batches, 0)
+        return Training(
+            self.net, optimiser, session, self.batch_size, self.stop, batches, self.device,
+            first=True, objective=self._episode,
+        ).run(ctx.checkpoint)  # fmt: skip
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of samples x (n, D) against the prototypes of all classes seen."""

@@ -17,7 +17,7 @@ from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, distillation, only
 from embedbench.learning.network import predict
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.streams.view import View
 
 BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning
@@ -131,17 +131,14 @@ class EEIL(ReplayLearner):
         optimiser = make_optimiser(
             self.optimiser, self.net, lr=rate, weight_decay=self.weight_decay
         )
-        how = Loop(
-            self.batch_size,
-            Stop(rule="epochs", epochs=self.finetune_epochs),
-            generator(self.seeds.batches, self.learned, BALANCED),
-            self.device,
-            views=augmented_views(self, self.learned),
-        )
-        hooks = Hooks(self._objective(self.heads(seen), seen))
-        balanced = self.balanced(session)
-        log = fit(self.net, optimiser, balanced, how, hooks=hooks, checkpoint=ctx.checkpoint)
-        return {"balanced": len(balanced.y), "finetune": log.to_json()}
+        stop = Stop(rule="epochs", epochs=self.finetune_epochs)
+        batches = generator(self.seeds.batches, self.learned, BALANCED)
+        objective, balanced = self._objective(self.heads(seen), seen), self.balanced(session)
+        log = Training(
+            self.net, optimiser, balanced, self.batch_size, stop, batches, self.device,
+            views=augmented_views(self, self.learned), objective=objective,
+        ).run(ctx.checkpoint)  # fmt: skip
+        return {"balanced": len(balanced.y), "finetune": log}
 
     def balanced(self, session: Session) -> Session:
         """The session with the exemplars in place of its training data."""

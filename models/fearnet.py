@@ -18,7 +18,7 @@ from embedbench.learning.loss import Objective
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
 from embedbench.learning.sample_containers import Rows
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.streams.view import View
 
 BLOCK = 4096  # samples encoded at once
@@ -218,9 +218,10 @@ class FearNet(Learner):
     ) -> dict[str, Any]:
         optimiser = OPTIMISERS[self.optimiser](groups, lr=self.lr, weight_decay=0.0)
         draws = generator(self.seeds.batches, self.learned)
-        how = Loop(self.batch_size, stop, draws, self.device, first=not self.learned)
-        hooks = Hooks(objective)
-        return fit(net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint).to_json()
+        return Training(
+            net, optimiser, session, self.batch_size, stop, draws, self.device,
+            first=not self.learned, objective=objective,
+        ).run(ctx.checkpoint)  # fmt: skip
 
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tag
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.optimisers import fresh_optimiser
-from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
+from embedbench.learning.training_loop import AS_LONG, Training
 from embedbench.streams.view import View
 
 
@@ -96,8 +96,10 @@ class GDumb(ReplayLearner):
         seen = self.exemplars.seen
         batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
         stop = AS_LONG if self.passes else self.stop
-        how = Loop(self.batch_size, stop, batches, self.device, views=views, presented=presented)
-        fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
+        Training(
+            self.net, optimiser, self._session(), self.batch_size, stop, batches, self.device,
+            views=views, presented=presented, regularise=clip_and_set_rate,
+        ).run()  # fmt: skip
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
