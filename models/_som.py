@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from embedbench.array_types import Bools, Float32s, Ints
 from embedbench.config import setting_ranges
 from embedbench.config.setting_ranges import at_least, check_settings, within
-from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.footprint import Stateful
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 
@@ -97,7 +97,7 @@ class Som:
         )
 
 
-class MapNetwork:
+class MapNetwork(Stateful):
     """The map's units `W` (U, D) and the readout `V` (U, C), `b` (C,), float32 on the CPU.
 
     Parameters
@@ -105,6 +105,13 @@ class MapNetwork:
     error : float
         Running mean of the distance between a sample and its nearest unit.
     """
+
+    state: ClassVar[dict[str, str]] = {
+        "W": "som",
+        "V": "readout",
+        "b": "readout",
+        "error": "transient",
+    }
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som
@@ -233,20 +240,12 @@ class MapNetwork:
         z = torch.exp((self.som.sharpness * (least - d2) - least) / width)
         return (z @ self.V.to(z) + self.b.to(z)).float()  # (n, U) @ (U, C) -> (n, C)
 
-    def footprint(self) -> Footprint:
-        """Bytes of the map and of the readout."""
-        return Footprint(som=tensor_bytes(self.W), readout=tensor_bytes(self.V, self.b))
-
-    def state_dict(self) -> dict[str, Any]:
-        """All learned state."""
-        return {"W": self.W, "V": self.V, "b": self.b, "error": self.error}
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`; the compiled kernel looks at no sizes."""
         for name in ("W", "V", "b"):
             if state[name].shape != getattr(self, name).shape:
                 raise ValueError(f"{name} is of shape {tuple(state[name].shape)}")
-        self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
+        super().load_state_dict(state)
 
 
 def squares(x: torch.Tensor) -> Float32s:

@@ -17,7 +17,7 @@ from embedbench.config.setting_ranges import above, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
-from embedbench.learning.loss import Objective, distillation, only, set_loss
+from embedbench.learning.loss import Objective, distilling_loss, only, set_loss, soft_targets
 from embedbench.learning.network import predict
 from embedbench.streams.view import View
 
@@ -176,23 +176,16 @@ class BiC(ReplayLearner):
         return fitted_bias(logits[:, seen], labels, [place[c] for c in new])
 
     def _objective(self, old: list[int], seen: list[int]) -> Objective:
-        mask = only(seen, len(self.session_of), self.device)
-        classes = torch.tensor(seen, device=self.device)
-        teacher, share = copy.deepcopy(self.net), len(old) / len(seen)
+        mask, share = only(seen, len(self.session_of), self.device), len(old) / len(seen)
+        heads, parts = [old] if old else [], (1 - share, share)
+        if not self.spec.multilabel:
+            return distilling_loss(self.net, mask, heads, self.temperature, parts, self.corrected)
+        classes, teacher = torch.tensor(seen, device=self.device), copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.corrected(self.net(x))
-            before = self.corrected(predict(teacher, x))[:, old] if old else None
-            if y.ndim == 2:
-                targets = y.to(logits.dtype)
-                if before is not None:
-                    targets[:, old] = torch.sigmoid(before)
-                return set_loss(logits, targets, classes)
-            entropy = nn.functional.cross_entropy(logits + mask, y)
-            if before is None:
-                return entropy
-            distilled = distillation(logits[:, old], before, self.temperature)
-            return (1 - share) * entropy + share * distilled
+            before = self.corrected(predict(teacher, x))
+            return set_loss(logits, soft_targets(y, before, old), classes)
 
         return loss
 

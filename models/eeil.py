@@ -1,12 +1,10 @@
 """EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
 
-import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
@@ -14,8 +12,7 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.image_training import augmented_views
-from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.network import predict
+from embedbench.learning.loss import Objective, distilling_loss, only
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import Training
 from embedbench.streams.view import View
@@ -108,22 +105,9 @@ class EEIL(ReplayLearner):
         return list(groups.values())
 
     def _objective(self, heads: list[list[int]], seen: set[int]) -> Objective:
-        """L_C over `seen` + λ Σ L_f over `heads`; the present network is the teacher."""
+        """L_C over `seen` + λ Σ L_f over `heads`."""
         mask = only(seen, len(self.session_of), self.device)
-        teacher = copy.deepcopy(self.net)
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            logits = self.net(x)
-            total = nn.functional.cross_entropy(logits + mask, y)
-            if not heads:
-                return total
-            before = predict(teacher, x)
-            for head in heads:
-                kept = distillation(logits[:, head], before[:, head], self.temperature)
-                total = total + self.lam * kept
-            return total
-
-        return loss
+        return distilling_loss(self.net, mask, heads, self.temperature, (1.0, self.lam))
 
     def _finetune(self, session: Session, ctx: Context, seen: set[int]) -> dict[str, Any]:
         """Train on the exemplars alone; return what the log says about it."""

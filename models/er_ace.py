@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec
 from embedbench.learning.loss import batch_loss
 
 
 @dataclass
-class ERACE(OnlineLearner, ReplayLearner):
+class ERACE(OnlineLearner):
     """Experience replay in which a new sample competes with the classes of its batch only.
 
     CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses.
@@ -32,13 +32,6 @@ class ERACE(OnlineLearner, ReplayLearner):
     On MNIST as in `mir` it has 81.2 ±3.3 %. Its claim holds in kind: in the hundred samples after a
     border accuracy on earlier sessions falls by 6.8 ±2.6 points for `er` and not at all here, where
     new classes are learned more slowly. `lr` was kept after a look at emoji's test accuracies.
-
-    Parameters
-    ----------
-    batch_size : int
-        Samples drawn from memory at each step; with whole sessions also samples per step.
-    memory : Memory
-        The memory, as in `er`.
 
     Examples
     --------

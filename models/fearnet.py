@@ -13,7 +13,7 @@ from torch.nn import functional
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
-from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.footprint import Stateful, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
@@ -312,13 +312,15 @@ def _through(layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
     return out
 
 
-class Codes:
+class Codes(Stateful):
     """A Gaussian for the codes of each class: its mean and a root of its covariance.
 
     `known` (C,) bool are the classes that have one, `means` (K, k) float32 in the order of the
     classes; `roots` are (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if
     `covariance` is "diagonal".
     """
+
+    state: ClassVar[dict[str, str]] = {"known": "means", "means": "means", "roots": "covariances"}
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:
         self.full, self.device = covariance == "full", device
@@ -361,19 +363,6 @@ class Codes:
         noise = torch.randn((k, n, self.means.shape[1]), generator=generator).to(self.device)
         noise = noise @ self.roots if self.full else noise * self.roots[:, None]
         return (self.means[:, None] + noise).flatten(0, 1), self.classes.repeat_interleave(n)
-
-    def footprint(self) -> Footprint:
-        """Bytes of the covariances' roots, and of the means with the list of classes."""
-        means = tensor_bytes(self.means, self.known)
-        return Footprint(covariances=tensor_bytes(self.roots), means=means)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The Gaussians as data."""
-        return {"known": self.known, "means": self.means, "roots": self.roots}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
-        self.known, self.means, self.roots = state["known"], state["means"], state["roots"]
 
 
 @torch.no_grad()

@@ -33,8 +33,6 @@ class IL2M(ReplayLearner):
 
     Parameters
     ----------
-    memory : Memory
-        "herding", "random" or "all".
     rectified : str
         Which scores are rectified, "probabilities" or "logits".
 

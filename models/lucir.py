@@ -51,8 +51,6 @@ class LUCIR(ReplayLearner):
         K ≥ 1.
     eta : float
         Initial η, above 0.
-    memory : Memory
-        "herding", "random" or "all".
 
     Examples
     --------

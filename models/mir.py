@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
+from embedbench.learning import Context, OnlineLearner, Session
 from embedbench.learning.loss import among
 from embedbench.learning.network import in_parts
 
 
 @dataclass
-class MIR(OnlineLearner, ReplayLearner):
+class MIR(OnlineLearner):
     """Maximally interfered retrieval: replay what a step on the new samples would make worse.
 
     A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
@@ -39,12 +39,8 @@ class MIR(OnlineLearner, ReplayLearner):
 
     Parameters
     ----------
-    batch_size : int
-        Samples replayed at each step; with whole sessions also samples per step.
     candidates : int
         Samples drawn from memory for each one that is replayed; at 1 the draw itself is replayed.
-    memory : Memory
-        The memory, as in `er`.
 
     Examples
     --------

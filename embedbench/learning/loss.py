@@ -1,14 +1,16 @@
 """Losses of gradient learners: cross-entropy, label sets, distillation, quadratic penalties."""
 
+import copy
 import math
 from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from embedbench.streams.stream import Session
 
+from .network import predict
 from .optimisers import trainable_parameters
 
 Objective = Callable[[Tensor, Tensor], Tensor]
@@ -88,6 +90,42 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
     """
     return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
+
+
+def distilling_loss(
+    net: nn.Module,
+    mask: Tensor,
+    heads: Sequence[list[int]],
+    temperature: float,
+    weights: tuple[float, float],
+    corrected: Callable[[Tensor], Tensor] = lambda logits: logits,
+) -> Objective:
+    """Cross-entropy and the distillation of a copy of the net, weighted.
+
+    `mask` (C,) is added to the logits of the cross-entropy. Each of `heads`, some classes, is
+    distilled with a softmax of its own; without any, the cross-entropy alone is left. `corrected`
+    maps the logits of both nets to answers.
+    """
+    teacher, (plain, distilled) = copy.deepcopy(net), weights
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        logits = corrected(net(x))
+        total = cross_entropy(logits + mask, y)
+        if not heads:
+            return total
+        before, total = corrected(predict(teacher, x)), plain * total
+        for head in heads:
+            total = total + distilled * distillation(logits[:, head], before[:, head], temperature)
+        return total
+
+    return loss
+
+
+def soft_targets(y: Tensor, before: Tensor, old: list[int]) -> Tensor:
+    """Labels y (b,) or (b, C) as (b, C) floats; those of `old` are the sigmoids of `before`."""
+    targets = (y if y.ndim == 2 else one_hot(y, before.shape[1])).to(before.dtype)
+    targets[:, old] = torch.sigmoid(before[:, old])
+    return targets
 
 
 def only(classes: Collection[int], n_classes: int, device: str) -> Tensor:

@@ -92,8 +92,7 @@ class NetLearner(Learner):
         """Train the network on a session; return the log.
 
         The session may hold more than the runner's, such as exemplars. `hooks` are the method's
-        additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`, `validate`,
-        `draws`.
+        functions in the loop, see `Training`.
         """
         return train(self, session, ctx, **hooks)
 
@@ -103,6 +102,11 @@ class NetLearner(Learner):
 
 class ReplayLearner(NetLearner):
     """Base of learners with a network and exemplars. A method adds a field `memory`.
+
+    Parameters
+    ----------
+    memory : Memory
+        "herding", "random" or "all".
 
     Attributes
     ----------

@@ -176,7 +176,7 @@ def test_training_goes_on_from_the_best_epoch_or_the_last(rewind: bool) -> None:
 def test_the_best_epoch_is_kept_or_the_last() -> None:
     kept, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0)
     assert kept["kept_epoch"] == 2
-    assert kept.best == -0.9
+    assert kept["best"] == -0.9
     last, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0, restore=False)
     assert last["kept_epoch"] == 4
 
