@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Sessio
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.loss import Objective, distilling_loss, only, set_loss, soft_targets
 from embedbench.learning.network import predict
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import with_data
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
@@ -141,10 +141,8 @@ class BiC(ReplayLearner):
         held = torch.cat(taken)
         left = torch.ones(len(y), dtype=torch.bool)
         left[held] = False
-        index = left.nonzero().flatten()
-        part = cast(View, ViewPart(joined.x, index.to(self.device)))
-        rest = replace(joined, x=part, y=joined.y[index.numpy()], ids=joined.ids[index.numpy()])
-        return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
+        x = joined.x.batch(held.to(self.device), self.device)
+        return _rows_of(joined, left.numpy()), x, y[held].to(self.device)
 
     def _set_aside(self, session: Session, new: list[int]) -> Session:
         """Move a share of the classes `new` to the permanent hold-out; return the rest.
@@ -199,21 +197,6 @@ class BiC(ReplayLearner):
         return self.corrected(predict(self.net, x))
 
 
-@dataclass(frozen=True)
-class ViewPart:
-    """The samples `index` (k,) of a view."""
-
-    view: View
-    index: Tensor
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def batch(self, index: Tensor, device: str) -> Tensor:
-        """The samples `index` of the part, (b, *shape) float32."""
-        return self.view.batch(self.index[index], device)
-
-
 def held_size(share: float, quota: int) -> int:
     """Samples of a class in the permanent hold-out: `share` of its quota, rounded up, never all.
 
@@ -226,7 +209,7 @@ def held_size(share: float, quota: int) -> int:
 def _rows_of(session: Session, chosen: Bools) -> Session:
     """The session's `chosen` training samples, (n,)."""
     x = session.x.select(chosen.nonzero()[0])
-    return replace(session, x=x, y=session.y[chosen], ids=session.ids[chosen])
+    return with_data(session, x, session.y[chosen], ids=session.ids[chosen])
 
 
 def _first_of(y: Tensor, classes: list[int]) -> Tensor:

@@ -1,7 +1,7 @@
 """EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from embedbench.learning.exemplars import Memory, require_exemplars, session_cla
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, distilling_loss, only
 from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.sample_containers import with_data
 from embedbench.learning.training_loop import Training
-from embedbench.streams.view import View
 
 BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning
 
@@ -126,5 +126,5 @@ class EEIL(ReplayLearner):
 
     def balanced(self, session: Session) -> Session:
         """The session with the exemplars in place of its training data."""
-        x, y = cast(View, self.exemplars.rows), self.exemplars.y.cpu().numpy()
-        return replace(session, x=x, y=y, ids=np.full(len(y), -1))
+        y = self.exemplars.y.cpu().numpy()
+        return with_data(session, self.exemplars.rows, y, ids=np.full(len(y), -1))

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,8 @@ from embedbench.learning.footprint import Stateful, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
-from embedbench.learning.sample_containers import Rows
+from embedbench.learning.sample_containers import Rows, with_data
 from embedbench.learning.training_loop import Training
-from embedbench.streams.view import View
 
 BLOCK = 4096  # samples encoded at once
 
@@ -238,14 +237,8 @@ class FearNet(Learner):
 
 def _table(session: Session, x: Tensor, y: Tensor) -> Session:
     """Samples x (n, D) of classes y (n,) in the place of a session's; no validation data."""
-    none = Rows(x[:0])
-    return replace(
-        session,
-        x=cast(View, Rows(x)),
-        y=y.cpu().numpy(),
-        val_x=cast(View, none),
-        val_y=session.val_y[:0],
-    )
+    none: Any = Rows(x[:0])
+    return with_data(session, Rows(x), y.cpu().numpy(), val_x=none, val_y=session.val_y[:0])
 
 
 # --- the long-term network (mPFC), and the Gaussians of pseudo-samples ---

@@ -204,9 +204,13 @@ class FR(Learner):
 
     def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
         """Train the modules on `steps` batches an epoch, at least one."""
-        steps = max(steps, 1)
-        optimiser = self._optimiser()
-        total = torch.zeros(5, device=self.device)
+        steps, total = max(steps, 1), torch.zeros(5, device=self.device)
+        weights = self._weights()
+        optimiser: torch.optim.Optimizer = torch.optim.SGD(
+            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
+        if self.optimiser == "adam":
+            optimiser = make_optimiser("adam", self.net, lr=self.lr)
         for epoch in range(self.epochs):
             total.zero_()
             for group in optimiser.param_groups:
@@ -214,23 +218,16 @@ class FR(Learner):
             for _ in range(steps):
                 terms = self._losses(*batch())
                 optimiser.zero_grad(set_to_none=True)
-                (terms * self._weights()).sum().backward()  # type: ignore[no-untyped-call]  # torch
+                (terms * weights).sum().backward()  # type: ignore[no-untyped-call]  # torch
                 optimiser.step()
                 total += terms.detach()
         return {
             "epochs": self.epochs,
             "steps": self.epochs * steps,
             "stopped": "epochs",
-            "train_loss": float((total * self._weights()).sum()) / steps,
+            "train_loss": float((total * weights).sum()) / steps,
             "losses": dict(zip(TERMS, (total / steps).tolist(), strict=True)),
         }
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        if self.optimiser == "adam":
-            return make_optimiser("adam", self.net, lr=self.lr, weight_decay=0.0)
-        return torch.optim.SGD(
-            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
-        )
 
     def _weights(self) -> Tensor:
         return torch.tensor([getattr(self, f"w_{t}") for t in TERMS], device=self.device)

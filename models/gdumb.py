@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.training_loop import AS_LONG, Training
-from embedbench.streams.view import View
 
 
 @dataclass
@@ -113,14 +112,13 @@ class GDumb(ReplayLearner):
         """The memory as a session without validation data."""
         rows, y = self.exemplars.rows, self.exemplars.y.cpu().numpy()
         seen = self.exemplars.seen_with(self.exemplars.y)
+        data: dict[str, Any] = {"x": rows, "val_x": replace(rows, x=rows.x[:0])}
         every = np.arange(self.spec.n_classes)
-        view, none = cast(View, rows), cast(View, replace(rows, x=rows.x[:0]))
         return Session(
-            x=view,
             y=y,
-            val_x=none,
             val_y=y[:0],
             ids=np.arange(len(y)),
             classes=np.unique(y),
             loss_classes=None if seen is None else np.isin(every, seen.cpu().numpy()),
+            **data,
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 from embedbench.config.setting_ranges import above
 from embedbench.learning import Context, ReplayLearner, Session
 from embedbench.learning.exemplars import Memory, session_classes
-from embedbench.learning.loss import distilling_loss, only
+from embedbench.learning.loss import Objective, distilling_loss, only
 from embedbench.learning.network import Net
 
 
@@ -67,20 +67,20 @@ class WA(ReplayLearner):
         def clip() -> None:
             weights.data.clamp_(min=0)
 
-        mask, share = (
-            only([*old, *new], self.spec.n_classes, self.device),
-            len(old) / len(old + new),
-        )
-        heads, parts = [old] if old else [], (1 - share, share)
         log = self.train(
             self.exemplars.join(session),
             ctx,
-            objective=distilling_loss(self.net, mask, heads, self.temperature, parts),
+            objective=self._objective(old, new),
             stepped=clip if self.positive else None,
         )
         gamma = align(weights.data, old, new)
         self.exemplars.choose(session, self.features)
         return log | {"gamma": gamma}
+
+    def _objective(self, old: list[int], new: list[int]) -> Objective:
+        mask, share = only(old + new, self.spec.n_classes, self.device), len(old) / len(old + new)
+        heads, weights = [old] if old else [], (1 - share, share)
+        return distilling_loss(self.net, mask, heads, self.temperature, weights)
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:
