@@ -40,18 +40,16 @@ class BiC(ReplayLearner):
     exemplars held out.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects only
-    the newest classes; one pair per session is FACIL's way. The two numbers are fitted to the
-    optimum of a convex loss; libraries use 200 epochs of gradient descent. The paper's code and
-    FACIL add .1 β²/2 to this loss; we also add .1 (α - 1)²/2, since a hold-out of separable classes
-    would have no optimum without it. The hold-out has equally many samples of every class: a tenth
-    of the smallest list of exemplars, at least one. For the session's classes it is drawn from the
-    session, at most half of a class (and counts as much as the others'). For old classes it is
-    drawn anew in every session, from exemplars that earlier sessions were trained on; with
-    `hold_out_kept` it is set aside for good, as in FACIL. A class that comes again is learned by
-    its labels and keeps the (α, β) of the session that introduced it. For label sets there is no
-    source. A sample is in the hold-out for one of its labels, the first that its session
-    introduced; the loss of the fit is the mean over the newest classes. A rule that watches pw-JS
-    or accuracy watches the uncorrected answers.
+    the newest classes; one pair per session is FACIL's way. The two numbers are the optimum of a
+    convex loss; libraries use 200 epochs of gradient descent. The paper's code and FACIL add
+    .1 β²/2 to this loss; we also add .1 (α - 1)²/2, without which separable classes have no
+    optimum. The hold-out has equally many samples of every class: a tenth of the smallest list of
+    exemplars, at least one. For the session's classes it is drawn from the session, at most half of
+    a class. For old classes it is drawn anew in every session, from exemplars that were trained on;
+    with `hold_out_kept` it is set aside for good, as in FACIL. A class that comes again keeps the
+    (α, β) of the session that introduced it. For label sets there is no source: a sample is in the
+    hold-out for the first label that its session introduced; the loss of the fit is the mean over
+    the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
     Measured on Spoken100 (ten sessions, preset `league`, four epochs, three seeds): `hold_out_kept`
     has the same final accuracy, 56.3 % for 56.2, forgets less (12.9 for 16.0) and learns less (67.5

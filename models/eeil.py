@@ -90,9 +90,8 @@ class EEIL(ReplayLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present, seen = session_classes(session), set(self.exemplars.classes)
         objective = self._objective(self.heads(seen - present), seen | present)
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
+        log = self.train_with_exemplars(session, ctx, objective=objective)
         self.session_of[sorted(present - seen)] = self.learned
-        self.exemplars.choose(session, self.features)
         if self.learned and self.finetune_epochs:
             log |= self._finetune(session, ctx, seen | present)
         return log

@@ -1,11 +1,10 @@
 """ER-ACE: replay, and new samples that compete only with the classes of their batch."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
-from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec
+from embedbench.learning import OnlineLearner, Seeds, StreamSpec
 from embedbench.learning.loss import batch_loss
 
 
@@ -50,7 +49,4 @@ class ERACE(OnlineLearner):
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
         return batch_loss(self.net(x), y, torch.unique(y))
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train_and_replay(session, ctx)
-        self.exemplars.update(session)
-        return log
+    learn = OnlineLearner.learn_and_store

@@ -36,16 +36,15 @@ class ExStream(Learner):
     prototype becomes the mean of its samples and the new one).
 
     **Departs**: the authors' code has only their own buffer; the other three are as their sources
-    have them, the first B samples of a class being the first prototypes. Not more than `replays`
+    have them, the first B samples of a class being the first prototypes. At most `replays`
     prototypes are replayed for a new sample: those that it changed and others drawn at random;
-    `replays=none` is the published pass over all. There is one pass, or part of it, per batch that
-    the stream is cut into. A batch of 1 (`instance` streams) is the published algorithm; with
-    larger ones all their samples enter in order, and the network makes fewer passes. Two layers of
-    350 ReLUs, PyTorch's initialisation; theirs has 350 and 300 ELUs, batch normalisation, dropout
-    of .25, Glorot's initialisation and biases of 1. The input is as the protocol scales it, theirs
-    has length 1 (`protocol.scale=l2`). A buffer of one prototype is the mean of the class; their
-    code would keep its first sample. No buffer that all classes share (an option of their code), no
-    CluStream or HPStream.
+    `replays=none` is the published pass over all. There is one pass, or part of it, per batch: a
+    batch of 1 (`instance` streams) is the published algorithm; with larger ones the network makes
+    fewer passes. Two layers of 350 ReLUs, PyTorch's initialisation; theirs has 350 and 300 ELUs,
+    batch normalisation, dropout of .25, Glorot's initialisation and biases of 1. The input is as
+    the protocol scales it, theirs has length 1 (`protocol.scale=l2`). A buffer of one prototype is
+    the mean of the class; their code would keep its first sample. No buffer that all classes share
+    (an option of their code), no CluStream or HPStream.
 
     Parameters
     ----------

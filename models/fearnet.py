@@ -27,16 +27,15 @@ BLOCK = 4096  # samples encoded at once
 class FearNet(Learner):
     """A store of recent samples, a network with pseudo-samples of older classes, and sleep.
 
-    HC is the store, mPFC the network; BLA chooses between the two.
-
-    The first session trains mPFC, an autoencoder with a classifier, by cross-entropy plus the
-    squared errors of input and hidden layers, Σ_j λ_j MSE_j. Then it keeps a Gaussian of each
-    class's codes. HC stores the samples of later sessions and answers with P_HC(c) = β_c / Σ β, β_c
-    = 1 / (ε + distance to the nearest sample of c). In every `period`-th of them the learner
-    sleeps: mPFC is trained on HC's samples and on pseudo-samples of its classes, which are decoded
-    draws from the Gaussians; the Gaussians are made anew, HC is emptied. In other sessions BLA is
-    trained on the same two sets to say A(x), the probability that HC has the class of x. The answer
-    is the class with the largest A P_HC or (1 - A) P_mPFC.
+    HC is the store, mPFC the network; BLA chooses between the two. The first session trains mPFC,
+    an autoencoder with a classifier, by cross-entropy plus the squared errors of input and hidden
+    layers, Σ_j λ_j MSE_j. Then it keeps a Gaussian of each class's codes. HC stores the samples of
+    later sessions and answers with P_HC(c) = β_c / Σ β, β_c = 1 / (ε + distance to the nearest
+    sample of c). In every `period`-th of them the learner sleeps: mPFC is trained on HC's samples
+    and on pseudo-samples of its classes, decoded draws from the Gaussians; the Gaussians are made
+    anew, HC is emptied. In other sessions BLA is trained on the same two sets to say A(x), the
+    probability that HC has the class of x. The class with the largest A P_HC or (1 - A) P_mPFC is
+    the answer.
 
     **Source**: Kemker and Kanan (2018), "FearNet: Brain-inspired model for incremental learning".
     Only its abstract and introduction could be read here. The parts, the order of a sleep, period
@@ -45,21 +44,20 @@ class FearNet(Learner):
 
     **Departs**: all else is our choice: ε, λ_j, ELU layers, a linear code, the number of
     pseudo-samples, BLA (an MLP of as many layers, with new weights in each training), batches,
-    stopping, and the rule of the answer. hursung1 (`main.py`) has the factor 1/(1 - A), as our rule
-    does when it is written as A/(1 - A) P_HC > P_mPFC. `hidden` and `code` were inferred from the
-    memory that the notes quote (10.7 MB for 100 classes, 3.8 MB with diagonal covariances, 74.4 MB
-    for 1,000): a 2048-140-132 encoder is within 1 % of all three. The notes also quote `lr` 2e-3, a
-    `decoder_rate` of .01, and 1,000, 60 and 20 epochs. With a `decoder_rate` of 1 that `lr` can
-    diverge; 5e-4 does not, and needs far fewer epochs. The softmax of mPFC
-    includes the classes that it has learned or is learning, whatever `protocol.loss` is. A root of
-    each covariance is stored in its place: it has as many bytes, and needs no inverse. A class that
-    comes again is in both memories, and after the sleep its Gaussian is that of both kinds of
-    samples. The paper's oracle in place of A needs the test labels and is left out.
+    stopping, and the rule of the answer; hursung1 (`main.py`) has the same factor A/(1 - A).
+    `hidden` and `code` were inferred from the memory that the notes quote (10.7 MB for 100 classes,
+    3.8 MB with diagonal covariances, 74.4 MB for 1,000): a 2048-140-132 encoder is within 1 % of
+    all three. The notes also quote `lr` 2e-3, a `decoder_rate` of .01, and 1,000, 60 and 20 epochs;
+    with a `decoder_rate` of 1 that `lr` can diverge. The softmax of mPFC includes the classes that
+    it has learned or is learning, whatever `protocol.loss` is. A root of each covariance is stored
+    in its place: as many bytes, and no inverse. A class that comes again is in both memories, and
+    after the sleep its Gaussian is that of both kinds of samples. The paper's oracle in place of A
+    needs the test labels and is left out.
 
-    `lr`, `decoder_rate` and the epochs were chosen in short trials by test accuracy on emoji and
-    Spoken100, so results on these are mildly optimistic. The newest classes, which HC holds alone,
-    are the weak point: on Spoken100 in ten sessions 22.0 % right with sleeps after sessions 2 and
-    4, 61.5 % with `period` 1; over all classes 45.3 and 45.7 %.
+    `lr`, `decoder_rate` and the epochs were chosen by test accuracy on emoji and Spoken100, so
+    results on these are mildly optimistic. The newest classes, which HC holds alone, are the weak
+    point: on Spoken100 in ten sessions 22.0 % right with sleeps after sessions 2 and 4, 61.5 % with
+    `period` 1; over all classes 45.3 and 45.7 %.
 
     Parameters
     ----------
@@ -69,16 +67,12 @@ class FearNet(Learner):
         k, width of the code.
     layers : int
         Layers of the encoder, the code included; the decoder mirrors it.
-    batch_size : int
-        Samples per step.
-    lr : float
-        Learning rate.
+    batch_size, lr, optimiser
+        As in `NetLearner`; the optimiser is new for each training.
     decoder_rate : float
         The decoder's learning rate as a multiple of `lr`.
-    optimiser : str
-        "nadam", "adam" or "sgd"; a new one for each training.
     w_input, w_hidden : float
-        λ_0, for the mean squared error of the input, and λ_j of every hidden layer.
+        λ_0, for the input, and λ_j of every hidden layer.
     covariance : str
         "full" or "diagonal".
     pseudo : int or None

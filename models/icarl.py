@@ -96,8 +96,7 @@ class ICaRL(ReplayLearner):
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
             self.net.eta.data.fill_(ETA)  # the old network is a copy and keeps its learned η
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, self.features)
+        log = self.train_with_exemplars(session, ctx, objective=objective)
         if self.by_means:
             phi = self.features(self.exemplars.x)
             for c in sorted(self.exemplars.classes):

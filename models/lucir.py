@@ -83,13 +83,8 @@ class LUCIR(ReplayLearner):
             theta.data[old] = fixed
 
         lam = self.lam * math.sqrt(len(seen) / max(1, len(present)))
-        log = self.train(
-            self.exemplars.join(session),
-            ctx,
-            objective=self._objective(old, sorted(present), lam),
-            stepped=stepped,
-        )
-        self.exemplars.choose(session, self.features)
+        objective = self._objective(old, sorted(present), lam)
+        log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
     @torch.no_grad()

@@ -52,6 +52,4 @@ class LwF(ReplayLearner):
         objective = distilling_loss(
             self.net, mask, [old] if old else [], self.temperature, (1.0, self.lam)
         )
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, self.features)
-        return log
+        return self.train_with_exemplars(session, ctx, objective=objective)

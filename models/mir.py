@@ -1,7 +1,7 @@
 """MIR: replay of the samples in memory that the next step would harm most."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, Session
+from embedbench.learning import OnlineLearner
 from embedbench.learning.loss import among
 from embedbench.learning.network import in_parts
 
@@ -53,10 +53,7 @@ class MIR(OnlineLearner):
     lr: float = 0.02
     candidates: Annotated[int, at_least(1)] = 5
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train_and_replay(session, ctx)
-        self.exemplars.update(session)
-        return log
+    learn = OnlineLearner.learn_and_store
 
     def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
         """The most interfered candidates, by losses over `classes` (k,)."""

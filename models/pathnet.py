@@ -31,12 +31,12 @@ class PathNet(Learner):
 
     **Departs**: "batched" trains both contestants on the same mini-batches at once: modules that
     they share get the sum of their gradients, and the second has no head start; "sequential" is the
-    original, in nearly twice the time. A gene that occurs twice in a layer counts once. The rule of
-    early stopping is ours: the winner is scored on validation data, and the best path and its
-    weights are restored. The best has the highest validation accuracy, then the highest training
-    accuracy. A session ends after more than `patience` tournaments without a new best, or when the
-    best cannot be improved. A session that was never learned gets the answers of the latest one.
-    Once every module is frozen (after about three sessions) only heads learn, as the paper says.
+    original, in nearly twice the time. A gene that occurs twice in a layer counts once. Early
+    stopping is ours: the path and weights with the highest validation accuracy, then training
+    accuracy, are kept. A session ends after more than `patience` tournaments without a new best, or
+    when the best cannot be improved. A session that was never learned gets the answers of the
+    latest one. Once every module is frozen (after about three sessions) only heads learn, as the
+    paper says.
 
     So the base cannot be lost: on MNIST's permutations Ω_base is .991 where Kemker's Table 2 has
     .687. The nearest of four other readings freezes the latest path only: .663 / .912 / .807 for
@@ -52,16 +52,14 @@ class PathNet(Learner):
         Samples per step.
     lr : float
         Learning rate of Adam; its moments are reset after a session.
-    population : int
-        Number of genotypes.
-    batches : int
-        Mini-batches for which a contestant is trained in a tournament.
+    population, batches : int
+        Number of genotypes; mini-batches for which a contestant is trained in a tournament.
     contestants : str
         "batched" or "sequential".
     patience, cap : int
         Tournaments without a new best before a session ends; largest number of tournaments.
     val_samples : int
-        Largest number of validation samples that score the winner.
+        Most validation samples that score the winner.
 
     Examples
     --------

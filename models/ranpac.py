@@ -18,9 +18,7 @@ LAMBDAS = [10.0**k for k in range(-8, 9)]
 
 @dataclass
 class RanPAC(RidgeLearner):
-    """Ridge regression on random ReLU projections.
-
-    W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+    """Ridge regression on random ReLU projections; λ is chosen on held-out samples.
 
     **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
     continual learning", Algorithm 1, and their code: h = ReLU(x P), P ~ N(0, 1) frozen, M = 10,000;
@@ -29,15 +27,14 @@ class RanPAC(RidgeLearner):
     learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
-    random. The authors choose λ in every session on that session alone, and solve all of W with it,
-    so that the last session decides; `lam_rule` = "session" does so. By default the moments of the
-    fitted samples and of the held-out fifths are added up apart. They give the squared error on all
-    held-out samples so far exactly, of every λ: tr(WᵀGW) - 2 tr(WᵀQ) + n, with the W of the fitted
-    samples and G, Q and n of the others. The first choice is the authors'; later ones go from the
-    last λ to a neighbour for as long as that has a smaller error, or a λ ten times as large has the
-    same (to a part in 10,000; no λ below 10⁻¹² tr G is tried). A session of one sample chooses
-    nothing. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
-    is.
+    random. The authors choose λ in every session on that session alone, so that the last session
+    decides; `lam_rule` = "session" does so. By default the moments of the fitted samples and of the
+    held-out fifths are added up apart. They give the squared error on all held-out samples so far
+    exactly, of every λ: tr(WᵀGW) - 2 tr(WᵀQ) + n, with the W of the fitted samples and G, Q and n
+    of the others. The first choice is the authors'; later ones go from the last λ to a neighbour
+    for as long as that has a smaller error, or a λ ten times as large has the same (to a part in
+    10,000; no λ below 10⁻¹² tr G is tried). A session of one sample chooses nothing. Sums are in
+    float64; if G + λI is still not positive definite, λ rises tenfold until it is.
 
     On few shots the squared error of a fifth of ten samples often chooses 1e-8. That is no harm to
     novel classes; a fixed 1e5 gains 4 points of aAcc and 3 of gAcc over the search (emoji,

@@ -67,15 +67,9 @@ class WA(ReplayLearner):
         def clip() -> None:
             weights.data.clamp_(min=0)
 
-        log = self.train(
-            self.exemplars.join(session),
-            ctx,
-            objective=self._objective(old, new),
-            stepped=clip if self.positive else None,
-        )
-        gamma = align(weights.data, old, new)
-        self.exemplars.choose(session, self.features)
-        return log | {"gamma": gamma}
+        objective, stepped = self._objective(old, new), clip if self.positive else None
+        log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
+        return log | {"gamma": align(weights.data, old, new)}
 
     def _objective(self, old: list[int], new: list[int]) -> Objective:
         mask, share = only(old + new, self.spec.n_classes, self.device), len(old) / len(old + new)

@@ -131,6 +131,12 @@ class ReplayLearner(NetLearner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.steps = 0  # online steps; `learned` counts whole sessions
 
+    def train_with_exemplars(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
+        """`train` on the session and the exemplars, then choose those of its classes."""
+        log = self.train(self.exemplars.join(session), ctx, **hooks)
+        self.exemplars.choose(session, self.features)
+        return log
+
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the input of the head, which herding compares, (n, d)."""
         return eval_features(self.net, x)

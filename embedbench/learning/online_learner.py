@@ -125,3 +125,9 @@ class OnlineLearner(ReplayLearner):
 
         hooks = {"draws": draw, "regularise": replay} if len(self.exemplars) else {}
         return self.train(session, ctx, objective=lambda x, y: self.loss(x, y, seen), **hooks)
+
+    def learn_and_store(self, session: Session, ctx: Context) -> dict[str, Any]:
+        """Train and replay, then offer the session to the memory; return the log."""
+        log = self.train_and_replay(session, ctx)
+        self.exemplars.update(session)
+        return log
