@@ -293,10 +293,8 @@ class Rehearsal:
 
     Parameters
     ----------
-    iterations : int
-        Number of draws in a session.
-    share : float
-        Share of the draws that are replay; these are the last ones of the session.
+    iterations, share : int, float
+        Draws in a session, and the share of them that are replay; these are the last ones.
     draws : str
         How replay is drawn: "balanced" (a class, then one of its samples) or "iid".
     """

@@ -16,7 +16,7 @@ from ._linear_models import Blocks, RidgeLearner, add_moments, ridge
 class ACIL(RidgeLearner):
     """Analytic class-incremental learning: ridge regression on random ReLU features, λ fixed.
 
-    W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random; one pass.
+    h = ReLU(Bx), B random; one pass.
 
     **Source**: Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute
     memorization and privacy protection", and their code (`RandomBuffer`, `RecursiveLinear`): the

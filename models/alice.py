@@ -43,10 +43,8 @@ class ALICE(Learner):
     ----------
     units, layers, batch_size, lr, weight_decay, optimiser, stop
         As in `NetLearner`, for the projection.
-    scale : float
-        s > 0.
-    margin : float
-        m ≥ 0, in cosines.
+    scale, margin : float
+        s > 0, and m ≥ 0 in cosines.
     mixes : int
         How often a batch is mixed; 0: no mixtures.
     shots : int

@@ -34,10 +34,8 @@ class DERpp(OnlineLearner):
     ----------
     batch_size : int
         Number of samples in each of the two draws.
-    alpha : float
-        α ≥ 0, weight of the stored logits.
-    beta : float
-        β ≥ 0, weight of the stored labels.
+    alpha, beta : float
+        α ≥ 0, weight of the stored logits; β ≥ 0, weight of the stored labels.
 
     Examples
     --------

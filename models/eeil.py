@@ -24,13 +24,11 @@ BALANCED = 1  # number of the random stream for the batches of the balanced fine
 class EEIL(ReplayLearner):
     """End-to-end incremental learning: distillation, then fine-tuning on a balanced set.
 
-    The loss is L_C + λ Σ_f L_f, f the earlier sessions.
-
-    L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
-    f introduced, with a softmax of their own. It is on new samples and exemplars alike. Then the
-    exemplars are chosen anew, equally many of every class, and the network is fine-tuned on them
-    with a small learning rate; now its teacher is the network before the fine-tuning, for the new
-    classes too.
+    The loss is L_C + λ Σ_f L_f, f the earlier sessions. L_C is the cross-entropy over all classes
+    seen, L_f the distillation of the classes that session f introduced, with a softmax of their
+    own. It is on new samples and exemplars alike. Then the exemplars are chosen anew, equally many
+    of every class, and the network is fine-tuned on them with a small learning rate; now its
+    teacher is the network before the fine-tuning, for the new classes too.
 
     **Source**: Castro et al. (2018), "End-to-end incremental learning", and their code
     (`incremental_training.m`, `fork_resnet_distillation.m`): T = 2, 30 epochs of fine-tuning that
@@ -45,14 +43,10 @@ class EEIL(ReplayLearner):
 
     Parameters
     ----------
-    lam : float
-        λ ≥ 0.
-    temperature : float
-        T > 0.
-    finetune_epochs : int
-        Epochs of the balanced fine-tuning; 0: none.
-    finetune_rate : float
-        Its learning rate, as a share of `lr`; above 0.
+    lam, temperature : float
+        λ ≥ 0, and T > 0.
+    finetune_epochs, finetune_rate : int, float
+        Epochs of the balanced fine-tuning, 0: none; its learning rate as a share of `lr`.
     memory : Memory
         At least one exemplar per class, "herding" or "random".
 

@@ -12,11 +12,10 @@ from embedbench.learning.loss import batch_loss
 class ERACE(OnlineLearner):
     """Experience replay in which a new sample competes with the classes of its batch only.
 
-    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses.
-
-    C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
-    from memory. So a new sample does not push down the older classes; only replay compares old and
-    new. If a stream gives whole sessions, every step takes a batch of the session and a draw.
+    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses. C_curr are the classes of the
+    batch X_in, C_old the other classes seen so far, X_bf is a draw from memory. So a new sample
+    does not push down the older classes; only replay compares old and new. If a stream gives whole
+    sessions, every step takes a batch of the session and a draw.
 
     **Source**: Caccia et al. (2022), "New insights on reducing abrupt representation change in
     online continual learning", the equation of L_ace; memory as in their code

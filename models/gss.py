@@ -51,10 +51,8 @@ class GSS(OnlineLearner):
     ----------
     updates : int
         Training steps on each batch, 3 in the authors' code on MNIST; not for whole sessions.
-    compared : int
-        n, mean gradients that a new sample is compared with; fewer if the memory is small.
-    averaged : int
-        Stored samples of each mean gradient.
+    compared, averaged : int
+        n, mean gradients that a new sample is compared with; stored samples of each of them.
     memory : Memory
         Its size; `select` is "gradients".
 

@@ -25,8 +25,6 @@ Moments = tuple[Tensor, Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
 class LayUP(RidgeLearner):
     """Ridge regression on the embeddings of several layers, side by side.
 
-    h holds the layers: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
-
     **Source**: Ahrens et al. (2024), "Read between the layers: leveraging multi-layer
     representations for rehearsal-free continual learning with pre-trained models" (TMLR; arXiv
     2312.08888), and their code: the class tokens of the last six blocks as one row, without a bias;

@@ -26,10 +26,8 @@ class LwF(ReplayLearner):
 
     Parameters
     ----------
-    lam : float
-        λ ≥ 0.
-    temperature : float
-        T > 0.
+    lam, temperature : float
+        λ ≥ 0, and T > 0.
     memory : Memory
         "herding", "random" or "all"; none by default.
 

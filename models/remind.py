@@ -50,8 +50,6 @@ class REMIND(OnlineLearner):
         Bytes of a sample: the largest number of parts of a vector.
     base_samples : int
         Number of samples to train the quantiser on; the batch that completes them is included.
-    optimiser_state, stop, images : str, Stop, ImageTraining
-        Not used.
 
     Examples
     --------

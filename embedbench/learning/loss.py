@@ -17,20 +17,9 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 
 
 def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
-    """The loss over the classes that the session allows the loss to use.
-
-    It is the cross-entropy; for label sets `set_loss`.
-    """
-    if session.y.ndim == 2:
-        classes = loss_classes(session, device)
-        return lambda x, y: set_loss(net(x), y, classes)
-    mask = loss_mask(session, device)
-
-    def loss(x: Tensor, y: Tensor) -> Tensor:
-        logits = net(x)
-        return cross_entropy(logits if mask is None else logits + mask, y)
-
-    return loss
+    """`batch_loss` over the classes that the session allows the loss to use."""
+    classes = loss_classes(session, device)
+    return lambda x, y: batch_loss(net(x), y, classes)
 
 
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
@@ -48,10 +37,7 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
 
 
 def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-    """Loss of an online batch: cross-entropy, or `set_loss` for label sets, over `classes` (k,).
-
-    None: over all classes.
-    """
+    """Cross-entropy, or `set_loss` for label sets, over `classes` (k,); None: over all classes."""
     if y.ndim == 2:
         return set_loss(logits, y, classes)
     return cross_entropy(among(logits, classes), y)
@@ -66,10 +52,8 @@ def among(logits: Tensor, classes: Tensor | None) -> Tensor:
 
 def loss_mask(session: Session, device: str) -> Tensor | None:
     """(C,) 0 for classes that the loss may use, -inf for the others; None if it may use all."""
-    if session.loss_classes is None:
-        return None
-    blocked = torch.from_numpy(~session.loss_classes).to(device)
-    return torch.zeros(len(blocked), device=device).masked_fill(blocked, -math.inf)
+    allowed = session.loss_classes
+    return None if allowed is None else only(allowed.nonzero()[0].tolist(), len(allowed), device)
 
 
 def loss_classes(session: Session, device: str) -> Tensor | None:

@@ -15,7 +15,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
 from .footprint import Stateful
-from .loss import Objective, loss_classes, loss_mask
+from .loss import Objective, among, loss_classes
 from .network import PART, in_parts
 from .sample_containers import blocks
 
@@ -174,8 +174,7 @@ def validation_value(
     logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
     if monitor == "pw_js":
         return -pw_js(logits, y, loss_classes(session, device))
-    mask = loss_mask(session, device)
-    logits = logits if mask is None else logits + mask
+    logits = among(logits, loss_classes(session, device))
     return -float((logits.argmax(1) == y).float().mean())
 
 
