@@ -153,7 +153,7 @@ class RidgeLearner(Learner):
         )
         return gram, targets
 
-    def blocks(self, session: Session, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def feature_blocks(self, session: Session, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """h (b, M) float64 and y (b,) of the samples `rows`."""
         y = torch.from_numpy(session.y).to(self.device)
         for part in torch.split(rows, PROJECTED):
@@ -162,7 +162,7 @@ class RidgeLearner(Learner):
     def moments(self, session: Session, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The moments of the samples `rows`."""
         sums = self.no_moments(*self.weights.shape)
-        for h, y in self.blocks(session, rows):
+        for h, y in self.feature_blocks(session, rows):
             add_moments(*sums, h, y)
         return sums
 

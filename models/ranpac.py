@@ -140,7 +140,7 @@ class RanPAC(RidgeLearner):
         """
         n_classes = targets.shape[1]
         if len(fitted) < self.projections:
-            blocks = list(self.blocks(session, fitted))
+            blocks = list(self.feature_blocks(session, fitted))
             h = torch.cat([b[0] for b in blocks])
             values, vectors = torch.linalg.eigh(h @ h.T)
             right = (
@@ -152,7 +152,7 @@ class RanPAC(RidgeLearner):
             values, vectors = torch.linalg.eigh(gram)
             right = vectors.T @ targets
         total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
-        for h, y in self.blocks(session, held_out):
+        for h, y in self.feature_blocks(session, held_out):
             left, true = h @ vectors, nn.functional.one_hot(y, n_classes).double()
             for k, lam in enumerate(LAMBDAS):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
