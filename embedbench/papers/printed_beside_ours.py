@@ -192,10 +192,8 @@ def page_text(paper: Paper, sources: Mapping[str, Results]) -> tuple[str, dict[s
 
 
 def _sources(sources: Mapping[str, Results]) -> list[str]:
-    """Where our numbers come from, and what failed."""
-    if not sources:
-        return ["No file of results was given."]
-    heads = ["source", "command", "day", "seeds", "files: digests of samples and content"]
+    """The sources of our values."""
+    heads = ["source", "command", "date", "seeds", "data: first digits of samples, content"]
     rows = [
         [
             text(name),
