@@ -1,6 +1,5 @@
 """Extraction in shards: the file of one process, whatever happens to the workers."""
 
-import functools
 import json
 import os
 import signal
@@ -288,8 +287,7 @@ def test_relative_paths_of_a_job_hold_in_other_directories(
 
 def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether another machine is alive is seen by its counter alone; then the block is made."""
-    impatient = functools.partial(leases.is_free, patience=0.3)
-    monkeypatch.setattr(leases, "is_free", impatient)
+    monkeypatch.setattr(leases, "PATIENCE", 0.3)
     source, told = str(images(tmp_path / "in", 40)), []
     file = extract(
         source, tmp_path / "a.h5", engine=TwoWorkers(_left), notify=told.append, **PIXELS
