@@ -6,6 +6,7 @@ tags allow. After the last session the scores of all samples are compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -33,13 +34,8 @@ OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purp
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
     result = []
-    for name in learner_and_protocol_names.learner_names():
-        if name in learner_and_protocol_names.ALIASES:
-            continue
-        try:
-            tags = learner_and_protocol_names.learner_class(name).tags
-        except ImportError as error:  # a module that only this learner needs
-            lacks = (error.name or "numba",)
+    for name, tags, lacks in each_learner():
+        if tags is None:
             result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
             continue
         result += [
@@ -47,6 +43,17 @@ def steps() -> list[Step]:
             for kind, seconds in kinds(tags).items()
         ]
     return sorted(result, key=lambda step: step.name.split("/")[1] != "embeddings")
+
+
+def each_learner() -> Iterator[tuple[str, Tags | None, tuple[str, ...]]]:
+    """Every learner with its tags; None where a module is missing that only this learner needs."""
+    for name in learner_and_protocol_names.learner_names():
+        if name in learner_and_protocol_names.ALIASES:
+            continue
+        try:
+            yield name, learner_and_protocol_names.learner_class(name).tags, ()
+        except ImportError as error:
+            yield name, None, (error.name or "numba",)
 
 
 def kinds(tags: Tags) -> dict[str, float]:
