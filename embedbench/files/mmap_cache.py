@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import mmap
 import os
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,6 @@ KIND = "tables"  # the copies' directory in the cache
 VERSION = "1"  # of the facts about copies
 PAGE = mmap.PAGESIZE
 PIECE = 32 * PAGE  # bytes; the system reads no more at one request than a disk takes
-CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
 
 
 def mapped_table(file: EmbeddingFile, table: str) -> Array:
@@ -70,18 +68,12 @@ def map_copy(
     what : str
         The copy, for error messages.
     """
-    directory = user_cache.directory() / KIND
     name = hashlib.sha256(key.encode()).hexdigest()
-    path = directory / f"{name}.rows"
+    path = user_cache.directory() / KIND / f"{name}.rows"
     size = int(np.prod([dtype.itemsize, *shape], dtype=object))
     is_there = partial(_is_whole, path, name, size)
     if not is_there():
-        try:
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise UserError(
-                f"cannot make {directory} ({error.strerror}), where {what} belongs; {CACHE}"
-            ) from error
+        user_cache.make_directory(KIND, what)
         lease = leases.wait(path.with_suffix(".lease"), is_there, what, lambda _: None)
         if lease is not None:
             with lease:
@@ -103,12 +95,7 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[Array], what: str) 
     """Write a copy; the lease on it is held."""
     leases.sweep(path)
     path.unlink(missing_ok=True)
-    free = shutil.disk_usage(path.parent).free
-    if size > free:
-        raise UserError(
-            f"{what} needs {size / 1e9:.1f} GB in {path.parent}, and {free / 1e9:.1f} GB are free; "
-            f"free some space, or name a directory that has it ({CACHE})"
-        )
+    user_cache.check_room(path.parent, size, what)
     with writing(path) as temporary, open(temporary, "wb") as out:
         os.fchmod(out.fileno(), 0o600)
         for rows in blocks:

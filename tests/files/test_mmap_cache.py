@@ -155,7 +155,7 @@ def test_two_processes_make_one_copy() -> None:
 def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")(1000)
     with monkeypatch.context() as patch:
-        patch.setattr(mmap_cache.shutil, "disk_usage", lambda _: usage)
+        patch.setattr("shutil.disk_usage", lambda _: usage)
         with pytest.raises(UserError, match=r"a copy of it needs 0\.0 GB in .*EMBEDBENCH_CACHE"):
             Source().map()
 
