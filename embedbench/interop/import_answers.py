@@ -20,8 +20,8 @@ from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError
+from embedbench.scores.offline_references import MISSING
 from embedbench.scores.predictions import Answers, Predictions
-from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
 from embedbench.storage.regular_files import open_regular, unreadable

@@ -14,7 +14,7 @@ import numpy as np
 from embedbench.array_types import Bools, Floats, Ints
 
 from .label_set_predictions import Bytes, LabelSets, levels, pack
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
 
 SCORES = ("pw_js", "js", "exact_match")
 
@@ -41,17 +41,12 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
     for m, seen in enumerate(p.seen):
         hit, true, given = _counts(y, p.answer[m, rows], seen)
         score = _score(name, hit, true, given)
-        pooled[m] = _mean(score[true > 0])
+        pooled[m] = mean_or_nan(score[true > 0])
         for k, samples in enumerate(members):
             if seen[p.introduces[k]].all():
-                values[m, k] = _mean(score[samples])
+                values[m, k] = mean_or_nan(score[samples])
     sizes = np.array([len(samples) for samples in members])
     return ScoreMatrix.of(name, p, values, pooled, sizes, p.introduces.sum(axis=1))
-
-
-def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:
-    """Every base score of the test samples, by name."""
-    return {name: score_matrix(p, name) for name in SCORES}
 
 
 def curves(p: LabelSets) -> dict[str, Floats]:
@@ -147,7 +142,7 @@ def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_predicted(p)
     array([2.])
     """
-    return np.array([_mean(given) for _, _, given in _over_moments(p, split)])
+    return np.array([mean_or_nan(given) for _, _, given in _over_moments(p, split)])
 
 
 def labels_true(p: LabelSets, split: int = 0) -> Floats:
@@ -162,7 +157,7 @@ def labels_true(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_true(p)
     array([2.])
     """
-    return np.array([_mean(true) for _, true, _ in _over_moments(p, split)])
+    return np.array([mean_or_nan(true) for _, true, _ in _over_moments(p, split)])
 
 
 def labels_newest(p: LabelSets, split: int = 0) -> Floats:
@@ -251,14 +246,10 @@ def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:
     return js if name == "js" else np.multiply(js, precision)
 
 
-def _mean(values: Floats | Ints) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
 def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
     """(M,) mean pw-JS restricted to some classes, over the samples with a label among them."""
     result = _over_moments(p, split, among)
-    return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
+    return np.array([mean_or_nan(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
 
 
 def _precision(p: LabelSets, among: Bools, split: int) -> Floats:

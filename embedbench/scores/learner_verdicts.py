@@ -9,7 +9,7 @@ for the whole table. Bonferroni's bound would hold at α/(k - 1), too; but with 
 seeds the best was then behind in up to 6.7 % of tables (`benchmarks/verdict_calibration.py`).
 
 The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
-the test sample with G groups (`sample_jackknife`). Where one part is unknown, the other stands
+the test sample with G groups (`metric_jackknife`). Where one part is unknown, the other stands
 alone, and `parts` says so. What seeds and samples do together is in both parts, which makes the
 interval wider than it need be.
 
@@ -189,7 +189,7 @@ def compare_with_best(
         column is an order instead, with the mean over its seeds.
     variances : array of float or None
         (k, k) the test sample's share of each difference, and on the diagonal that of each row's
-        mean (`sample_jackknife.pair_variances`); None if it is unknown.
+        mean (`metric_jackknife.pair_variances`); None if it is unknown.
     lower : bool
         Whether less is better.
     over : str

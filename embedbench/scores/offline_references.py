@@ -11,6 +11,7 @@ from .metrics import Reference
 from .score_matrix import ScoreMatrix
 
 Matrices = Mapping[str, ScoreMatrix]
+MISSING = "missing"  # `source` of reference values that were never measured
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class References(JsonRecord):
     normalise_new: bool
     offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
     chance_run: str | None
-    source: str = "missing"
+    source: str = MISSING
     ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     so_far: bool | None = field(default=None, metadata=ABSENT)
@@ -61,9 +62,10 @@ class References(JsonRecord):
         return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
 
     @property
-    def values(self) -> list[float | tuple[float, ...]]:
+    def values(self) -> list[float]:
         """Every reference value."""
-        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
+        values = (*(self.ideal or {}).values(), *(self.chance or {}).values())
+        return [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
 
 
 def measure_references(

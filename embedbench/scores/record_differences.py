@@ -1,24 +1,26 @@
 """A record beside what its predictions give: what differs, is new, is open, or is not checked."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools
-from embedbench.config.json_records import JsonRecord
+from embedbench.config.json_records import JsonRecord, plain
+from embedbench.errors import short
 
 from . import against_chance, few_shot_scores, label_set_scores, single_label_scores
 from .metrics import all_metrics
+from .offline_references import MISSING
 from .run_flags import FLAGS
 from .run_record import BaseScore, RunRecord
 
-RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0
+RELATIVE = 1e-9
+# the absolute one is for differences that should be 0
+CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
 NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
 ADDED = ("flags", "few-steps")  # records of earlier versions may lack it
-MISSING = "missing"  # `source` of reference values that were never measured
 _SCORES = {*single_label_scores.SCORES, *label_set_scores.SCORES}
 _CURVES = {
     *(f.__name__ for f in (*against_chance.CURVES, *label_set_scores.CURVES)),
@@ -53,6 +55,17 @@ class RecordComparison:
     new: tuple[str, ...]
     open: tuple[str, ...]
     unchecked: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The first value that differs, and how many more do; empty if none does."""
+        if not self.differs:
+            return ""
+        first, *others = self.differs
+        more = f", and {len(others)} more values" if others else ""
+        return (
+            f"{first.metric} is {short(plain(first.kept))} in record.json and "
+            f"{short(plain(first.recomputed))} from predictions.h5{more}"
+        )
 
 
 def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
@@ -90,26 +103,6 @@ def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:
             by_score[name] = old
     flags = (*again.flags, *(f for f in kept.flags if f not in FLAGS))
     return replace(again, **_joined(kept, again), by_score=by_score, flags=flags)
-
-
-def fill_open_values(kept: RunRecord, again: RunRecord) -> RunRecord:
-    """The kept record, with what it left open taken from the recomputed one."""
-
-    def metrics(old: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-        return {k: now.get(k, v) if math.isnan(v) else v for k, v in old.items()}
-
-    by_score = {
-        name: replace(scored, metrics=metrics(scored.metrics, again.by_score[name].metrics))
-        if name in again.by_score
-        else scored
-        for name, scored in kept.by_score.items()
-    }
-    return replace(
-        kept,
-        reference=again.reference,
-        metrics=metrics(kept.metrics, again.metrics),
-        by_score=by_score,
-    )
 
 
 def _joined(old: RunRecord | BaseScore, now: RunRecord | BaseScore) -> dict[str, Any]:
@@ -161,12 +154,7 @@ def _is_same(kept: Any, again: Any) -> bool:
     a, b = np.array(kept), np.array(again)
     if "f" not in (a.dtype.kind, b.dtype.kind):
         return bool(kept == again)
-    return a.shape == b.shape and bool(_are_close(a, b).all())
-
-
-def _are_close(a: Array, b: Array) -> Bools:
-    close: Bools = np.isclose(a, b, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
-    return close
+    return a.shape == b.shape and bool(np.isclose(a, b, **CLOSE).all())
 
 
 def _difference(name: str, kept: Any, again: Any) -> Difference:
@@ -174,6 +162,6 @@ def _difference(name: str, kept: Any, again: Any) -> Difference:
     a, b = np.array(kept), np.array(again)
     if a.ndim == 0 or a.shape != b.shape:
         return Difference(name, kept, again)
-    at = tuple(int(i) for i in np.argwhere(~_are_close(a, b))[0])
+    at = tuple(np.argwhere(~np.isclose(a, b, **CLOSE))[0].tolist())
     where = "".join(f"[{i}]" for i in at)
     return Difference(f"{name}{where}", a[at].item(), b[at].item())

@@ -24,9 +24,8 @@ from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
-from .offline_references import Matrices, References, measure_references, reference_values
+from .offline_references import MISSING, Matrices, References, measure_references, reference_values
 from .predictions import Predictions
-from .record_differences import MISSING, compare, fill_open_values
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
@@ -286,23 +285,3 @@ def _measure_references(
 def _reference_scores(path: Path, sha256: str) -> Matrices:
     """Scores of a reference run, which many runs have."""
     return score_matrices(load_any(path))
-
-
-def fill_reference(place: Path, root: Path) -> bool:
-    """Fill in what a record left open because its references were missing; True if it was written.
-
-    Nothing is written unless those very references are finished now and all else agrees.
-
-    Raises
-    ------
-    UserError
-        The record or the predictions cannot be used.
-    """
-    kept = load(place)
-    if kept.reference.source != MISSING or not are_finished(kept.reference, root):
-        return False
-    again = evaluate(kept, place, root)
-    if again.reference.source == MISSING or compare(kept, again).differs:
-        return False
-    save(fill_open_values(kept, again), place)
-    return True

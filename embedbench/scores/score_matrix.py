@@ -142,3 +142,8 @@ class ScoreMatrix:
         parts = {name: getattr(self, name)[m] for name in BY_MOMENT}
         parts |= {name: getattr(self, name)[e] for name in ("n_samples", "n_classes", "learned")}
         return replace(self, values=self.values[m][:, e], **parts)
+
+
+def mean_or_nan(values: Sequence[float] | Floats | Ints) -> float:
+    """Mean; NaN if there are no values or any value is undefined."""
+    return float(np.mean(values)) if len(values) else float("nan")

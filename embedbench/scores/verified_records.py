@@ -10,15 +10,15 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from embedbench.config.json_records import ABSENT, JsonRecord, plain
-from embedbench.errors import UserError, short
+from embedbench.config.json_records import ABSENT, JsonRecord
+from embedbench.errors import UserError
 from embedbench.storage import user_cache
 from embedbench.version import __version__
 
 from . import record_files
-from .record_differences import MISSING, Difference, RecordComparison, compare, take_unrecomputed
+from .offline_references import MISSING
+from .record_differences import Difference, RecordComparison, compare, take_unrecomputed
 from .run_record import RunRecord
 from .unrecorded_metrics import Outside, with_outside
 
@@ -57,10 +57,12 @@ class Checker:
         key = self.key(data, kept, place, root)
         outcome = user_cache.load(KIND, key)
         if not isinstance(outcome, dict):
-            outcome = _outcome(kept, place, root)
+            again, seen = recompute_record(kept, place, root)
+            more = take_unrecomputed(kept, again).to_json() if seen.new or seen.open else None
+            outcome = {"differs": seen.describe(), "record": more}
             user_cache.save(KIND, key, outcome)
-        if outcome.get("differs"):
-            raise UserError(f"{place}: {outcome['differs']}")
+        if differs := outcome.get("differs"):
+            raise UserError(f"{place}: {differs}; embedbench score names them all")
         if (more := outcome.get("record")) is None:
             return kept
         return replace(RunRecord.from_json(more, str(place)), run=kept.run)
@@ -119,22 +121,6 @@ def scoring_version() -> str:
     return f"{__version__} {hashlib.sha256(text).hexdigest()}"
 
 
-def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
-    """The differences, in words; or the whole record, if it holds more than the kept one."""
-    again, seen = recompute_record(kept, place, root)
-    if seen.differs:
-        first, *others = seen.differs
-        more = f", and {len(others)} more values" if others else ""
-        sentence = (
-            f"{first.metric} is {short(plain(first.kept))} in record.json and "
-            f"{short(plain(first.recomputed))} from predictions.h5{more}; embedbench score names "
-            "them all"
-        )
-        return {"differs": sentence}
-    more_than = seen.new or seen.open
-    return {"record": take_unrecomputed(kept, again).to_json() if more_than else None}
-
-
 def recompute_record(
     kept: RunRecord, place: Path, root: Path
 ) -> tuple[RunRecord, RecordComparison]:
@@ -147,6 +133,26 @@ def recompute_record(
             f"{place}: record.json and predictions.h5 do not belong together ({e}); make "
             "that run again with --overwrite"
         ) from e
+
+
+def fill_reference(place: Path, root: Path) -> bool:
+    """Fill in what a record left open because its references were missing; True if it was written.
+
+    Nothing is written unless those very references are finished now and all else agrees.
+
+    Raises
+    ------
+    UserError
+        The record or the predictions cannot be used.
+    """
+    kept = record_files.load(place)
+    if kept.reference.source != MISSING or not record_files.are_finished(kept.reference, root):
+        return False
+    again, seen = recompute_record(kept, place, root)
+    if again.reference.source == MISSING or seen.differs:
+        return False
+    record_files.save(take_unrecomputed(kept, again), place)
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,34 +223,24 @@ def rescore(
     name = str(place if place == root else place.relative_to(root))
     try:
         kept = record_files.load(place)
-        result, whole = _rescored(name, kept, place, home(kept, place, root), update)
-        if not metrics:
-            return result
-        values = with_outside(whole, place, metrics, notify).metrics
-        return replace(result, outside={key: values[key] for key in metrics if key in values})
+        root = home(kept, place, root)
+        pin = record_files.predictions_sha256(place, kept)
+        again, seen = recompute_record(kept, place, root)
+        whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
+        pinned = kept.predictions_sha256 is not None
+        more = bool(seen.differs or seen.new or seen.open or not pinned)
+        write = update and more and (pinned or not seen.differs)
+        if write:
+            record_files.save(whole, place)
+        waits = kept.reference.runs if kept.reference.source == MISSING else []
+        values = with_outside(whole, place, metrics or {}, notify).metrics
+        return RescoredRun(
+            run=name,
+            pinned=pinned or write,
+            **vars(seen),
+            waits_for=tuple(run for run in waits if not record_files.is_finished(root / run)),
+            updated=write,
+            outside={key: values[key] for key in metrics if key in values} if metrics else None,
+        )
     except UserError as e:
         return RescoredRun(run=name, fault=str(e))
-
-
-def _rescored(
-    name: str, kept: RunRecord, place: Path, root: Path, update: bool
-) -> tuple[RescoredRun, RunRecord]:
-    """Compare a record; return that, and the record with what is new or was open."""
-    pin = record_files.predictions_sha256(place, kept)
-    again, seen = recompute_record(kept, place, root)
-    pinned = kept.predictions_sha256 is not None
-    waits = kept.reference.source == MISSING
-    runs = kept.reference.runs if waits else []
-    more = bool(seen.differs or seen.new or seen.open or not pinned)
-    write = update and more and (pinned or not seen.differs)
-    whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
-    if write:
-        record_files.save(whole, place)
-    result = RescoredRun(
-        run=name,
-        pinned=pinned or write,
-        **vars(seen),
-        waits_for=tuple(run for run in runs if not record_files.is_finished(root / run)),
-        updated=write,
-    )
-    return result, whole

@@ -23,8 +23,8 @@ from embedbench.reports.comparison_results import RankedLearner, Ranking, compar
 from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
 from embedbench.reports.row_labels import labels
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 

@@ -15,10 +15,10 @@ from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
+from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.record_differences import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
-from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.scores.verified_records import recompute_record
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular

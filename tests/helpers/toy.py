@@ -166,7 +166,7 @@ def random_predictions(seed: int, *, permutation: bool = False) -> Predictions:
 
 def plain(p: Predictions) -> Predictions:
     """The answers alone, as version 1.0 has them."""
-    nothing: dict[str, Any] = dict.fromkeys(Predictions.OPTIONAL)
+    nothing: dict[str, Any] = dict.fromkeys(Predictions.optional())
     return replace(p, **nothing)
 
 
@@ -213,7 +213,7 @@ def confident_predictions(
 
 def keep_samples(p: Predictions, mask: Array) -> Predictions:
     """The predictions of some of the samples."""
-    names = [n for n in p.OPTIONAL if not n.startswith("far_")]
+    names = [n for n in p.optional() if not n.startswith("far_")]
     tables = {n: v for n in names if (v := getattr(p, n)) is not None}
     by_sample = {"ids": p.ids, "y": p.y, "eval_set": p.eval_set}
     by_answer = {"answer": p.answer, "within": p.within, **tables}

@@ -10,7 +10,7 @@ import toy
 
 from embedbench.array_types import Bools, Ints
 from embedbench.scores import few_shot_scores
-from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
+from embedbench.scores.metric_jackknife import find_metric, leave_out_metric, pair_variances
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import SCORES, score_matrix
@@ -144,8 +144,6 @@ def test_the_share_of_forgetting_is_its_variance_over_test_samples(seed: int) ->
 
     Four standard errors of √(2/400) below, and a quarter more than that above.
     """
-    from embedbench.scores.sample_jackknife import pair_variances
-
     rng = np.random.default_rng(seed)
     metric = all_metrics()["average_forgetting"]
     recall = np.array([[0.9, 0, 0], [0.75, 0.85, 0], [0.6, 0.65, 0.8]])

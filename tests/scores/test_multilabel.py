@@ -12,12 +12,12 @@ from embedbench.scores.label_set_scores import (
     labels_predicted,
     labels_true,
     lone_subclass_precision,
-    matrices,
     score_matrix,
     subclass_precision,
     superclass_pw_js,
     superclasses,
 )
+from embedbench.scores.make_score_matrices import score_matrices
 
 Sets = list[set[int]]
 
@@ -73,7 +73,7 @@ def test_the_bears(bears: LabelSets) -> None:
         "js": [[7 / 8, nan, nan], [1 / 2, 3 / 4, nan], [19 / 24, 7 / 12, 1]],
         "exact_match": [[3 / 4, nan, nan], [1 / 4, 1 / 2, nan], [1 / 2, 0, 1]],
     }
-    found = matrices(bears)
+    found = score_matrices(bears)
     assert tuple(found) == SCORES
     for name, values in expected.items():
         np.testing.assert_allclose(found[name].values, values, rtol=1e-12)
