@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from embedbench.array_types import Floats, Ints
 from embedbench.errors import unknown
 
-from .score_matrix import ScoreMatrix, mean_or_nan
+from .score_matrix import mean_or_nan
 
 MODES = ("official", "exact")
 BASE = 0.85  # base-session accuracy of the corner cases
@@ -238,15 +238,10 @@ _PLAIN = (novel_accuracy, hacc, pd, kr, rpd, max_forgetting)
 CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in _PLAIN))
 
 
-def curves(scores: ScoreMatrix) -> dict[str, Floats]:
-    """Every curve of a few-shot run, by name; (T,) each."""
-    return curves_from_accuracies(scores.R, scores.n_classes)
-
-
 def curves_from_accuracies(
     accuracies: Floats, n_classes: Sequence[int] | Ints
 ) -> dict[str, Floats]:
-    """The same as `curves`, from the accuracies of a run."""
+    """Every curve of a few-shot run, by name; (T,) each."""
     ratio = class_ratio(n_classes)
     return {
         "aacc": aacc(accuracies, n_classes),

@@ -170,13 +170,7 @@ AnyPredictions = Predictions | LabelSets
 
 
 def load_any(path: Path) -> AnyPredictions:
-    """Read a `predictions.h5` with one label per sample or with label sets.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or holds what no run can have answered.
-    """
+    """Read a `predictions.h5` with one label per sample or with label sets."""
     with readable(path) as f:
         kind = LabelSets if f.attrs.get("format") == LabelSets.FORMAT else Predictions
         return kind.read(f)

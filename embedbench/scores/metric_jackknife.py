@@ -27,10 +27,11 @@ from . import against_chance
 from .few_shot_scores import class_ratio, gacc_area
 from .metrics import Metric, Reference, all_metrics, average_anytime_accuracy, final_accuracy
 from .predictions import Predictions
-from .score_matrix import BY_MOMENT, ScoreMatrix, mean_or_nan
+from .score_matrix import ScoreMatrix, mean_or_nan
 from .single_label_scores import score_matrix
 
 MINIMUM = "worst_class_accuracy"  # a jackknife does not estimate the variance of a minimum
+BY_MOMENT = ("values", "pooled", "session", "samples_seen", "classes_seen", "per_class")
 CURVES: dict[str, Callable[[ScoreMatrix], Floats]] = {
     "raa": against_chance.raa,
     "raf": against_chance.raf,
@@ -127,7 +128,7 @@ class _Rest:
     ) -> None:
         whole = score_matrix(p, score, class_sizes)
         moments = whole.ends if ends_only else np.arange(len(p.session))
-        parts = {f: getattr(whole, f)[moments] for f in ("values", *BY_MOMENT)}
+        parts = {name: getattr(whole, name)[moments] for name in BY_MOMENT}
         self.whole = whole = replace(whole, **parts)
         self.right, classes = rate_answers(p, score, moments)
         counts = p.eval_set <= whole.session[:, None]

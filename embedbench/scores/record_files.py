@@ -54,13 +54,7 @@ def load(directory: Path) -> RunRecord:
 
 
 def read(directory: Path) -> bytes:
-    """The bytes of a record.
-
-    Raises
-    ------
-    UserError
-        There is no record, or it is no regular file.
-    """
+    """The bytes of a record."""
     path = directory / RECORD
     try:
         with open_regular(path) as file:
@@ -121,13 +115,7 @@ def is_finished(place: Path) -> bool:
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
-    """The SHA-256 of a run's predictions.
-
-    Raises
-    ------
-    UserError
-        There are none, or the record names another one.
-    """
+    """The SHA-256 of a run's predictions."""
     path = directory / PREDICTIONS
     if not os.path.isfile(path):
         raise UserError(
@@ -149,13 +137,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
 
 
 def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
-    """The predictions of a run; their SHA-256 is compared with that of its record `made` first.
-
-    Raises
-    ------
-    UserError
-        They are missing, damaged, or not those of the record.
-    """
+    """The predictions of a run; their SHA-256 is compared with that of its record `made` first."""
     made = made or load(directory)
     predictions_sha256(directory, made)
     predictions = load_any(directory / PREDICTIONS)
@@ -194,11 +176,6 @@ def evaluate(
         "record", or "missing" without such values.
     place : Path or None
         Where the run will lie, if not in `directory`: a chance run refers to itself.
-
-    Raises
-    ------
-    UserError
-        The predictions are missing, damaged, or not those of the record.
     """
     predictions = read_predictions(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)
@@ -210,7 +187,7 @@ def evaluate(
     for name, matrix in matrices.items():
         values = _curves(predictions, matrix, limited)
         if made.protocol == FEW_SHOT:
-            values |= few_shot_scores.curves(matrix)
+            values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
         by_score[name] = BaseScore(
             R=tuple(map(_row, matrix.R)),
             pooled=_row(matrix.pooled[matrix.ends]),

@@ -139,11 +139,6 @@ def fill_reference(place: Path, root: Path) -> bool:
     """Fill in what a record left open because its references were missing; True if it was written.
 
     Nothing is written unless those very references are finished now and all else agrees.
-
-    Raises
-    ------
-    UserError
-        The record or the predictions cannot be used.
     """
     kept = record_files.load(place)
     if kept.reference.source != MISSING or not record_files.are_finished(kept.reference, root):

@@ -35,11 +35,6 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
     """Write the pages to a directory, and return their paths, the index first.
 
     Pages of streams that an earlier board had and this one has not are removed.
-
-    Raises
-    ------
-    UserError
-        The directory holds something else, or cannot be written.
     """
     check_site(site, overwrite)
     try:
@@ -61,13 +56,7 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
 
 
 def check_site(site: Path, overwrite: bool) -> None:
-    """Refuse a directory that holds something else than an earlier board.
-
-    Raises
-    ------
-    UserError
-        It does, or holds a board and `overwrite` is False, or is a file.
-    """
+    """Refuse a directory that holds something else than an earlier board."""
     if site.exists() and not site.is_dir():
         raise UserError(f"{site} is a file; --site takes a directory for the pages")
     there = {path.name for path in site.iterdir()} if site.is_dir() else set()

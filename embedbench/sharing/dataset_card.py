@@ -182,13 +182,7 @@ def _caption(card: Card) -> str:
 
 
 def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
-    """Return the rows of all runs under `root` that learned from this content.
-
-    Raises
-    ------
-    UserError
-        There is no such run.
-    """
+    """Return the rows of all runs under `root` that learned from this content."""
     content = file.digests["content"]
     rows = [
         row

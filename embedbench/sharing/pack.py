@@ -48,13 +48,7 @@ class PackInfo(JsonRecord):
     date: str | None = field(default=None, metadata=ABSENT)
 
     def check(self, name: str) -> None:
-        """Refuse another schema, an empty or long name, and what is no date.
-
-        Raises
-        ------
-        UserError
-            The first of these; `name` is where it was read.
-        """
+        """Refuse another schema, an empty or long name, and what is no date."""
         if self.schema != SCHEMA:
             raise UserError(f"{name} has schema {short(self.schema)}, expected {SCHEMA!r}")
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:

@@ -66,11 +66,6 @@ class Rebuilder:
     ----------
     data : sequence of Path
         Embedding files, and order files.
-
-    Raises
-    ------
-    UserError
-        One of them cannot be read.
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:

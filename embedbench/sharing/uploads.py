@@ -46,13 +46,7 @@ class Place:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Read a URL.
-
-        Raises
-        ------
-        UserError
-            Files cannot be pushed to it, or it holds a secret.
-        """
+        """Read a URL."""
         plain = url.rstrip("/")
         scheme, colon, rest = plain.partition("://")
         if not colon or not rest:
@@ -82,13 +76,7 @@ _LOGIN = "log in with `hf auth login`, with a token that may write"
 
 
 def check_login(repository: str) -> None:
-    """Refuse to begin without a login.
-
-    Raises
-    ------
-    UserError
-        Nobody is logged in.
-    """
+    """Refuse to begin without a login."""
     from huggingface_hub import get_token
 
     with explain_hub_errors(repository):

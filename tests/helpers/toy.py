@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from embedbench.learning.learner import Context
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
@@ -219,3 +220,12 @@ def keep_samples(p: Predictions, mask: Array) -> Predictions:
     by_answer = {"answer": p.answer, "within": p.within, **tables}
     kept = {name: values[..., mask] for name, values in (by_sample | by_answer).items()}
     return replace(p, **kept)
+
+
+def until(scores: ScoreMatrix, session: int) -> ScoreMatrix:
+    """The scores known after `session`: its moments, and the eval sets introduced so far."""
+    m, e = scores.session <= session, scores.learned <= session
+    names = ("pooled", "session", "samples_seen", "classes_seen", "per_class")
+    parts = {name: getattr(scores, name)[m] for name in names}
+    parts |= {name: getattr(scores, name)[e] for name in ("n_samples", "n_classes", "learned")}
+    return replace(scores, values=scores.values[m][:, e], **parts)

@@ -167,5 +167,6 @@ def test_gacc_is_the_mean_of_its_curve() -> None:
     metric = find_metric("gacc")
     assert metric is not None
     values = leave_out_metric(p, "accuracy", metric, Reference()).values
-    curve = few_shot_scores.curves(score_matrix(p, "accuracy"))["gacc"]
+    scores = score_matrix(p, "accuracy")
+    curve = few_shot_scores.curves_from_accuracies(scores.R, scores.n_classes)["gacc"]
     assert values[-1] == pytest.approx(curve.mean())

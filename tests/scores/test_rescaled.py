@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from toy import random_predictions
+from toy import random_predictions, until
 
 from embedbench.array_types import Floats
 from embedbench.cli.list_entries import entries
@@ -196,7 +196,7 @@ def test_a_metric_of_the_first_sessions_is_that_of_a_shorter_run() -> None:
             p = random_predictions(seed, permutation=permutation)
             scores = score_matrix(p, "accuracy")
             for k in range(len(p.set_classes)):
-                short = scores.until(k)
+                short = until(scores, k)
                 np.testing.assert_array_equal(short.R, scores.R[: k + 1, : k + 1])
                 assert short.pooled[-1] == scores.pooled[k]
                 found = curves(scores)
