@@ -203,15 +203,13 @@ class _AnswerFile:
             raise WrongError(str(unknown(KIND, kind, SCORE_KINDS)))
         return kind
 
-    def _order(self) -> Ints | None:
-        """Row of each test sample in the arrays, (n,); None: in the order of test.csv."""
-        rows = self.arrays.get(ROWS)
-        if rows is None:
-            return None
+    def _order(self) -> Ints:
+        """Row of each test sample in the arrays, (n,)."""
         tests = self.tests.rows
-        given = self._integers(ROWS, -(2**63), 2**63 - 1)
+        given = self._integers(ROWS, -(2**63), 2**63 - 1) if ROWS in self.arrays else tests
+        order = np.arange(len(tests))
         if np.array_equal(given, tests):
-            return None
+            return order
         here, there = np.argsort(tests, kind="stable"), np.argsort(given, kind="stable")
         if not np.array_equal(tests[here], given[there]):
             wrong = np.setdiff1d(given, tests)
@@ -222,7 +220,6 @@ class _AnswerFile:
                 "rows occur in several eval sets of this stream; give the arrays in the order of "
                 "test.csv"
             )
-        order = np.empty(len(tests), dtype=np.int64)
         order[here] = there
         return order
 
@@ -241,13 +238,10 @@ class _AnswerFile:
         inside(array, low, high, name)
         return np.asarray(array, dtype=np.int64)
 
-    def _in_order(self, values: Any) -> Any:
-        return values if self.order is None else values[self.order]
-
     def answers(self, kind: str, session: int, allowed: Bools) -> Answers:
         """(n,) Answers after a session; those outside of `allowed`, (E, C), are refused."""
         name = f"{kind}_after_{session}"
-        given = self._in_order(self._integers(name, -1, self.stream.n_labels - 1))
+        given = self._integers(name, -1, self.stream.n_labels - 1)[self.order]
         there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
         if not there.all():
             first = int(np.argmin(there))
@@ -273,9 +267,8 @@ class _AnswerFile:
         blocked = [torch.from_numpy(~mask) for mask in (allowed, classes)]
         candidates, kind = scoring.Candidates(allowed, "cpu"), self._kind()
         parts: dict[str, list[torch.Tensor]] = defaultdict(list)
-        order = slice(None) if self.order is None else self.order
-        sets, y = np.empty_like(self.tests.sets), np.empty_like(self.tests.labels)
-        sets[order], y[order] = self.tests.sets, self.tests.labels  # in the order of the file
+        back = np.argsort(self.order)
+        sets, y = self.tests.sets[back], self.tests.labels[back]  # in the order of the file
         for first in range(0, n, scoring.EVAL_BATCH):
             here = slice(first, first + scoring.EVAL_BATCH)
             x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
@@ -292,7 +285,7 @@ class _AnswerFile:
             values |= candidates.confidence(x, scoring.logits_of(x, kind), best[0], true, which)
             for key, tensor in values.items():
                 parts[key].append(tensor)
-        return {key: self._in_order(scoring.join(tensors, key)) for key, tensors in parts.items()}
+        return {key: scoring.join(tensors, key)[self.order] for key, tensors in parts.items()}
 
 
 def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
