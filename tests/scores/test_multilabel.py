@@ -146,7 +146,7 @@ def random_sets(seed: int, n_classes: int, share: float) -> LabelSets:
 
 
 def plain(p: LabelSets) -> list[tuple[set[int], Sets, Sets]]:
-    """Per moment: classes seen, true labels seen and labels given to test samples, as Python sets."""
+    """Per moment: classes seen, true labels seen, labels given; of the test samples, as sets."""
     here = [i for i in range(len(p.ids)) if p.split[i] == 0]
     true = [set(np.flatnonzero(row).tolist()) for row in p.true()]
     found = []
