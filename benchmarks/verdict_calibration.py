@@ -274,7 +274,7 @@ def times_critical(x: Floats) -> Floats:
     """(k, k) how far row j is above row i, as a multiple of the critical value."""
     apart = subtract_rows(x)
     with np.errstate(invalid="ignore", divide="ignore"):  # equal scores in all seeds
-        return apart.mean / apart.half_widths(apart.share_level(LEVEL))
+        return apart.mean / apart.half_widths(apart.shared_level)
 
 
 def print_stability() -> bool:
