@@ -78,7 +78,8 @@ def card_page(
         title=title,
         source_name=source or "a data set without a name",
         backbone=backbone,
-        caption=_caption(card),
+        map_classes=MAP_CLASSES,
+        sheet_classes=SHEET_CLASSES,
         picture=picture,
         place=place,
         repository=place.removeprefix(DATASETS) if place.startswith(DATASETS) else "",
@@ -165,17 +166,6 @@ def _metadata(card: Card, title: str, licence: str, parquet: Mapping[str, str]) 
         files = [{"split": HUB_SPLITS[name], "path": path} for name, path in parquet.items()]
         data["configs"] = [{"config_name": "default", "data_files": files}]
     return Markup(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10**6))
-
-
-def _caption(card: Card) -> str:
-    n = card.classes.leaves
-    if card.kind == hdf5_layout.PIXELS:
-        which = f"the {SHEET_CLASSES} largest classes" if n > SHEET_CLASSES else f"all {n} classes"
-        return f"Some samples of {which}"
-    which = "by class" if n <= MAP_CLASSES else f"by the {MAP_CLASSES} largest of {n} classes"
-    if n > MAP_CLASSES and card.classes.inner:
-        which = "by the classes at the top of the hierarchy"
-    return f"First two principal components of samples, {which}"
 
 
 # --- tables of runs on the file ---
