@@ -247,7 +247,9 @@ def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
     even, uneven = np.full(10, 7), np.arange(1, 11)
     for tests, name in ((even, "accuracy"), (even, "class_accuracy"), (uneven, "class_accuracy")):
         scores = score_matrix(answers(seed, tests), name)
-        np.testing.assert_allclose(curves_from_accuracies(scores.R, scores.n_classes)["aacc"], scores.pooled)
+        np.testing.assert_allclose(
+            curves_from_accuracies(scores.R, scores.n_classes)["aacc"], scores.pooled
+        )
     scores = score_matrix(answers(seed, even), "accuracy")
     found = curves_from_accuracies(scores.R, SIZES)
     assert found["pd"][-1] == pytest.approx(metrics.bwt(scores, Reference()))
