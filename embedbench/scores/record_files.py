@@ -24,13 +24,14 @@ from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
-from .offline_references import MISSING, Matrices, References, measure_references, reference_values
+from .offline_references import MISSING, References, offline_groups, reference_values
 from .predictions import Predictions
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix
 
+Matrices = Mapping[str, ScoreMatrix]
 RECORD, PREDICTIONS = "record.json", "predictions.h5"
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot_scores`
 LARGEST = 2**27  # bytes of a record
@@ -242,7 +243,10 @@ def are_finished(reference: References, root: Path) -> bool:
 def _measure_references(
     reference: References, root: Path, names: list[str], known: Mapping[Path, Matrices]
 ) -> References:
-    """The reference values from their runs, or those in the record; `known` need no reading."""
+    """α_ideal and the chance level of each base score, from their runs or else the record.
+
+    The scores of runs in `known` directories need no reading.
+    """
 
     def matrices(run: str) -> Matrices:
         place = (root / run).resolve()
@@ -250,12 +254,28 @@ def _measure_references(
             return known[place]
         return _reference_scores(place / PREDICTIONS, predictions_sha256(place, load(place)))
 
-    if all((root / run).resolve() in known or is_finished(root / run) for run in reference.runs):
-        try:
-            return measure_references(reference, names, matrices)
-        except UserError:  # one is damaged: not finished, and named where it is read itself
-            pass
-    return replace(reference, source=MISSING if reference.ideal is None else "record")
+    unmeasured = replace(reference, source=MISSING if reference.ideal is None else "record")
+    if not all(
+        (root / run).resolve() in known or is_finished(root / run) for run in reference.runs
+    ):
+        return unmeasured
+    groups, each = offline_groups(reference)
+    try:
+        offline = [[matrices(run) for run in runs] for runs in groups]
+        drawn = None if reference.chance_run is None else matrices(reference.chance_run)
+    except UserError:  # one is damaged: not finished, and named where it is read itself
+        return unmeasured
+    ideal: dict[str, float | tuple[float, ...]] = {}
+    chance = {}
+    for name in names:
+        # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
+        within = name.startswith("within_")
+        finals = [[float(run[name].pooled[-1]) for run in runs] for runs in offline]
+        ideals = tuple(np.nan if within or not f else float(np.mean(f)) for f in finals)
+        ideal[name] = ideals if each else ideals[0]
+        level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
+        chance[name] = (np.nan, *level.tolist())
+    return replace(reference, source="runs", ideal=ideal, chance=chance)
 
 
 @functools.lru_cache(maxsize=16)

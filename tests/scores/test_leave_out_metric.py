@@ -40,7 +40,7 @@ def offline_answers(p: Predictions, sessions: int, seed: int) -> Predictions:
 
 
 def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: str) -> Reference:
-    """The reference values as `measure_references` makes them."""
+    """The reference values as `record_files.evaluate` makes them."""
     ideals = [np.mean([score_matrix(q, score).pooled[-1] for q in each]) for each in offline]
     so_far = np.array(ideals) if len(ideals) > 1 else None
     chance = np.linspace(0, 0.3, len(p.set_classes))
