@@ -121,9 +121,9 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
             left_out.append(str(e))
             continue
         packed[place] = run
-        for info in made.all_files:
-            name = card_name(info)
-            if name not in cards and (card := _card(info, made.command, root)):
+        for file in made.all_files:
+            name = card_name(file)
+            if name not in cards and (card := _card(file, made.command, root)):
                 cards[name] = card
     if not packed:
         raise UserError(f"{root} has no finished run; give the --out of an earlier run")
