@@ -291,13 +291,7 @@ def _write_features(stream: Stream, path: Path) -> None:
 
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
-    """Read an exported stream, and its test samples.
-
-    Raises
-    ------
-    UserError
-        A file is missing or damaged, or the test samples are not those of the stream.
-    """
+    """Read an exported stream, and its test samples."""
     path, lists = directory / STREAM, directory / LISTS[2]
     if not path.is_file():
         raise UserError(

@@ -255,10 +255,7 @@ class _AnswerFile:
     def chosen(self, session: int, allowed: Bools, classes: Bools) -> dict[str, Any]:
         """(n,) The answers after a session from its scores, and how sure the tool was of them.
 
-        Parameters
-        ----------
-        allowed, classes : array of bool
-            (E, C) candidates of the answer, and of the answer within the session.
+        (E, C) candidates of the answer are `allowed`, of that within the session `classes`.
         """
         import torch
 
@@ -292,11 +289,6 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
     """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
 
     Without scores and within-session answers the latter are all -1.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or does not hold answers on this stream as docs/answers.md says.
     """
     try:
         return _read_answers(path, stream, tests)

@@ -107,9 +107,12 @@ def leave_out_metric(
     rest = _Rest(p, score, number, len(names) + 1, class_sizes, ends_only=ends_only)
     values = np.empty(len(names) + 1)
     for alike in [*_alike(p, rest.right, number, ideals), np.array([len(names)])]:
-        left = None if ideals is None else ideals[:, alike[0]]
+        if ideals is not None:
+            left = ideals[:, alike[0]]
+            so_far = None if reference.so_far is None else left
+            reference = replace(reference, ideal=float(left[-1]), so_far=so_far)
         with np.errstate(invalid="ignore", divide="ignore"):
-            values[alike] = metric(rest.matrix(alike[0]), _reference(reference, left))
+            values[alike] = metric(rest.matrix(alike[0]), reference)
     return LeftOut(names, values, groups is not None)
 
 
@@ -180,14 +183,6 @@ def _alike(p: Predictions, right: Floats, number: Ints, ideals: Floats | None) -
     kind = kind.ravel()
     order = np.argsort(kind, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kind[order])) + 1)
-
-
-def _reference(reference: Reference, ideals: Floats | None) -> Reference:
-    """The reference values without a group."""
-    if ideals is None:
-        return reference
-    so_far = None if reference.so_far is None else ideals
-    return replace(reference, ideal=float(ideals[-1]), so_far=so_far)
 
 
 def _leave_out_ideals(

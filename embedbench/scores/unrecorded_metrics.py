@@ -90,12 +90,8 @@ def takes_scores(function: Any) -> bool:
 def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
     """The metrics of installed packages, and those of `names` that records do not hold.
 
-    Parameters
-    ----------
-    names : sequence of str
-        As typed by the user: our metrics, entry points, or `package.module:function`.
-    notify : callable
-        `notify(sentence)` gets one for each metric of a package that cannot be used.
+    `names` are as typed by the user: our metrics, entry points, or `package.module:function`. A
+    metric of a package that cannot be used is left out, and a sentence says so.
     """
     result: dict[str, OutsideMetric | AnswerMetric] = {
         name: ANSWER_METRICS[name] if name in ANSWER_METRICS else OutsideMetric.load(name)
@@ -120,13 +116,8 @@ def with_outside(
 ) -> RunRecord:
     """A record whose metrics include those that records do not hold.
 
-    Those of score matrices are there for every base score. One of answers is absent where the
-    predictions do not hold what it needs.
-
-    Parameters
-    ----------
-    notify : callable
-        `notify(sentence)` gets one for each metric that fails; its value is NaN.
+    Those of score matrices are there for every base score; one that fails is NaN, and a sentence
+    says so. One of answers is absent where the predictions do not hold what it needs.
     """
     if not metrics:
         return made

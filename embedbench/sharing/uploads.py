@@ -31,15 +31,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Place:
-    """A repository or folder that gets files.
-
-    Parameters
-    ----------
-    url : str
-        As it was given, without a slash at the end.
-    repository : str
-        ORG/NAME of a data set on the hub; "" elsewhere.
-    """
+    """A folder that gets files, its URL without a slash at the end; on the hub also ORG/NAME."""
 
     url: str
     repository: str = ""
@@ -124,11 +116,6 @@ def send_to_hub(
 
     `files` are by their path in the repository. Returns the commit that has all of them, and the
     names of those that were sent.
-
-    Raises
-    ------
-    UserError
-        No network, no permission, or a file of the same name has other content.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.hf_api import RepoFile
@@ -234,13 +221,7 @@ def explain_hub_errors(repository: str) -> Iterator[None]:
 
 
 def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
-    """Bring files to a folder: all, or none where the store can undo; return names of those sent.
-
-    Raises
-    ------
-    UserError
-        A package is missing, the store refuses, or a file of the same name has other content.
-    """
+    """Bring files to a folder, all or none where the store can undo; return names of those sent."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
