@@ -18,9 +18,8 @@ from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.record_differences import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
-from embedbench.scores.verified_records import recompute_record
+from embedbench.scores.verified_records import RELATIVE, recompute_record
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular
 from embedbench.storage.value_digest import digest
