@@ -197,7 +197,7 @@ def extract(
         )
     if all(name.startswith(ZOO) for name in named):
         remember_file(named[0].partition("@")[0], named[1], file)
-    show(file, describe_file, as_json=False)
+    show({}, describe_file(file), as_json=False)
 
 
 def _from_zoo(

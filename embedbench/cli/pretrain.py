@@ -68,7 +68,8 @@ def pretrain(
         )
     save_weights(out, state, metadata)
     checkpoint.unlink(missing_ok=True)
-    show({"file": str(out), "sha256": file_sha256(out), **metadata}, _text, as_json)
+    data = {"file": str(out), "sha256": file_sha256(out), **metadata}
+    show(data, _text(data), as_json)
 
 
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
