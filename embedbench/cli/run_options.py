@@ -166,6 +166,7 @@ class StudyOptions(StreamOptions):
 
     def study(self) -> Study:
         """The study of the study file, and the options over it."""
+        from embedbench.studies.resolve import override
         from embedbench.studies.study_file import read_study
 
         learners = ",".join(self.learner) if self.learner else None
@@ -196,18 +197,18 @@ class StudyOptions(StreamOptions):
         )
         if self.config is None:
             return _checked(flags)
-        return _checked(read_study(self.config, allow_code=self.allow_code).under(flags))
+        return _checked(override(read_study(self.config, allow_code=self.allow_code), flags))
 
 
 def save_study(study: Study, path: Path, overwrite: bool) -> None:
     """Write a study file, after all of the study's runs are planned."""
     from embedbench.storage.atomic_write import write_safely
-    from embedbench.studies.resolve import resolve, without_names_left_out
+    from embedbench.studies.resolve import resolve
     from embedbench.studies.study_file import study_text
 
     shared.check_free(path, overwrite)
     resolve(study)
-    write_safely(path, study_text(without_names_left_out(study)))
+    write_safely(path, study_text(study))
 
 
 def _checked(study: Study) -> Study:

@@ -6,7 +6,7 @@ them makes is waited for at the end, and made here if it stops.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -78,7 +78,6 @@ def run_grid(
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
     notify: Notify = silent,
-    learned: Callable[[list[Path]], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> Outcome:
     """Run specs and their references in several processes; each is saved as soon as it finishes.
@@ -103,9 +102,6 @@ def run_grid(
         Called with the label of the current run, and the numbers of finished and of all runs.
     notify : callable
         Takes a message, here and in the worker processes, so it must be picklable.
-    learned : callable
-        Called with the directories of the requested runs that are finished, once offline
-        references are all that is left to be made.
     streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
     """
@@ -125,7 +121,7 @@ def run_grid(
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify, learned)
+    grid = _Grid(tasks, requested, threads, progress, notify)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -145,29 +141,28 @@ class _Grid:
     threads: int
     progress: StageProgress
     notify: Notify
-    learned: Callable[[list[Path]], None]
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
-    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → references not finished
+    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → what it waits for
     _announced: set[Path] = field(default_factory=set)
-    _all_learned: bool = False
 
     def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
+        missing = {task.run_dir for task in todo}
         for run_dir in self.requested:
-            runs = self.tasks[run_dir].reference.runs
-            if lacks := _unfinished(root / run for run in runs):
-                self._lacks[run_dir] = lacks
+            runs = (root / run for run in self.tasks[run_dir].reference.runs)
+            self._lacks[run_dir] = missing.intersection([run_dir, *runs])
         with (
             keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
             engine.executor(len(todo), self.notify) as executor,
         ):
             mark = None if engine.is_local or executor is None else make_mark(root)
             while todo:
-                attempts = self._attempts(todo, executor, mark)
-                todo = self._wait(self._make(todo, attempts, executor is None, note_failure))
+                todo = self._wait(
+                    self._make(todo, self._attempts(todo, executor, mark), note_failure)
+                )
         self.progress("", self.total, self.total)
 
     def _attempts(
@@ -194,15 +189,13 @@ class _Grid:
         self,
         tasks: list[Task],
         attempts: Iterator[tuple[Task, Callable[[], bool]]],
-        here: bool,
         note_failure: Callable[[Task, str], None],
     ) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
-        held, left = list[Task](), {task.run_dir: task for task in tasks}
-        self._hand_over(left)
-        for task, attempt in attempts:
-            if here:
-                self.progress(task.label, self.total - len(left) - len(held), self.total)
+        held = list[Task]()
+        for number, (task, attempt) in enumerate(attempts):
+            done = self.total - len(tasks) + number - len(held)
+            self.progress(task.label, done, self.total)
             try:
                 made = attempt()
             except Exception as error:
@@ -213,10 +206,6 @@ class _Grid:
                     self._fill_waiting(task.run_dir)
                 else:
                     held.append(task)
-            del left[task.run_dir]
-            if not here:
-                self.progress(task.label, self.total - len(left) - len(held), self.total)
-            self._hand_over(left)
         return held
 
     def _wait(self, held: list[Task]) -> list[Task]:
@@ -234,19 +223,11 @@ class _Grid:
                 self._fill_waiting(task.run_dir)
         return held
 
-    def _hand_over(self, left: dict[Path, Task]) -> None:
-        """Hand over what has been learned, once only references are left to be made."""
-        if self._all_learned or not left or any(map(self.requested.__contains__, left)):
-            return
-        self._all_learned = True
-        if any(task.spec.is_offline for task in left.values()):
-            self.learned([run_dir for run_dir in self.requested if run_at(run_dir)])
-
     def _fill_waiting(self, run_dir: Path) -> None:
         """Fill in the requested runs that a run, finished just now, makes whole."""
-        for waits in [w for w, lacks in self._lacks.items() if run_dir == w or run_dir in lacks]:
-            self._lacks[waits] = _unfinished(self._lacks[waits])
-            if not self._lacks[waits] and record_files.is_finished(waits):
+        for waits, lacks in list(self._lacks.items()):
+            lacks.discard(run_dir)
+            if not lacks:
                 del self._lacks[waits]
                 fill_if_free(waits, self.tasks[waits].root)  # `settle` looks again
 
@@ -352,10 +333,6 @@ def _is_plain(run: RunRecord) -> bool:
 def _same(wanted: References, kept: References) -> bool:
     """Whether two runs refer to the same runs by the same formula."""
     return wanted == replace(kept, source=wanted.source, ideal=None, chance=None)
-
-
-def _unfinished(runs: Iterable[Path]) -> set[Path]:
-    return {run for run in runs if not record_files.is_finished(run)}
 
 
 def _record_at(run_dir: Path) -> RunRecord | None:
