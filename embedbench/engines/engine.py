@@ -7,10 +7,11 @@ imported before it is asked for.
 import importlib.util
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self, TypeVar
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -19,9 +20,8 @@ from embedbench.system.cpu_threads import cores
 
 from .task_resources import Resources, pairs
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
+K = TypeVar("K")
+R = TypeVar("R")
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
 
@@ -129,7 +129,7 @@ class Engine:
 
     def executor(
         self, tasks: int, notify: Notify = lambda _: None
-    ) -> "AbstractContextManager[Executor | None]":
+    ) -> AbstractContextManager[Executor | None]:
         """An executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
@@ -158,6 +158,22 @@ class Engine:
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))
 
 
+def run_calls(
+    pool: Executor | None, calls: Iterable[tuple[K, Callable[[], R]]]
+) -> Iterator[tuple[K, Callable[[], R]]]:
+    """Each key with a function that returns the result of its call, or raises its error.
+
+    With a pool each comes when its call has ended there; without one in turn, and the function is
+    the call itself.
+    """
+    if pool is None:
+        yield from calls
+        return
+    pending = {pool.submit(call): key for key, call in calls}
+    for future in as_completed(list(pending)):
+        yield pending.pop(future), future.result
+
+
 def at_once(share: float, number: int) -> int:
     """Count the tasks that fit on a number of cards, each with a share of a card.
 
@@ -183,10 +199,8 @@ HERE = Engine("local:1")  # this process
 @contextmanager
 def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
-) -> "Iterator[Executor]":
+) -> Iterator[Executor]:
     """The executor that a function of other people makes; it is shut down at the end."""
-    from concurrent.futures import Executor
-
     try:
         executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:

@@ -6,8 +6,7 @@ them makes is waited for at the end, and made here if it stops.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -165,30 +164,17 @@ class _Grid:
                 )
         self.progress("", self.total, self.total)
 
-    def _attempts(
-        self, tasks: list[Task], executor: Executor | None, mark: str | None
-    ) -> Iterator[tuple[Task, Callable[[], bool]]]:
-        """Each task when it is its turn in this process, or was made, and a call for its result."""
-        run = partial(run_one, threads=self.threads, notify=self.notify)
-        if executor is None:
-            yield from ((task, partial(run, task)) for task in tasks)
-            return
-        pending: dict[Future[Any], Task] = {}
+    def _calls(
+        self, tasks: list[Task], mark: str | None
+    ) -> Iterator[tuple[Task, Callable[[], bool | Reply]]]:
         for task in tasks:
-            call = partial(run, task) if mark is None else send(task, self.threads, mark)
-            pending[executor.submit(call)] = task
-        for future in as_completed(list(pending)):
-            task = pending.pop(future)
-            yield task, partial(self._take, task, future)
-
-    def _take(self, task: Task, future: Future[Any]) -> bool:
-        made: Reply | bool = future.result()
-        return take_reply(task, made, self.notify) if isinstance(made, Reply) else made
+            here = partial(run_one, task, threads=self.threads, notify=self.notify)
+            yield task, here if mark is None else send(task, self.threads, mark)
 
     def _make(
         self,
         tasks: list[Task],
-        attempts: Iterator[tuple[Task, Callable[[], bool]]],
+        attempts: Iterable[tuple[Task, Callable[[], bool | Reply]]],
         note_failure: Callable[[Task, str], None],
     ) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
@@ -198,14 +184,16 @@ class _Grid:
             self.progress(task.label, done, self.total)
             try:
                 made = attempt()
+                if isinstance(made, Reply):
+                    made = take_reply(task, made, self.notify)
             except Exception as error:
                 note_failure(task, self.outcome.fail(task.spec, error))
+                continue
+            if made or task.is_done():
+                self.outcome.elsewhere += not made
+                self._fill_waiting(task.run_dir)
             else:
-                if made or task.is_done():
-                    self.outcome.elsewhere += not made
-                    self._fill_waiting(task.run_dir)
-                else:
-                    held.append(task)
+                held.append(task)
         return held
 
     def _wait(self, held: list[Task]) -> list[Task]:

@@ -269,17 +269,23 @@ def override(study: Study, flags: Study) -> Study:
     mine = without_others(study, new.learners, new.protocols)
     fixed = {*map(str, {*flags.set} - {*flags.tune})}
 
-    def is_free(key: Key) -> bool:
-        protocol = _protocol_of(key, mine)
-        return not {str(key), f"protocol.{key.name}" if protocol else key.name} & fixed
+    def free(lists: Lists) -> Lists:
+        kept = {}
+        for key, values in lists.items():
+            name = f"protocol.{key.name}" if _protocol_of(key, mine) else key.name
+            if not {str(key), name} & fixed:
+                kept[key] = values
+        return kept
 
-    tables: dict[str, dict[Any, Any]] = {"set": mine.set | flags.set}
-    for name in ("tune", "grid"):
-        kept = {key: values for key, values in getattr(mine, name).items() if is_free(key)}
-        tables[name] = kept | given[name]
     own = {} if flags.engine else study.engine_set  # another engine has other settings
-    new = replace(new, **tables, engine_set=own | flags.engine_set)
-    return replace(new, orders=flags.orders) if Key("protocol", "order") in flags.set else new
+    return replace(
+        new,
+        orders=flags.orders if Key("protocol", "order") in flags.set else new.orders,
+        set=mine.set | flags.set,
+        tune=free(mine.tune) | flags.tune,
+        grid=free(mine.grid) | flags.grid,
+        engine_set=own | flags.engine_set,
+    )
 
 
 def without_others(study: Study, learners: Sequence[str], protocols: Sequence[str]) -> Study:
