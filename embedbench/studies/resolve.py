@@ -266,6 +266,8 @@ def override(study: Study, flags: Study) -> Study:
     given = {f.name: getattr(flags, f.name) for f in fields(flags)}
     changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
     new = replace(study, **changed)
+    if not (new.learners and new.protocols):
+        return new  # which `check_study` refuses
     mine = without_others(study, new.learners, new.protocols)
     fixed = {*map(str, {*flags.set} - {*flags.tune})}
 
