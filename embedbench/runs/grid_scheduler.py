@@ -160,7 +160,7 @@ class _Grid:
             mark = None if engine.is_local or executor is None else make_mark(root)
             while todo:
                 todo = self._wait(
-                    self._make(todo, self._attempts(todo, executor, mark), note_failure)
+                    self._make(todo, run_calls(executor, self._calls(todo, mark)), note_failure)
                 )
         self.progress("", self.total, self.total)
 
