@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.task_endings import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
