@@ -110,7 +110,7 @@ def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
         if path.is_file():
             listed[name] = _first_line(next(_public(path, ast.ClassDef)))  # its helpers follow
         else:
-            same, given = by_name.ALIASES[name], by_name.alias_settings(name)
+            same, given = by_name.ALIASES[name]
             settings = ", ".join(f"{k}={v}" for k, v in given.items())
             listed[name] = f"{same} with {settings}" if given else f"another name of {same}"
     return listed
@@ -285,7 +285,7 @@ def _of_class(kind: str, name: str) -> dict[str, Any]:
     summary = parts(cls)[""].partition("\n")[0]
     if name in by_name.ALIASES:
         settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
-        same = by_name.ALIASES[name] + (f" with {settings}" if given else "")
+        same = by_name.ALIASES[name][0] + (f" with {settings}" if given else "")
         summary = f"another name of {same}. {summary}"
     return {
         "summary": summary,

@@ -47,7 +47,7 @@ class StreamOptions:
 
     def study(self) -> Study:
         """The study of these options; its learner is the simplest one, for none is run."""
-        return _checked(self._stream("chance"))
+        return self._stream("chance")
 
     def _stream(self, learner: str | None) -> Study:
         """The stream and the seeds, and learners in a list with commas."""
@@ -196,8 +196,8 @@ class StudyOptions(StreamOptions):
             engine_set=pairs("--engine-set", self.engine_set or ()),
         )
         if self.config is None:
-            return _checked(flags)
-        return _checked(override(read_study(self.config, allow_code=self.allow_code), flags))
+            return flags
+        return override(read_study(self.config, allow_code=self.allow_code), flags)
 
 
 def save_study(study: Study, path: Path, overwrite: bool) -> None:
@@ -209,14 +209,6 @@ def save_study(study: Study, path: Path, overwrite: bool) -> None:
     shared.check_free(path, overwrite)
     resolve(study)
     write_safely(path, study_text(study))
-
-
-def _checked(study: Study) -> Study:
-    """The study, unless it lacks a file, a protocol or a learner."""
-    from embedbench.studies.resolve import check_study
-
-    check_study(study)
-    return study
 
 
 def _streams(files: list[str] | None, learner: str) -> tuple[tuple[str, ...], ...]:
