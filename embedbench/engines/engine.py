@@ -28,17 +28,7 @@ NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → n
 
 @dataclass(frozen=True)
 class Engine:
-    """Who runs the tasks.
-
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`.
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        Of this engine alone, by name; as text.
-    """
+    """Who runs the tasks: one of `NAMES`, what one task takes, and settings of this engine alone."""
 
     name: str = "local"
     resources: Resources = field(default_factory=Resources)

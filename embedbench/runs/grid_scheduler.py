@@ -33,27 +33,13 @@ from .stream_cache import StreamCache
 
 @dataclass
 class Outcome:
-    """The result of running a grid.
+    """The result of running a grid; numbers include references."""
 
-    Parameters
-    ----------
-    run_dirs : list of Path
-        Directories of the requested runs that are finished now.
-    skipped : int
-        Number of runs, references included, that were finished before.
-    elsewhere : int
-        Number of runs, references included, that other processes finished meanwhile.
-    failed : list of tuple
-        Pairs (spec, reason), one for each run that failed.
-    bad_input : bool
-        Whether every failure came from wrong input.
-    """
-
-    run_dirs: list[Path] = field(default_factory=list)
-    skipped: int = 0
-    elsewhere: int = 0
-    failed: list[tuple[RunSpec, str]] = field(default_factory=list)
-    bad_input: bool = True
+    run_dirs: list[Path] = field(default_factory=list)  # of requested runs that are finished now
+    skipped: int = 0  # finished before
+    elsewhere: int = 0  # finished by other processes meanwhile
+    failed: list[tuple[RunSpec, str]] = field(default_factory=list)  # with the reasons
+    bad_input: bool = True  # whether every failure came from wrong input
 
     def fail(self, spec: RunSpec, error: Exception) -> str:
         """Note a failure, and return its reason; the other runs continue."""

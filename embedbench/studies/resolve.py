@@ -57,33 +57,16 @@ class Classes(dict[str, type[Learner]]):
 
 @dataclass
 class SortedSettings:
-    """Settings by what they are for.
-
-    Parameters
-    ----------
-    protocol : dict
-        Parameters of the protocol.
-    defaults : dict of dict
-        Settings of single learners that a preset or the learner's name gives.
-    common : dict
-        Settings without a prefix, for every learner that has them; over the defaults.
-    learners : dict of dict
-        Settings of single learners; over all others.
-    seeds : dict of int
-        Seeds that are set instead of drawn.
-    omega : str
-        The formula of Ω.
-    references : int
-        Number of offline runs behind an α_ideal.
-    """
+    """Settings by what they are for; `learners` go over `common`, that over the defaults."""
 
     protocol: dict[str, Any] = field(default_factory=dict)
+    # by learner, from a preset or the learner's name
     defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
-    common: Settings = field(default_factory=dict)
+    common: Settings = field(default_factory=dict)  # for every learner that has them
     learners: dict[str, dict[str, Any]] = field(default_factory=dict)
-    seeds: dict[str, int] = field(default_factory=dict)
+    seeds: dict[str, int] = field(default_factory=dict)  # set instead of drawn
     omega: str = OMEGAS[0]
-    references: int = 1
+    references: int = 1  # offline runs behind an α_ideal
 
     def take(self, key: Key, value: str) -> bool:
         """Take a setting that belongs to no learner; False if it may belong to one."""

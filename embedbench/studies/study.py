@@ -17,7 +17,7 @@ class Study:
     Parameters
     ----------
     files : tuple of tuple of str
-        The embedding files of each stream.
+        Those of each stream.
     protocols, learners, orders, vary : tuple of str
         Names; `orders` are values of `protocol.order`, `vary` are kinds of seed.
     seeds : tuple of int
