@@ -28,7 +28,7 @@ NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → n
 
 @dataclass(frozen=True)
 class Engine:
-    """Who runs the tasks: one of `NAMES`, what one task takes, and settings of this engine alone."""
+    """Who runs the tasks: one of `NAMES`, what a task takes, and settings of this engine alone."""
 
     name: str = "local"
     resources: Resources = field(default_factory=Resources)
