@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,12 +99,19 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
-    # the words after `embedbench reproduce`, as far as they decide the numbers
-    words = [("--table", name) for name in asked.names] + [("--data", item) for item in data or []]
-    words += [("--set", item) for item in asked.items]
-    words += [("--learner", ",".join(asked.learners))] if asked.learners else []
-    words += [("--seeds", seeds)] if asked.used else []
-    _present(made, failed, chosen, asked, [paper, *chain(*words)], form)
+    _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), form)
+
+
+def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
+    """The words after `embedbench reproduce`, as far as they decide the numbers."""
+    given = {
+        "--table": asked.names,
+        "--data": data,
+        "--set": asked.items,
+        "--learner": [",".join(asked.learners)] if asked.learners else [],
+        "--seeds": [seeds] if asked.used else [],
+    }
+    return [paper, *(word for name in given for value in given[name] for word in (name, value))]
 
 
 def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:

@@ -66,9 +66,6 @@ def run(
     if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         return
-    directories = {
-        name: [streams.run_dir(spec, out) for spec in each] for name, each in regimes.items()
-    }
     with live(out, quiet):
         outcome = run_grid(
             specs,
@@ -79,6 +76,9 @@ def run(
             notify=note,
             streams=streams,
         )
+    directories = {
+        name: [streams.run_dir(spec, out) for spec in each] for name, each in regimes.items()
+    }
     _report(outcome, out, study.budget_mb, form, directories)
 
 

@@ -8,10 +8,9 @@ import importlib.util
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -19,6 +18,9 @@ from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
 from .task_resources import Resources, pairs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -119,7 +121,7 @@ class Engine:
 
     def executor(
         self, tasks: int, notify: Notify = lambda _: None
-    ) -> AbstractContextManager[Executor | None]:
+    ) -> "AbstractContextManager[Executor | None]":
         """An executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
@@ -149,13 +151,15 @@ class Engine:
 
 
 def run_calls(
-    pool: Executor | None, calls: Iterable[tuple[K, Callable[[], R]]]
+    pool: "Executor | None", calls: Iterable[tuple[K, Callable[[], R]]]
 ) -> Iterator[tuple[K, Callable[[], R]]]:
     """Each key with a function that returns the result of its call, or raises its error.
 
     With a pool each comes when its call has ended there; without one in turn, and the function is
     the call itself.
     """
+    from concurrent.futures import as_completed
+
     if pool is None:
         yield from calls
         return
@@ -189,8 +193,10 @@ HERE = Engine("local:1")  # this process
 @contextmanager
 def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
-) -> Iterator[Executor]:
+) -> "Iterator[Executor]":
     """The executor that a function of other people makes; it is shut down at the end."""
+    from concurrent.futures import Executor
+
     try:
         executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:

@@ -6,7 +6,8 @@ them makes is waited for at the end, and made here if it stops.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -145,9 +146,7 @@ class _Grid:
         ):
             mark = None if engine.is_local or executor is None else make_mark(root)
             while todo:
-                todo = self._wait(
-                    self._make(todo, run_calls(executor, self._calls(todo, mark)), note_failure)
-                )
+                todo = self._wait(self._make(todo, executor, mark, note_failure))
         self.progress("", self.total, self.total)
 
     def _calls(
@@ -160,12 +159,14 @@ class _Grid:
     def _make(
         self,
         tasks: list[Task],
-        attempts: Iterable[tuple[Task, Callable[[], bool | Reply]]],
+        executor: Executor | None,
+        mark: str | None,
         note_failure: Callable[[Task, str], None],
     ) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
         held = list[Task]()
-        for number, (task, attempt) in enumerate(attempts):
+        attempts = run_calls(executor, self._calls(tasks, mark))
+        for number, (task, attempt) in enumerate(attempts, executor is not None):
             done = self.total - len(tasks) + number - len(held)
             self.progress(task.label, done, self.total)
             try:
