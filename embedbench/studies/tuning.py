@@ -27,8 +27,15 @@ from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu_threads import limit_threads
 
 from .resolve import Grid
-from .tuning_candidates import Candidate, default_of, make_candidates, parse_range
-from .tuning_choice import beyond, choose, rises
+from .tuning_rule import (
+    Candidate,
+    beyond,
+    choose,
+    default_of,
+    make_candidates,
+    parse_range,
+    rises,
+)
 from .tuning_text import outcome
 
 FIRST_SEED = 100  # of those that tune: tables begin at 0

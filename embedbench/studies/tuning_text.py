@@ -7,7 +7,7 @@ from typing import Any
 from embedbench.config.run_seeds import format_seeds
 from embedbench.streams.stream import Stream
 
-from .tuning_choice import is_equal, rises
+from .tuning_rule import is_equal, rises
 
 
 def outcome(log: Mapping[str, Any], trial: Stream) -> str:
