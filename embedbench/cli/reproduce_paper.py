@@ -62,10 +62,7 @@ def reproduce(
 ) -> None:
     """Run a paper's experiments again; print its numbers beside ours."""
     if plan:
-        from embedbench.papers.reproduction_plan import make_plan, plan_text
-
-        made_plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
-        show(made_plan, plan_text(made_plan), form == "json")
+        _show_plan(paper, seeds, form == "json")
         return
     if (claims or results) and any((tables, data, learner, settings)):
         raise UserError(
@@ -100,6 +97,13 @@ def reproduce(
         )
         made, failed = chosen.reproduce(asked)
     _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), form)
+
+
+def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
+    from embedbench.papers.reproduction_plan import make_plan, plan_text
+
+    plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
+    show(plan, plan_text(plan), as_json)
 
 
 def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:

@@ -88,7 +88,6 @@ def _through(
         if i >= kept:
             checkpoint.begin(i)
             learning, evaluating = np.zeros(2), np.zeros(2)  # seconds, joules
-            session.x.expect()
             log: dict[str, Any] = {}
             for n, lesson in teacher.lessons(i, seen, before):
                 with meter.add_to(learning):
