@@ -18,7 +18,7 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
-from embedbench.studies.resolve import resolve, sort_settings
+from embedbench.studies.resolve import resolve, sort_settings, without_others
 from embedbench.studies.set_and_tune_options import Settings, parse_settings
 from embedbench.studies.study import Study
 from embedbench.studies.toml_options import flat_table
@@ -173,8 +173,7 @@ class PaperRuns:
         study = Study(
             files=(tuple(str(data.file) for data in files),),
             protocols=(protocol,),
-            learners=(variant.learner,),
-            other_learners=self.known,
+            learners=(*self.known, variant.learner),
             seeds=tuple(self.asked.seeds),
             preset=preset,
             threads=self.asked.threads,
@@ -185,6 +184,7 @@ class PaperRuns:
                 **variant.fixed,
             },
         )
+        study = without_others(study, [variant.learner], [protocol])
         return resolve(study, out=self.runs_dir, device=self.asked.device)
 
     def plan_streams(
