@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from embedbench.config.setting_ranges import (
     require,
     within,
 )
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.footprint import Stateful
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -316,3 +317,42 @@ class Rehearsal:
         _, starts, counts = np.unique(y[order], return_index=True, return_counts=True)
         c = rng.integers(len(starts), size=replayed)
         return np.concatenate([first, order[starts[c] + rng.integers(counts[c])]])
+
+
+@dataclass
+class MapLearner(Learner):
+    """Base of learners with the map. They store all samples; later sessions draw from them.
+
+    Parameters
+    ----------
+    som : Som
+        The network and its training.
+    rehearsal : Rehearsal
+        How later sessions draw samples.
+    """
+
+    som: Som = field(default_factory=Som)
+    rehearsal: Rehearsal = field(default_factory=Rehearsal)
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    scores_are = "other"
+    state: ClassVar[dict[str, str]] = {"net": "som", "samples": "samples"}
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.learned = seeds, 0
+        self.net = MapNetwork(self.som, spec.input_shape[0], spec.n_classes)
+        self.samples = Store(spec.input_shape[0])
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.samples.add(session.x, session.y)
+        y, rng = self.samples.y, np.random.default_rng([self.seeds.batches, self.learned])
+        if self.learned == 0:
+            return self.net.learn_base(self.samples.take, y, self.seeds.init, rng)
+        return self.learn_draws(self.rehearsal.draw(y, len(session.x), rng), rng)
+
+    def learn_draws(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """Learn the draws of a later session, (m,) indices of samples."""
+        return self.net.learn(self.samples.take, self.samples.y, drawn)
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        return self.net.outputs(x)
