@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.array_types import Bools, Float32s, Ints
+from embedbench.array_types import Array, Bools, Float32s, Ints
 from embedbench.config.setting_ranges import (
     above,
     at_least,
@@ -168,49 +168,29 @@ class MapNetwork(Stateful):
             new = np.cumsum(before[start : start + LONGEST] < start)
             part = slice(start, start + int(np.searchsorted(new, BLOCK, side="right")))
             index, local, over = by_last_use(drawn[part])
-            start += self._learn_block(
-                take(index), y[index], local, over, eps[part], sigma[part], what, novel[part]
-            )
+            draws = local, over, y[index], eps[part], sigma[part]
+            start += self._learn_block(take(index), draws, what, novel[part])
         return novel
 
     def _learn_block(
-        self,
-        x: torch.Tensor,
-        y: Labels,
-        local: Ints,
-        over: Ints,
-        eps: Floats,
-        sigma: Floats,
-        what: int,
-        novel: Bools,
+        self, x: torch.Tensor, draws: tuple[Array, ...], what: int, novel: Bools
     ) -> int:
-        """Learn draws `local` of x (S, D) until the kernel stops; return how many (see `steps`)."""
-        som, error = self.som, np.array([self.error])
-        if not 0 <= y.min() <= y.max() < len(self.b):  # the kernel looks at no bounds
-            raise ValueError(f"labels {y.min()} to {y.max()} of {len(self.b)} classes")
+        """Learn draws of x (S, D) until the kernel stops; return how many (see `steps`)."""
+        som, error, labels = self.som, np.array([self.error]), draws[2]
+        if not 0 <= labels.min() <= labels.max() < len(self.b):  # the kernel looks at no bounds
+            raise ValueError(f"labels {labels.min()} to {labels.max()} of {len(self.b)} classes")
         moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
+        between = (x @ self.W.T).numpy(), (x @ x.T).numpy()  # (S, D) @ (D, U) -> (S, U)
         done = steps(
-            local,
-            over,
-            y,
-            eps,
-            sigma,
+            draws,
             what,
             som.side,
-            (float(som.kappa), float(som.sharpness)),
-            (0.0 if what == GATED else float(som.ema), float(som.lr)),
-            float(som.theta),
-            (x @ self.W.T).numpy(),  # (S, D) @ (D, U) -> (S, U)
-            (x @ x.T).numpy(),
-            squares(x),
-            squares(self.W),
-            self.V.numpy(),
-            self.b.numpy(),
-            error,
-            self.least_error,
-            moved.numpy(),
-            left.numpy(),
-            novel,
+            transfer=(float(som.kappa), float(som.sharpness)),
+            rates=(0.0 if what == GATED else float(som.ema), float(som.lr)),
+            limits=(float(som.theta), self.least_error),
+            products=(*between, squares(x), squares(self.W)),
+            readout=(self.V.numpy(), self.b.numpy(), error),
+            changed=(moved.numpy(), left.numpy(), novel),
         )
         self.error = float(error[0])
         used = moved.any(1)
