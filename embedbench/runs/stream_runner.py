@@ -88,7 +88,6 @@ def _through(
         if i >= kept:
             checkpoint.begin(i)
             clock.clear()
-            session.x.expect()
             log: dict[str, Any] = {}
             for n, lesson in teacher.lessons(i, seen, before):
                 with clock.learning:
