@@ -19,6 +19,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import sync_path
 from embedbench.system.callback_types import Notify, StageProgress
@@ -257,7 +258,7 @@ class _Grid:
         lease = leases.wait(task.lease, is_there, task.label, self.notify)
         if lease is not None:
             with lease:
-                record_files.fill_reference(task.run_dir, task.root)
+                fill_reference(task.run_dir, task.root)
 
 
 def with_references(

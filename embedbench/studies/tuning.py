@@ -97,7 +97,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
-    from embedbench.scores.make_score_matrices import main_matrix
+    from embedbench.scores.make_score_matrices import score_matrices
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
@@ -105,7 +105,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
         predictions, _ = run_stream(
             stream, spec.learner.fresh(), spec.seeds, spec.device, full=False
         )
-    return float(np.mean(main_matrix(predictions).pooled))
+    return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
 
 
 @dataclass(frozen=True)
