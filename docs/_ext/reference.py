@@ -205,7 +205,7 @@ def presets_page() -> str:
     text = "# Presets\n\n`run --preset NAME` takes all settings of a file; `--set` changes them."
     for name in presets.preset_names():
         _, _, toml = (presets.FOLDER / f"{name}{presets.SUFFIX}").read_text("utf-8").partition("\n")
-        text += f"\n\n## {name}\n\n{markdown(presets.summary(name))}\n\n"
+        text += f"\n\n## {name}\n\n{markdown(presets.about(name)[0])}\n\n"
         text += f"```toml\n{toml.strip()}\n```"
     return text + "\n"
 
