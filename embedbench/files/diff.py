@@ -92,7 +92,8 @@ def _reasons(
     if not agree["samples"]:
         why += _sample_reasons(samples)
     if not agree["recipe"]:
-        changes = list(_changes(*(file_digests.recipe(file.provenance) for file in (a, b))))
+        recipes = [file_digests.recipe(file.provenance) for file in (a, b)]
+        changes = list(_changes(recipes[0], recipes[1]))
         why += [f"recipe: {key} is {x!r} in a and {y!r} in b." for key, x, y in changes]
     if not agree["content"] and a.layers != b.layers:
         why.append(f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}.")
