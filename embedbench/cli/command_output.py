@@ -89,12 +89,13 @@ def show_tables(
         note(sentence)
 
 
-def run_tables(rows: Sequence[Row]) -> Tables:
-    """The tables of runs, as `show_tables` takes them."""
+def run_tables(rows: Sequence[Row], form: str) -> Tables:
+    """The tables of runs, as `show_tables` takes them; as text they fit the terminal."""
     from embedbench.reports.tables_from_runs import to_json
-    from embedbench.reports.terminal_tables import csv_rows, table_parts
+    from embedbench.reports.terminal_tables import NATURAL, csv_rows, table_parts
 
-    return to_json(rows), csv_rows(rows), table_parts(rows)
+    width = terminal_width() if form == "text" else None
+    return to_json(rows), csv_rows(rows), table_parts(rows, width or NATURAL)
 
 
 def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over) -> Tables:
