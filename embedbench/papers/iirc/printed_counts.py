@@ -5,7 +5,8 @@ of IIRC-ImageNet in Table 1, and of its bird in Table 3, need ImageNet's lists a
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,13 @@ import numpy as np
 from embedbench.array_types import Float32s
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.paper_table import EXACT, PaperTable
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.iirc import IIRC
-from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
 
 TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
-Counts = Mapping[str, float]
+Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
 class LabelList(EmbeddingFile):
@@ -34,14 +34,10 @@ class LabelList(EmbeddingFile):
 def count_table(number: str, facts: Mapping[str, Any]) -> PaperTable:
     """Return printed Table 1, 2 or 3 with our counts beside it; a row without counts has none."""
     table = PaperTable.of_facts(facts, f"counts-{number}")
-    counted = {"1": _samples, "2": _classes, "3": _sizes}[number]()
+    counts = {"1": _samples, "2": _classes, "3": _sizes}[number]()
     for row in facts["counts"][number]:
-        ours = counted.get(tuple(row["labels"]), {})
-        values = {}
-        for column, printed in zip(table.columns, row["values"], strict=False):
-            mine = Stat.of([ours[column]]) if column in ours else None
-            values[column] = Value(printed, mine, 0, made=EXACT)
-        table.rows.append((tuple(row["labels"]), values))
+        ours = counts.get(tuple(row["labels"]), ())
+        table.add_numbers(row["labels"], ours, row["values"], 0, made=EXACT)
     return table
 
 
@@ -50,20 +46,14 @@ def _parents(name: str) -> dict[str, str | None]:
     return parents
 
 
-def _classes() -> dict[tuple[str, ...], Counts]:
+def _classes() -> Counts:
     """Table 2, from the hierarchies alone."""
-    rows: dict[tuple[str, ...], Counts] = {}
+    rows: Counts = {}
     for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
         parents = _parents(name)
-        tops = set(parents.values()) - {None}
-        alone = sum(above is None and c not in tops for c, above in parents.items())
-        under = sum(above is not None for above in parents.values())
-        rows[label,] = {
-            "superclasses": len(tops),
-            "subclasses under superclasses": under,
-            "subclasses without superclass": alone,
-            "total": len(parents),
-        }
+        under = Counter(parents.values())
+        alone = sum(above is None and c not in under for c, above in parents.items())
+        rows[label,] = (len(under) - 1, len(parents) - under[None], alone, len(parents))
     return rows
 
 
@@ -81,34 +71,32 @@ def _stream() -> Stream:
     return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
 
 
-def _samples() -> dict[tuple[str, ...], Counts]:
+def _samples() -> Counts:
     """Table 1's row of IIRC-CIFAR."""
     stream = _stream()
     test, later = stream.eval_sets
     (whole,) = stream.merged().sessions
-    return {
-        ("IIRC-CIFAR",): {
-            "train, with duplicates": sum(len(s.x) for s in stream.sessions),
-            "in-task validation, with duplicates": sum(len(s.val_x) for s in stream.sessions),
-            "train": len(whole.x),
-            "in-task validation": len(whole.val_x),
-            "post-task validation": len(later.x),
-            "test": len(test.x),
-        }
-    }
+    with_duplicates = [
+        sum(map(len, parts))
+        for parts in ((s.x for s in stream.sessions), (s.val_x for s in stream.sessions))
+    ]
+    alone = [len(view) for view in (whole.x, whole.val_x, later.x, test.x)]
+    return {("IIRC-CIFAR",): [*with_duplicates, *alone]}
 
 
-def _sizes() -> dict[tuple[str, ...], Counts]:
+def _sizes() -> Counts:
     """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
     stream, parents = _stream(), _parents("iirc-cifar")
     taught = {
         name: sum(int(s.y[:, c].sum()) for s in stream.sessions if c in s.classes)
         for c, name in enumerate(stream.classes)
     }
-    under = {top: sum(above == top for above in parents.values()) for top in parents}
-    rows: dict[tuple[str, ...], Counts] = {}
-    for name in set(parents) - set(parents.values()):
-        top = parents[name]
-        above = {} if top is None else {"subclasses": under[top], "superclass size": taught[top]}
-        rows["IIRC-CIFAR", top or "–", name] = {**above, "subclass size": taught[name]}
-    return rows
+    under = Counter(parents.values())
+    return {
+        ("IIRC-CIFAR", top or "–", name): [
+            taught[name],
+            *((under[top], taught[top]) if top else ()),
+        ]
+        for name, top in parents.items()
+        if name not in under
+    }
