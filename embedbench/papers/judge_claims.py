@@ -240,16 +240,13 @@ def _interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int
 
 def decide(part: ClaimPart, effect: float, half: float) -> tuple[str, float]:
     """The status of an interval against the part's threshold, and the margin of its middle."""
-    low, high = effect - half - part.around, effect + half - part.around
     if part.above is not None:
-        holds, fails, margin = low > part.above, high <= part.above, effect - part.above
+        margin = effect - part.above
     elif part.below is not None:
-        holds, fails, margin = high < part.below, low >= part.below, part.below - effect
+        margin = part.below - effect
     else:
-        most = part.within or 0.0
-        holds, fails = -most < low and high < most, low >= most or high <= -most
-        margin = most - abs(effect - part.around)
-    return HOLDS if holds else NOT if fails else UNDECIDED, margin
+        margin = (part.within or 0.0) - abs(effect - part.around)
+    return HOLDS if margin > half else NOT if margin <= -half else UNDECIDED, margin
 
 
 def _equal(cell: Cell) -> Outcome:

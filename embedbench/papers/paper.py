@@ -1,10 +1,12 @@
 """A paper that can be reproduced: its tables, and the runs that they need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .paper_runs import PaperRuns, ReproduceRequest, select_names
+from embedbench.errors import unknown
+
+from .paper_runs import PaperRuns, ReproduceRequest
 from .paper_table import PaperTable
 
 KIND = "learner of the paper"  # named in errors
@@ -83,6 +85,15 @@ class Paper:
             failed = runs.failed
         lists = (made[name] for name in names)
         return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)], failed
+
+
+def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return the requested names, or all if none is requested; an unknown name raises an error."""
+    every = list(known)
+    for name in names:
+        if name not in every:
+            raise unknown(kind, name, every)
+    return list(names) or every
 
 
 def per_file(make: Callable[[Any, str], PaperTable]) -> Callable[[Any], list[PaperTable]]:

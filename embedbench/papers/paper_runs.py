@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from embedbench.config.make_from_settings import make
 from embedbench.engines.engine import HERE, Engine
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class
@@ -236,15 +236,6 @@ class PaperRuns:
         """Note what cannot be used, once."""
         if sentence not in self.failed:
             self.failed.append(sentence)
-
-
-def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """Return the requested names, or all if none is requested; an unknown name raises an error."""
-    every = list(known)
-    for name in names:
-        if name not in every:
-            raise unknown(kind, name, every)
-    return list(names) or every
 
 
 def make_stats(records: Sequence[RunRecord], *reads: Read) -> list[Stat]:

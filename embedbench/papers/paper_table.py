@@ -176,9 +176,10 @@ class PaperTable(JsonRecord):
         """Append a row: ours and printed numbers in the order of the columns; None: no number.
 
         A number of ours that is no `Stat` is of one run; `decimals` may be one for each column.
-        `more` are fields of every `Value`.
+        `more` are fields of every `Value`; with a label that replaces the paper's, ours stand in.
         """
         values, key = {}, self.printed_labels(labels)
+        more = {"stands_in": any(a not in ("", b) for a, b in zip(key, labels, strict=True))} | more
         numbers = itertools.chain(printed, itertools.repeat(None))
         stats = itertools.chain(ours, itertools.repeat(None))
         digits = itertools.repeat(decimals) if isinstance(decimals, int) else decimals

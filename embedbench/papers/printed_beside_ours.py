@@ -56,16 +56,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A printed table, the entries of each of its rows, and the notes of all sources."""
+    """A printed table, each of its rows with its entries, and the notes of all sources."""
 
     table: PaperTable
-    entries: tuple[tuple[Entry, ...], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def lines(self) -> Iterator[tuple[TableRow, tuple[Entry, ...]]]:
-        """Each printed row with its entries."""
-        return zip(self.table.rows, self.entries, strict=True)
+    rows: list[tuple[TableRow, list[Entry]]]
+    notes: list[str]
 
 
 def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
@@ -106,14 +101,13 @@ def compare(
 def _compare(
     table: PaperTable, sources: Mapping[str, Results], behind: int, used: set[Any]
 ) -> ComparedTable:
-    rows = {row.labels: row for row in table.rows}
-    entries: dict[tuple[str, ...], list[Entry]] = {labels: [] for labels in rows}
+    rows = {row.labels: (row, list[Entry]()) for row in table.rows}
     notes = list(table.notes)
     for name, results in sources.items():
         for given in (t for t in results.tables if (t.of or t.name) == table.name):
             keys = [(given.printed_labels(row.labels), row) for row in given.rows]
             pairs = [(rows[key], row) for key, row in keys if key in rows]
-            for printed, row in pairs:
+            for (printed, entries), row in pairs:
                 values = _beside(printed, row)
                 said = {
                     c: is_plausible(v, behind, table.units.get(c, table.unit))
@@ -124,10 +118,11 @@ def _compare(
                     used.add(key)
                     others = [label for label in row.labels if given.printed.get(label)]
                     data = given.data or " / ".join(others)
-                    entries[printed.labels].append(Entry(name, values, data, said))
+                    entries.append(Entry(name, values, data, said))
             notes += given.notes if pairs else ()
-    ordered = (sorted(of_row, key=lambda e: (e.stands_in, -e.runs)) for of_row in entries.values())
-    return ComparedTable(table, tuple(map(tuple, ordered)), tuple(dict.fromkeys(notes)))
+    for _, entries in rows.values():
+        entries.sort(key=lambda e: (e.stands_in, -e.runs))
+    return ComparedTable(table, list(rows.values()), list(dict.fromkeys(notes)))
 
 
 def _beside(printed: TableRow, row: TableRow) -> dict[str, Value]:
@@ -154,7 +149,7 @@ def _key(table: PaperTable, row: TableRow, values: Mapping[str, Value]) -> tuple
 def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
     """Return the number of printed rows by what is beside them, and of plausible values."""
     counts = Counter(dict.fromkeys((OWN, OTHER, NONE, *PLAUSIBLE.values()), 0))
-    for row, entries in (line for compared in tables for line in compared.lines):
+    for row, entries in (pair for compared in tables for pair in compared.rows):
         if any(v.published is not None or v.words for v in row.values.values()):
             own = any(not e.stands_in for e in entries)
             counts[OWN if own else OTHER if entries else NONE] += 1
@@ -219,10 +214,10 @@ def _section(compared: ComparedTable) -> list[str]:
     table = compared.table
     columns = [c for c in table.columns if any(_is_printed(row, c) for row in table.rows)]
     heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
-    if any(w is not None for of in compared.entries for e in of for w in e.plausible.values()):
+    if any(w is not None for _, of in compared.rows for e in of for w in e.plausible.values()):
         heads.append("plausible")
     rows = []
-    for row, entries in compared.lines:
+    for row, entries in compared.rows:
         first = [text(label) for label in row.labels]
         first.append(" / ".join(text(row.values.get(c, Value()).texts()[0]) for c in columns))
         for cells in [_ours(e, columns) for e in entries] or [["–", "", "", ""]]:

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 import embedbench.papers
 from embedbench.cli.app import app
 from embedbench.errors import UserError
+from embedbench.papers.paper import select_names
 from embedbench.papers.paper_folders import facts, names, paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, Variant, select_names
+from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, Variant
 from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.scores.mean_intervals import Stat

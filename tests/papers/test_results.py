@@ -58,20 +58,20 @@ def results(*tables: PaperTable, failed: tuple[str, ...] = ()) -> Results:
     return Results.now("some2027", ["some2027"], [0, 1, 2], [], tables, failed)
 
 
-def entries(**sources: PaperTable) -> list[tuple[Entry, ...]]:
+def entries(**sources: PaperTable) -> list[list[Entry]]:
     (compared,) = compare([PRINTED], {name: results(t) for name, t in sources.items()})
-    return list(compared.entries)
+    return [of_row for _, of_row in compared.rows]
 
 
 def test_every_printed_row_has_its_entries_the_papers_own_data_and_most_runs_first() -> None:
-    assert entries() == [(), (), ()]
+    assert entries() == [[], [], []]
     first, second, third = entries(
         a=stand_in(0.2, 0.3, "cats"), b=real(0.9, 0.9), c=real(*THREE, 0.5)
     )
     assert [e.source for e in first] == ["c", "b", "a"]
     assert [e.data for e in first] == ["", "", "cats for birds"]
     assert [e.runs for e in first] == [4, 2, 3]
-    assert ([e.source for e in second], third) == (["a"], ())
+    assert ([e.source for e in second], third) == (["a"], [])
 
 
 def test_the_printed_value_is_the_papers_and_not_the_files() -> None:
@@ -85,11 +85,11 @@ def test_runs_on_other_data_stand_in_one_table_alone() -> None:
     again = replace(PRINTED, name="3")
     both = results(stand_in(0.2, 0.3, "cats"), replace(stand_in(0.2, 0.3, "cats"), of="3"))
     one, other = compare([PRINTED, again], {"one": both})
-    assert [len(e) for e in one.entries] == [1, 1, 0]
-    assert [len(e) for e in other.entries] == [0, 0, 0]
+    assert [len(e) for _, e in one.rows] == [1, 1, 0]
+    assert [len(e) for _, e in other.rows] == [0, 0, 0]
     own = results(real(*THREE), replace(real(*THREE), of="3"))
     one, other = compare([PRINTED, again], {"one": own})  # the paper prints both
-    assert len(one.entries[0]) == len(other.entries[0]) == 1
+    assert len(one.rows[0][1]) == len(other.rows[0][1]) == 1
 
 
 # t(.975, 9) = 2.2622; of ten values with s = 1/30 around .5: half-widths by hand

@@ -68,29 +68,33 @@ FITTED = (("geppnet", ("mnist",)), ("geppnet-stm", ("mnist",)))  # to rows of Ta
 _table = partial(PaperTable.of_facts, FACTS)
 
 
+def _labelled(key: str, runs: KemkerRuns) -> PaperTable:
+    """A table without rows whose labels may be of other data than the paper's."""
+    return _table(key, printed=runs.printed_labels())
+
+
 def table1(runs: KemkerRuns) -> PaperTable:
     """Table 1: the data sets."""
-    table = _table("1", printed=runs.printed_labels())
+    table = _labelled("1", runs)
     for row in PRINTED["1"]:
         name = row["data"]
         printed = [row[column] for column in table.columns[:4]]
         printed += [*row["train_per_class"], *row["test_per_class"]]
         ours = runs.data[name].counts if name in runs.data else ()
-        how = {"stands_in": runs.stands_in([name]), "made": EXACT}
-        table.add_numbers([runs.label(name)], ours, printed, 0, **how)
+        table.add_numbers([runs.label(name)], ours, printed, 0, made=EXACT)
     return table
 
 
 def table2(runs: KemkerRuns) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
-    table = _table("2", printed=runs.printed_labels())
+    table = _labelled("2", runs)
     for row in PRINTED["2"]:
         learner, protocol = row["learner"], row["protocol"]
         names = modalities(row["data"], protocol)
         labels = (protocol, LEARNERS[learner].label, runs.label(*names))
         ours = make_stats(runs.of((learner, protocol, names)), *READ_OMEGAS)
-        how = {"stands_in": runs.stands_in(names), "fitted": (learner, names) in FITTED}
-        table.add_numbers(labels, ours, [row[omega] for omega in OMEGAS], **how)
+        fitted = (learner, names) in FITTED
+        table.add_numbers(labels, ours, [row[omega] for omega in OMEGAS], fitted=fitted)
     return table
 
 
@@ -158,13 +162,12 @@ def _minutes(runs: KemkerRuns, learner: str, protocol: str) -> Stat | None:
 
 def table4(runs: KemkerRuns) -> PaperTable:
     """Table 4: minutes on CUB-200."""
-    table = _table("4", printed=runs.printed_labels())
+    table = _labelled("4", runs)
     printed = {(r["learner"], r["protocol"]): r["minutes"] for r in PRINTED["4"]}
     for learner, variant in LEARNERS.items():
         ours = [_minutes(runs, learner, protocol) for protocol in table.columns]
         theirs = [printed.get((learner, protocol)) for protocol in table.columns]
-        labels = (variant.label, runs.label("cub"))
-        table.add_numbers(labels, ours, theirs, 2, stands_in=runs.stands_in(["cub"]))
+        table.add_numbers((variant.label, runs.label("cub")), ours, theirs, 2)
     return table
 
 
@@ -281,13 +284,12 @@ def drifting(path: Path, share: float, seed: int) -> Stream:
 
 def table_s8(runs: KemkerRuns) -> PaperTable:
     """Table S8: multi-modal accuracies in percent, mean per class."""
-    table = _table("S8", printed=runs.printed_labels())
+    table = _labelled("S8", runs)
     for row in PRINTED["S8"]:
         learner, names = row["learner"], tuple(row["data"])
         ours = make_stats(runs.of((learner, "multi-modal", names)), *READ_S8)
         printed = (row["initial"][0], *row["final"])
-        labels = (LEARNERS[learner].label, runs.label(*names))
-        table.add_numbers(labels, ours, printed, 1, stands_in=runs.stands_in(names))
+        table.add_numbers((LEARNERS[learner].label, runs.label(*names)), ours, printed, 1)
     return table
 
 
@@ -295,26 +297,26 @@ def table_s9(runs: KemkerRuns) -> PaperTable:
     """Table S9: number of features that are not redundant, and their share in percent."""
     from embedbench.files.feature_redundancy import redundancy
 
-    table = _table("S9", printed=runs.printed_labels())
+    table = _labelled("S9", runs)
     for row in PRINTED["S9"]:
         name, ours = row["data"], list[float]()
         if name in runs.data:
             result, _ = redundancy(runs.data[name].opened)
             ours = [result.kept, 100 * result.share]
-        how = {"stands_in": runs.stands_in([name]), "made": EXACT}
-        table.add_numbers([runs.label(name)], ours, [row["kept"], row["percent"]], (0, 1), **how)
+        printed = [row["kept"], row["percent"]]
+        table.add_numbers([runs.label(name)], ours, printed, (0, 1), made=EXACT)
     return table
 
 
 def table_s10(runs: KemkerRuns) -> PaperTable:
     """Table S10: Ω and size with the capacity chosen on validation data."""
-    table = _table("S10", printed=runs.printed_labels())
+    table = _labelled("S10", runs)
     *_, counted = table.columns
     printed = {(r["learner"], r["data"]): r["mb"] for r in PRINTED["S10"] if "mb" in r}
     at_hand = runs.s10_rows()
     for row in (r for r in PRINTED["S10"] if "protocol" in r):
         learner, protocol, name = row["learner"], row["protocol"], row["data"]
-        stats, size, chosen, stands_in = list[Stat](), None, "", runs.stands_in([name])
+        stats, size, chosen = list[Stat](), None, ""
         if (learner, protocol, name) in at_hand:
             stats = make_stats(runs.records(runs.s10_specs(learner, protocol, name)), *READ_OMEGAS)
             held = {"fel_units": FEL_UNITS[name]}
@@ -324,8 +326,8 @@ def table_s10(runs: KemkerRuns) -> PaperTable:
                 held[setting.removeprefix("som.")] = int(value)
             size = Stat.of([megabytes(learner, runs.data[name].size, **held)])
         labels = (protocol, LEARNERS[learner].label, runs.label(name), chosen)
-        table.add_numbers(labels, stats, [row[o] for o in OMEGAS], stands_in=stands_in)
-        in_mb = Value(printed[learner, name], size, 2, stands_in, made=EXACT)
+        table.add_numbers(labels, stats, [row[omega] for omega in OMEGAS])
+        in_mb = Value(printed[learner, name], size, 2, runs.stands_in([name]), made=EXACT)
         table.rows[-1].values[counted] = in_mb
     return table
 

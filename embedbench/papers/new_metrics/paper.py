@@ -76,13 +76,6 @@ class MetricRuns(PaperRuns):
         preset = "online-images" if data.holds_images else None
         return self.plan(variant, PROTOCOL, [data], FACTS["set"], settings, preset=preset)
 
-    def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
-        """(n, K) values of the finished runs, one row per seed; None without runs."""
-        records = self.records(self.specs(name, sessions, learner))
-        if not records:
-            return None
-        return np.array([(r.curves or {})[curve] for r in records], dtype=np.float64)
-
 
 def equal_sessions(n_classes: int, asked: int) -> int:
     """The number of sessions nearest to `asked` with equally many classes each, at least two.
@@ -165,8 +158,10 @@ def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
         for sessions, (learner, variant) in itertools.product(
             runs.sessions(name), LEARNERS.items()
         ):
-            curves, ours = runs.curves(name, sessions, learner, metric), list[Stat]()
-            if curves is not None:
+            records, ours = runs.records(runs.specs(name, sessions, learner)), list[Stat]()
+            if records:
+                values = [(r.curves or {})[metric] for r in records]
+                curves = np.array(values, dtype=np.float64)  # (n, K)
                 places = [max(1, round(share * curves.shape[1])) - 1 for share in QUARTERS]
                 ours = [Stat.of(100 * curves[:, k]) for k in places]
                 ours += [Stat.of([near_highest(curves)])] if metric == "raa" else []
