@@ -366,7 +366,7 @@ def test_the_page_is_written_before_anything_is_printed(
         raise BrokenPipeError
 
     write_runs(tmp_path / "runs")
-    monkeypatch.setattr("embedbench.reports.terminal_tables.print_tables", gone)
+    monkeypatch.setattr("embedbench.cli.report.show_tables", gone)
     CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--html", str(tmp_path / "x.html")])
     assert "mlp" in (tmp_path / "x.html").read_text(encoding="utf-8")
 
