@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from embedbench.reports.comparison_tables import TableView
     from embedbench.reports.result_rows import Row
-    from embedbench.reports.toml_report import SelectedTable
     from embedbench.scores.learner_verdicts import Over
 
 HELP = {
@@ -152,7 +152,7 @@ def show_beside(rows: Sequence[Row], as_json: bool) -> None:
     )
 
 
-def show_selected(tables: Sequence[SelectedTable], as_json: bool) -> None:
+def show_selected(tables: Sequence[TableView], as_json: bool) -> None:
     """Print selected tables."""
     from embedbench.reports.toml_report import SCHEMA
 
@@ -164,7 +164,7 @@ def show_selected(tables: Sequence[SelectedTable], as_json: bool) -> None:
     show_tables(data, None, as_json, lambda: rows, lambda: selected_parts(tables))
 
 
-def selected_parts(tables: Sequence[SelectedTable]) -> list[Text | Table]:
+def selected_parts(tables: Sequence[TableView]) -> list[Text | Table]:
     """Selected tables one below the other."""
     return [part for table in tables for part in (*table.parts, line(""))]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from embedbench.reports.compare_learners import ComparisonStudy
-    from embedbench.reports.comparison_results import Study
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
 
@@ -291,12 +289,13 @@ def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
 
 def _bridge(rows: list[Row], as_json: bool) -> tuple[Sequence[Text | Table], Callable[[], None]]:
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
+    from embedbench.config.json_records import plain
     from embedbench.reports.frozen_vs_full import bridge, bridge_parts
     from embedbench.text.table_export import TITLE, records
     from embedbench.text.terminal_text import line
 
     pairs = bridge(rows)
-    data, parts = pairs.to_json(), bridge_parts(pairs)
+    data, parts = plain(pairs), bridge_parts(pairs)
     return [line("From frozen to full", TITLE), *parts], partial(
         command_output.show_tables,
         data,
@@ -312,27 +311,25 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
 
     The result prints it.
     """
+    from embedbench.reports import comparison_tables
     from embedbench.reports.compare_learners import studies
-    from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
-    from embedbench.reports.comparison_text import study_parts, study_rows
-    from embedbench.reports.seed_effects import by_seeds
-    from embedbench.text.terminal_text import line
 
-    every: Sequence[Study]
     if by == "seeds":
-        every = by_seeds(rows, metric)
+        views = comparison_tables.spread_over_seeds(rows, metric)
     else:
-        of: Callable[[ComparisonStudy], Study] = compare
-        if by:
-            of = by_order if by == "order" else compare_all
-        every = [of(study) for study in studies(rows, metric)]
+        view = {
+            None: comparison_tables.rank_learners,
+            "pairs": comparison_tables.list_pairs,
+            "order": comparison_tables.spread_over_orders,
+        }[by]
+        views = [view(study) for study in studies(rows, metric)]
     return partial(
         command_output.show_tables,
-        Comparison.of(every).to_json(),
+        comparison_tables.comparison_json(views),
         None,
         as_json,
-        lambda: [row for study in every for row in study_rows(study)],
-        lambda: [part for s in every for part in (*study_parts(s), line(""))],
+        lambda: [row for view in views for row in view.rows],
+        lambda: command_output.selected_parts(views),
     )
 
 

@@ -184,6 +184,11 @@ class ComparisonStudy:
             self._values, variances, groups, lower=lower, over=self.over
         )
 
+    @property
+    def judged(self) -> "TableVerdicts":
+        """Its verdicts, with what they count."""
+        return TableVerdicts(self.verdicts, self.units, self.groups, self.metric)
+
     def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
         variances, groups, _ = self._share

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 from embedbench.errors import UserError
 
 from .compare_learners import studies
-from .comparison_results import compare
+from .comparison_tables import check_several
 from .cost_figures import metric_name
 from .figure_style import OFFLINE, SMALL, STYLE, words
 from .learner_colours import INK, LINE, SOFT, colour, look
@@ -86,14 +86,15 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
     if len(every) > 1:
         titles = "; ".join(study.title for study in every)
         raise UserError(f"--figure ranks draws one study, and there are {len(every)}: {titles}")
-    result = compare(every[0])
-    names = [entry.learner for entry in result.learners]
+    check_several(every[0])
+    (study,) = every
+    names = study.learners
     figure, (axes,), places = _lines(names, width, 0.8)
-    for entry, place in zip(result.learners, places, strict=True):
-        if entry.ranks is not None and entry.behind is not None:
-            axes.plot(entry.ranks, [place] * 2, color=LINE, linewidth=2.5, solid_capstyle="round")
-        axes.plot([entry.rank or math.nan], [place], **look(styles[entry.learner]), zorder=3)
+    for name, verdict, place in zip(names, study.verdicts, places, strict=True):
+        if verdict.ranks is not None and verdict.behind is not None:
+            axes.plot(verdict.ranks, [place] * 2, color=LINE, linewidth=2.5, solid_capstyle="round")
+        axes.plot([verdict.rank or math.nan], [place], **look(styles[name]), zorder=3)
     axes.set_xlim(0.7, len(names) + 0.3)
     axes.xaxis.set_major_locator(MaxNLocator(min(len(names), 8), integer=True))
-    axes.set_xlabel(f"rank by {result.metric.replace('_', ' ')}\n{RANGES}")
+    axes.set_xlabel(f"rank by {study.metric.replace('_', ' ')}\n{RANGES}")
     return figure

@@ -19,9 +19,9 @@ from typing import Any
 from embedbench.config.json_records import JsonRecord
 from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
-from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
 from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
 from embedbench.reports.row_labels import labels
+from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
 from embedbench.scores.sample_jackknife import LeftOut
@@ -212,7 +212,7 @@ def _value(made: RunRecord, name: str) -> float:
     return run_value(made, COSTS.get(name, name))
 
 
-def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranking | None:
+def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
@@ -227,7 +227,7 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> Ranki
     if len(scores) < 2:
         return None
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
-    return compare(study.best_first())
+    return study.best_first()
 
 
 def is_comparable(name: str, notes: Sequence[str]) -> bool:
@@ -240,13 +240,15 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
     return not entry.learns, math.isnan(final), -final, entry.label
 
 
-def _ranked(entry: Entry, rankings: dict[str, Ranking], answers: dict[str, set[str]]) -> Entry:
+def _ranked(
+    entry: Entry, rankings: dict[str, ComparisonStudy], answers: dict[str, set[str]]
+) -> Entry:
     """An entry with its verdicts, and the others with the same answers."""
     verdicts = {
-        name: one
-        for name, ranking in rankings.items()
-        for one in ranking.learners
-        if one.learner == entry.label and one.behind is not None
+        name: RankedLearner(**vars(one), learner=label, runs=len(runs))
+        for name, study in rankings.items()
+        for (label, runs), one in zip(study.scores.items(), study.verdicts, strict=True)
+        if label == entry.label and one.behind is not None
     }
     mine = answers[entry.label]
     same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
@@ -258,6 +260,14 @@ def _ranked(entry: Entry, rankings: dict[str, Ranking], answers: dict[str, set[s
 
 SCHEMA = "embedbench-board/3.0"
 STATEMENT = "recomputed, not re-run"
+
+
+@dataclass(frozen=True)
+class RankedLearner(RowVerdict):
+    """The verdict on one learner of a ranking: its label, and how many runs it has."""
+
+    learner: str
+    runs: int
 
 
 @dataclass(frozen=True)
