@@ -39,11 +39,9 @@ from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
-from .comparability import LATER, stream_title
 from .headings_and_units import difference_text
-from .result_rows import Row, run_value
+from .result_rows import LATER, Row, run_value, searches, stream_title
 from .row_labels import labels
-from .table_remarks import searches
 
 OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.metric_jackknife import CURVES, mean_curve
+from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
-
-from .comparability import loss_classes, stream_title
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 ROUNDING = 1e-9  # half-widths below it are of equal numbers
@@ -53,6 +53,24 @@ FLAGS = {
         "seeds: this row's Ω is a mean of shares of different references",
     ),
 }
+
+
+# Settings of protocols that records made before there was a choice lack.
+LATER = {"loss": "all", "embedding": "final"}
+LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+
+
+def loss_classes(run: RunRecord) -> str:
+    """The classes that the loss of a learner may use, in words; empty where no protocol says it."""
+    loss = run.protocol_params.get("loss")
+    return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""
+
+
+def stream_title(run: RunRecord) -> str:
+    """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
+    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
+    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
 
 
 @dataclass(frozen=True)
@@ -156,6 +174,34 @@ class Group:
         """
         different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
         return [float(np.mean(values)) for values in zip(*different, strict=True)]
+
+    @property
+    def offline(self) -> float:
+        """α_ideal; NaN where it was not measured, or where each session has its own."""
+        return self.ideals[0] if len(self.ideals) == 1 else math.nan
+
+    @property
+    def chance(self) -> float:
+        """The final score of guessing, the same in every table, figure and sentence: 1 / classes.
+
+        That is the expected accuracy of a uniform draw among the classes seen, or among the
+        candidates of an eval set where those are fewer; eval sets count by their classes, as in the
+        final score. It does not depend on which runs there are: those of the learner `chance` are
+        draws around it, and have a row of their own. Where answers are label sets no formula holds,
+        and the level is the mean of these runs; NaN without any.
+        """
+        run = self.first
+        if has_labels(run):
+            drawn = [r.metrics[FINAL] for r in self.records if not r.learns]
+            return float(np.mean(drawn)) if drawn else math.nan
+        by_class = run.n_train_by_class
+        seen = sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
+        if not seen:
+            return math.nan
+        limits = run.n_candidates or [None]
+        sizes = run.n_classes or ()
+        weights = sizes if any(sizes) and len(sizes) == len(limits) else None
+        return float(np.average(guessing(seen, limits), weights=weights))
 
     @property
     def omega_references(self) -> list[str]:
@@ -388,3 +434,31 @@ def split_tables(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         tables.setdefault(id(row.group), []).append(row)
     return list(tables.values())
+
+
+# --- what is said of settings that a search chose (`run --tune`) ---
+
+
+def searches(runs: Sequence[RunRecord]) -> str:
+    """The search that chose the settings of some runs, in words; "" if none was tuned."""
+    return "; ".join(dict.fromkeys(_search(run.tuning) for run in runs if run.tuning is not None))
+
+
+def _search(log: dict[str, Any]) -> str:
+    """One search in a few words; `log` comes from a record of anybody."""
+    count, seed, seeds = candidates(log), log.get("seed"), log.get("seeds")
+    kept = "default" in log and log.get("chosen") == log["default"]
+    words = "chosen" if count is None else f"best of {count}"
+    if kept:
+        words = "default kept" if count is None else f"default kept of {count}"
+    if isinstance(seeds, list) and seeds and all(isinstance(s, int) for s in seeds):
+        words += f" on seeds {format_seeds(sorted(seeds))}"
+    elif isinstance(seed, int):
+        words += f" on seed {seed}"
+    return f"{words}, at the grid's edge" if log.get("edge") else words
+
+
+def candidates(log: dict[str, Any] | None) -> int | None:
+    """The number of settings that a search tried; None if that is not known."""
+    tried = (log or {}).get("tried")
+    return len(tried) if isinstance(tried, list | tuple) else None

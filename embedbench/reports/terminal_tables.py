@@ -17,10 +17,16 @@ from embedbench.text import terminal_text
 from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
 from . import headings_and_units
-from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
-from .result_rows import FLAGS, Group, Row, has_labels, split_tables
-from .table_remarks import candidates, searches
+from .result_rows import (
+    FLAGS,
+    Group,
+    Row,
+    candidates,
+    has_labels,
+    searches,
+    split_tables,
+)
 from .tables_from_runs import to_json
 from .verdict_sentence import verdict
 
@@ -152,6 +158,21 @@ def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
     remarks += [*describe_weak_reference(rows, judged), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
+
+
+def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
+    """A sentence where learners are above α_ideal by more than their interval; or none."""
+    ideal = rows[0].group.offline
+    each = zip(rows, judged.rows, strict=True)
+    above = [row.label for row, v in each if v is not None and v.mean - v.half > ideal]
+    if not above:
+        return []
+    name = " or ".join(rows[0].group.omega_references) or "offline"
+    return [
+        f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
+        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
+        "--omega-reference names another one"
+    ]
 
 
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:

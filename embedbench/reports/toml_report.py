@@ -35,7 +35,7 @@ from .comparison_tables import (
     spread_over_orders,
 )
 from .headings_and_units import heading, is_cost, stat_text
-from .loaded_run import Run
+from .load_results import Run
 from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
 from .result_rows import LEFT_OUT, Row, run_value
 from .tables_from_runs import collect

@@ -28,7 +28,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
 
-from .loaded_run import Run
+from .load_results import Run
 from .tables_from_runs import say_once
 
 TRACKERS = {

@@ -7,7 +7,6 @@ from itertools import accumulate
 from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.run_record import FINAL
 
-from .chance_and_upper_bound import chance, offline
 from .compare_learners import TableVerdicts, judge, plain_unit
 from .headings_and_units import difference_text, value_text
 from .result_rows import Row, has_labels
@@ -63,7 +62,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
-    ideal, guess = offline(row.group), chance(row.group)
+    ideal, guess = row.group.offline, row.group.chance
     name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
     levels = []
     if not math.isnan(ideal):

@@ -17,9 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
-from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
+from embedbench.reports.result_rows import (
+    LEFT_OUT,
+    OTHER_REFERENCES,
+    Group,
+    run_value,
+    stream_title,
+)
 from embedbench.reports.row_labels import labels
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat

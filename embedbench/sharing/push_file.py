@@ -166,7 +166,7 @@ def picture(file: EmbeddingFile) -> bytes:
     DamagedFileError
         Blocks do not match their checksums.
     """
-    from embedbench.reports.figure_files import render_figure
+    from embedbench.reports.figure_style import render_figure
     from embedbench.reports.picture_of_file import draw_file
 
     return render_figure(draw_file(file, WIDTH), "png", dpi=DPI)

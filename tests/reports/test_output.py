@@ -16,9 +16,9 @@ from report_records import keep, make
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
-from embedbench.reports.cost_figures import trade_off
 from embedbench.reports.html_report import render, write_html
 from embedbench.reports.learner_colours import styles_in
+from embedbench.reports.score_figures import trade_off
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import print_report, table_text
 from embedbench.scores import record_files

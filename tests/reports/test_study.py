@@ -28,7 +28,7 @@ from embedbench.reports.comparison_tables import (
 )
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import styles_in
-from embedbench.reports.omega_rank_figures import ranks
+from embedbench.reports.score_figures import ranks
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
