@@ -17,9 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tools"), str(ROOT)]
@@ -50,7 +48,6 @@ def steps_of(part: str) -> list[Step]:
 def drive(
     plan: Sequence[Step],
     state: State,
-    card: str,
     deadline: float,
     start: Callable[[str], Worker],
     save: Callable[[], None],
@@ -61,48 +58,43 @@ def drive(
 
     Every part has a process of its own, which `start` starts.
     """
-    worker: tuple[str, Worker] | None = None
+    part, worker = "", None
     try:
         for step in plan:
             if step.name in state.steps:
                 continue
             if lacks := step.missing():
-                state.data["missing"][step.name] = f"needs {', '.join(lacks)}, which is missing"
+                state.missing[step.name] = f"needs {', '.join(lacks)}, which is missing"
                 continue
-            if worker and (worker[0] != step.part or not worker[1].alive):
-                worker[1].end()
+            if worker and (part != step.part or not worker.alive):
+                worker.end()
                 worker = None
             expected = 0.1 if toy else step.seconds + (0 if worker else STARTING)
-            expected = max(expected, 1.25 * state.data["cut"].get(step.name, 0.0))
             left = deadline - time.monotonic()
             if left < expected:
                 why = f"time is up: about {expected:.0f} s are needed, {max(left, 0):.0f} were left"
-                state.data["missing"][step.name] = why
+                state.missing[step.name] = why
                 continue
-            worker = worker or (step.part, start(step.part))
+            part, worker = step.part, worker or start(step.part)
             limit = max(60.0, LONGER * step.seconds) + STARTING
-            answer = worker[1].ask(step.name, state.data["kept"], min(left, limit))
-            _keep(state, step.name, answer, card, hung=left > limit)
+            answer = worker.ask(step, min(left, limit))
+            seconds = answer["seconds"]
+            if not answer.get("late"):
+                word = answer.get("error", "done")
+            else:
+                hung = left > limit
+                word = f"{'hung: killed' if hung else 'time is up: cut off'} after {seconds:.0f} s"
+                answer = {"error": word, "seconds": seconds} if hung else {}
+            if answer:
+                state.done(step.name, answer)
+            else:
+                state.missing[step.name] = word
+            print(f"{step.name}: {word} ({seconds:.1f} s)", file=sys.stderr, flush=True)
             save()
     finally:
         if worker:
-            worker[1].end()
+            worker.end()
         save()
-
-
-def _keep(state: State, name: str, answer: dict[str, Any], card: str, *, hung: bool) -> None:
-    state.data["missing"].pop(name, None)
-    if not answer.get("late"):
-        state.done(name, answer, card)
-        word = answer.get("error", "done")
-    elif hung:
-        word = f"hung: killed after {answer['seconds']:.0f} s"
-        state.done(name, {"error": word, "seconds": answer["seconds"]}, card)
-    else:
-        state.cut(name, answer["seconds"])
-        word = f"time is up: cut off after {answer['seconds']:.0f} s"
-        state.data["missing"][name] = word
-    print(f"{name}: {word} ({answer['seconds']:.1f} s)", file=sys.stderr, flush=True)
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -144,7 +136,6 @@ def main() -> None:
     for name, lost in call["without"].items():
         print(f"{name} is missing; left out: {lost}", file=sys.stderr)
     state.begin(call)
-    state.data["missing"] = {}
     names = [step.name for step in every]
 
     def save() -> None:
@@ -155,18 +146,18 @@ def main() -> None:
     def start(part: str) -> Worker:
         folder = Path(scratch) / part
         folder.mkdir(exist_ok=True)
-        return Worker(partial(steps_of, part), Bench(args.device, args.toy, folder))
+        return Worker(Bench(args.device, args.toy, folder))
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops as Ctrl-C does: all is saved
     with tempfile.TemporaryDirectory(prefix="embedbench-gpu-") as scratch:
         end = began + 60 * args.minutes
         with contextlib.suppress(KeyboardInterrupt):
-            drive(plan, state, call["card"], end, start, save, toy=args.toy)
+            drive(plan, state, end, start, save, toy=args.toy)
     waiting = [name for name in names if name not in state.steps]
     print(f"{len(names) - len(waiting)} of {len(names)} steps are done: {args.out / 'gpu.md'}")
     for name in waiting:
-        if name in state.data["missing"]:
-            print(f"missing  {name}: {state.data['missing'][name]}")
+        if name in state.missing:
+            print(f"missing  {name}: {state.missing[name]}")
 
 
 def _under(name: str, part: str) -> bool:

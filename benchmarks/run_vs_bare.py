@@ -27,7 +27,8 @@ from typing import Any
 import h5py
 import numpy as np
 import torch
-from timing import gemm_rate, in_turn, mlp_flops, note
+from floors import Products, bare_products
+from timing import in_turn, note
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -181,17 +182,6 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
     return ours, theirs
 
 
-def floor(path: Path, plan: Plan) -> float:
-    """Seconds of the matrix products alone, at the rate of the largest one."""
-    stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
-    first = stream.sessions[0]
-    forward, step = mlp_flops(first.x.width, 400, 10)
-    looked = plan.epochs * len(first.val_y) if plan.look else 0
-    answered = plan.sessions * len(stream.eval_sets[0].y)
-    per_session = plan.epochs * len(first.y) * step + (looked + answered) * forward
-    return plan.sessions * per_session / gemm_rate(BATCH, first.x.width, 400)
-
-
 def main() -> None:
     """Measure and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -222,8 +212,10 @@ def main() -> None:
             rule = "epochs" if not look else "validation every epoch, best weights kept"
             a, b = loops(path, plan)
             note("warm-up, and do both sides answer alike?")
-            same = float((torch.from_numpy(a().answer) == b(nadam=NAdam)).double().mean())
-            least = floor(path, plan)
+            with Products() as products:
+                answers = b(nadam=NAdam)
+            same = float((torch.from_numpy(a().answer) == answers).double().mean())
+            least = in_turn([bare_products(products)], args.repeats).best(0)
             for name, sides in (
                 ("memory to memory", (a, b)),
                 ("file to files", cells(path, plan, out)),

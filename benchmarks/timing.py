@@ -1,4 +1,4 @@
-"""Ratios of the times of sides that do the same work; and the rate of matrix products here."""
+"""Ratios of the times of sides that do the same work."""
 
 from __future__ import annotations
 
@@ -83,30 +83,6 @@ def _others() -> float:
     user, nice, system, _idle, _wait, irq, soft, steal = fields[:8]
     busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
     return busy - time.process_time()
-
-
-def gemm_rate(batch: int, n_inputs: int, units: int) -> float:
-    """FLOP/s of the product (batch, n_inputs) @ (n_inputs, units), float32, best of 20 rounds."""
-    import torch
-
-    a, b = torch.rand(batch, n_inputs), torch.rand(n_inputs, units)
-    rounds = []
-    for _ in range(20):
-        began = time.perf_counter()
-        for _ in range(10):
-            torch.mm(a, b)
-        rounds.append((time.perf_counter() - began) / 10)
-    return 2 * batch * n_inputs * units / min(rounds)
-
-
-def mlp_flops(n_inputs: int, units: int, n_outputs: int) -> tuple[int, int]:
-    """FLOP of the products of a 2-hidden-layer MLP, per sample: forward, and forward + backward.
-
-    The backward pass forms the gradient of every weight, and of every layer's input but the first.
-    """
-    first = n_inputs * units
-    weights = first + units * units + units * n_outputs
-    return 2 * weights, 2 * (3 * weights - first)
 
 
 def note(line: str) -> None:

@@ -1,6 +1,6 @@
-"""How often the verdict on a table is wrong, what it sees, and how far it hangs on single rows.
+"""How often the verdict on a table is wrong, and what it sees.
 
-    python benchmarks/verdict_calibration.py [--tables 2000] [--parts levels figures stability]
+    python benchmarks/verdict_calibration.py [--tables 2000]
 
 Simulated tables of k learners and n seeds, judged by `embedbench.scores.learner_verdicts`. The
 score of a row is its true mean + what the seeds do + what the test sample does. In every cell the
@@ -22,7 +22,6 @@ tables and three Monte-Carlo errors. A cell is:
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import platform
@@ -44,8 +43,6 @@ GAPS = (5.0, 2.0, 20.0)  # points that the others are below the best, in turn
 SD = 2.0  # points, geometric mean over rows
 CHUNK = 100  # tables at a time: their arrays fit into the processor's cache
 SEEN = 0.9  # least share of 20 points that must be seen with one ratio and five seeds or more
-CLOSE = 0.15  # a verdict that another row may change is so close to the critical value
-CHANGES = 200
 
 
 @dataclass(frozen=True)
@@ -181,14 +178,8 @@ def format_range(values: list[float]) -> str:
     return f"{low}" if low == high else f"{low}–{high}"
 
 
-def print_levels(tables: int) -> bool:
-    """The calibration; whether all cells hold."""
-    outcomes = [judge_cell(cell, tables, i) for i, cell in enumerate(make_cells())]
-    return report_levels(outcomes, tables)
-
-
 def report_levels(outcomes: list[Outcome], tables: int) -> bool:
-    """A line for each k and n, its worst cells, and what fails."""
+    """Print a line for each k and n, the worst cells, and what fails; whether all cells hold."""
     bad = [o for o in outcomes if o.best > largest_rate(tables)]
     blind = [
         o for o in outcomes if o.cell.ratio == 1 and o.cell.n >= 5 and o.power.get(20.0, 1) < SEEN
@@ -225,103 +216,14 @@ def report_levels(outcomes: list[Outcome], tables: int) -> bool:
     return not bad and not blind
 
 
-def print_figures(tables: int) -> bool:
-    """What a bound for each row means among equals, and what few seeds can see."""
-    rng = np.random.default_rng(1)
-    cell = Cell(25, 5, 25, 1.0, False, 0.0, "normal", 0, 0.0)
-    some = judge_cell(cell, 5 * tables, 0).any_best
-    print(f"\n25 equal learners, five seeds: some row is behind in {100 * some:.0f} % of tables")
-    for n, points in itertools.product((3, 5), (55, 20)):
-        x = np.full((5 * tables, 9, n), -1000.0)  # rows that are far below count as tests only
-        x[:, 0] = points
-        x[:, 1] = 7 * rng.standard_normal((5 * tables, n))
-        seen = (subtract_rows(x).behind_by_least()[:, 1, 0] > 0).mean()
-        print(f"nine learners, {n} seeds, sd 7: {points} points are seen in {100 * seen:.0f} %")
-    return 0.55 < some < 0.75
-
-
-@cache
-def committed_tables() -> list[tuple[str, Floats]]:
-    """(name, (k, n) scores) of the committed results with eight learners or more on one stream."""
-    rows: dict[str, dict[str, list[float]]] = {}
-    with (DOCS / "studies/data/which-learner.csv").open(encoding="utf-8") as f:
-        for run in csv.DictReader(f):
-            for metric in ("final_accuracy", "average_incremental_accuracy"):
-                scores = rows.setdefault(f"{run['stream']} {metric}", {})
-                scores.setdefault(run["learner"], []).append(float(run[metric] or "nan"))
-    for path in sorted((DOCS / "results/data").glob("*.json")):
-        for table in json.loads(path.read_text(encoding="utf-8"))["tables"]:
-            if "learner" not in table["heads"]:
-                continue
-            at = table["heads"].index("learner")
-            for row in table["rows"]:
-                labels = dict(zip(table["heads"], row["labels"], strict=True))
-                others = [labels[h] for h in ("protocol", "data", "order") if h in labels]
-                for column, value in row["values"].items():
-                    if values := (value.get("ours") or {}).get("values"):
-                        name = " ".join([path.stem, table["name"], *others, column])
-                        rows.setdefault(name, {})[row["labels"][at]] = values
-    result = []
-    for name, scores in rows.items():
-        n = max(map(len, scores.values()))
-        x = np.array([v for v in scores.values() if len(v) == n])
-        if n >= 3 and len(x) >= 8 and not np.isnan(x).any() and x.std() > 0:
-            result.append((name, x))
-    return result
-
-
-def times_critical(x: Floats) -> Floats:
-    """(k, k) how far row j is above row i, as a multiple of the critical value."""
-    apart = subtract_rows(x)
-    with np.errstate(invalid="ignore", divide="ignore"):  # equal scores in all seeds
-        return apart.mean / apart.half_widths(apart.share_level(LEVEL))
-
-
-def print_stability() -> bool:
-    """How many verdicts on the others change with one row more or less, and how close they are.
-
-    A row that was behind the changed row alone is another matter, and counted apart.
-    """
-    tables = committed_tables()
-    print(f"\n{CHANGES} single rows taken from, or added to, {len(tables)} committed tables")
-    rng = np.random.default_rng(2)
-    verdicts, by_tests, by_row, close = 0, 0, 0, list[float]()
-    for change in range(CHANGES):
-        _, x = tables[rng.integers(len(tables))]
-        if change % 2:  # a row is added to a table that lacks another one, too
-            x = np.delete(x, rng.integers(len(x)), axis=0)
-        rest = np.delete(np.arange(len(x)), rng.integers(len(x)))
-        large, after = times_critical(x)[rest], times_critical(x[rest])
-        before = np.nanmax(large[:, rest], axis=1), np.nanmax(after, axis=1)
-        changed = (before[0] > 1) != (before[1] > 1)
-        verdicts += len(rest)
-        by_tests += int(changed.sum())
-        by_row += int(((np.nanmax(large, axis=1) > 1) != (before[0] > 1)).sum())
-        close += np.abs(np.array(before)[:, changed] - 1).min(axis=0).tolist()
-    farthest = max(close, default=0)
-    print(
-        f"{by_tests} of {verdicts} verdicts on the others change "
-        f"({100 * by_tests / verdicts:.2f} %); {by_row} rows were behind the changed row alone\n"
-        f"farthest from the critical value: {100 * farthest:.1f} %"
-    )
-    return farthest <= CLOSE
-
-
 def main() -> None:
-    """Print the parts; exit with 1 where a cell misses its aim."""
+    """Print the table; exit with 1 where a cell misses its aim."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tables", type=int, default=2000)
-    names = ("levels", "figures", "stability")
-    parser.add_argument("--parts", nargs="+", choices=names, default=list(names))
-    args = parser.parse_args()
+    tables = parser.parse_args().tables
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}")
-    parts = {
-        "levels": lambda: print_levels(args.tables),
-        "figures": lambda: print_figures(args.tables),
-        "stability": print_stability,
-    }
-    holds = [parts[name]() for name in args.parts]
-    sys.exit(not all(holds))
+    outcomes = [judge_cell(cell, tables, i) for i, cell in enumerate(make_cells())]
+    sys.exit(not report_levels(outcomes, tables))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ extensions = [
     "repository",
     "reference",
     "result_pages",
-    "house",
 ]
 exclude_patterns = ["_build", "_ext", "README.md", "**.ipynb_checkpoints"]
 myst_enable_extensions = ["deflist", "html_image"]

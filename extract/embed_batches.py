@@ -117,20 +117,18 @@ def compute_batches(
     """
     here = backbone.device.type != "cpu"
 
-    def read(rows: range) -> tuple[tuple[DecodedSample, ...], Array | None]:
+    def work(rows: range) -> Callable[[], Batch]:
         decoded = [decode(source, i, backbone) for i in rows]
         good = [sample.ready for sample in decoded if sample.ready is not None]
+        ready = np.stack(good) if good else None
         infos = tuple(replace(sample, ready=None) for sample in decoded)
-        return infos, np.stack(good) if good else None
 
-    def run(ready: Array | None) -> dict[str, torch.Tensor]:
-        return {} if ready is None else backbone.forward(ready)
+        def forward() -> Batch:
+            return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
 
-    def work(rows: range) -> Callable[[], Batch]:
-        decoded, ready = read(rows)
         if here:
-            return lambda: Batch(rows, decoded, run(ready))
-        batch = Batch(rows, decoded, run(ready))
+            return forward
+        batch = forward()
         return lambda: batch
 
     waiting: deque[Future[Callable[[], Batch]]] = deque()

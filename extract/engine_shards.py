@@ -8,7 +8,7 @@ what a lost machine was at is computed again.
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -17,7 +17,6 @@ from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
-from embedbench.system.callback_types import Notify, Progress
 
 from .extraction_work import ExtractionWork, Facts, Job, MissingBlocks, arithmetic_settings
 from .source import Source
@@ -31,47 +30,32 @@ _T = TypeVar("_T")
 _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model stays loaded
 
 
-@dataclass(frozen=True)
-class Shard:
-    """The needs of a task beside the numbers of its blocks.
+def work_for(job: Job, host: str, function: Callable[..., _T], *args: Any) -> _T:
+    """In a worker: call a function with the work of a job, which computer `host` asks for.
 
-    `host` is the computer that asks for it; all processes must agree with the facts of the first
-    that was asked; `origin` is `Partial.origin` of the directory of blocks.
+    A sentence of another computer begins with its name.
     """
-
-    job: Job
-    host: str
-    target: Target
-    facts: Facts
-    origin: str
-
-
-def shard_facts(job: Job, host: str) -> Facts:
-    """In a worker: what it knows of its work."""
-    return _here(host, lambda: _work(job).facts())
-
-
-def shard_precision(job: Job, host: str, rows: Sequence[int]) -> float | None:
-    """In a worker: `ExtractionWork.precision`."""
-
-    def compute() -> float | None:
+    try:
         work = _work(job)
         with arithmetic_settings(work.threads):
-            return work.precision(rows)
-
-    return _here(host, compute)
-
-
-def fill(shard: Shard, blocks: Sequence[int]) -> None:
-    """In a worker: compute the blocks of a range that no other process has made or is at."""
-    _here(shard.host, lambda: _fill(shard, blocks))
+            return function(work, *args)
+    except UserError as error:
+        if platform.node() == host:
+            raise
+        raise UserError(f"on host {platform.node()}: {error}") from error
 
 
-def _fill(shard: Shard, blocks: Sequence[int]) -> None:
-    work = _work(shard.job)
-    _check_same(work.facts().job, shard.facts.job)
-    partial = Partial.joined(shard.target, shard.facts.job, shard.origin)
-    with partial.at_work(), arithmetic_settings(work.threads):
+def fill_range(
+    work: ExtractionWork, target: Target, first: dict[str, Any], origin: str, blocks: Sequence[int]
+) -> None:
+    """In a worker: compute the blocks of a range that no other process has made or is at.
+
+    `first` is the job that all processes must agree with, `origin` the `Partial.origin` of the
+    directory of blocks.
+    """
+    _check_same(work.facts().job, first)
+    partial = Partial.joined(target, first, origin)
+    with partial.at_work():
         work.fill_some(partial, blocks)
 
 
@@ -100,52 +84,36 @@ def _check_same(here: dict[str, Any], first: dict[str, Any]) -> None:
         raise UserError(f"a worker differs in {', '.join(keys)} ({differ}); {remedy}.")
 
 
-def _here(host: str, compute: Callable[[], _T]) -> _T:
-    """Call a function; a sentence of another computer begins with its name."""
-    try:
-        return compute()
-    except UserError as error:
-        if platform.node() == host:
-            raise
-        raise UserError(f"on host {platform.node()}: {error}") from error
-
-
 class Shards:
     """The work of an engine's workers, in the place of `ExtractionWork`."""
 
     def __init__(self, job: Job, source: Source, executor: Executor) -> None:
         self.job, self.source, self._executor = job, source, executor
-        self._host = platform.node()
-        self._facts: Facts | None = None
+        self._first: dict[str, Any] = {}
 
     def facts(self) -> Facts:
         """Return what a worker knows of the work: the model is loaded there, not here."""
-        if self._facts is None:
-            facts: Facts = self._asked(shard_facts, self.job, self._host)
-            if facts.job["samples"] != self.source.digest:
-                raise UserError(
-                    f"the workers read other samples from {self.job.source} than this process; "
-                    "give all machines the same data."
-                )
-            self._facts = facts
-        return self._facts
+        facts: Facts = self._ask(ExtractionWork.facts)
+        if facts.job["samples"] != self.source.digest:
+            raise UserError(
+                f"the workers read other samples from {self.job.source} than this process; "
+                "give all machines the same data."
+            )
+        self._first = facts.job
+        return facts
 
     def precision(self, rows: Sequence[int]) -> float | None:
         """See `ExtractionWork.precision`."""
-        cosine: float | None = self._asked(shard_precision, self.job, self._host, list(rows))
+        cosine: float | None = self._ask(ExtractionWork.precision, list(rows))
         return cosine
 
-    def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
-        """Have the blocks computed that are not there yet."""
-        target = replace(partial.target, path=partial.path.absolute())
-        shard = Shard(self.job, self._host, target, self.facts(), partial.origin)
-        blocks = MissingBlocks(partial, len(self.source.ids), progress)
-        blocks.fill(lambda free: self._compute(shard, blocks, free), notify)
-
-    def _compute(self, shard: Shard, blocks: MissingBlocks, free: Sequence[int]) -> None:
+    def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
         """Have free blocks computed. A task that fails twice ends the work with its sentence."""
+        partial = blocks.partial
+        target = replace(partial.target, path=partial.path.absolute())
+        shard = fill_range, target, self._first, partial.origin
         failed: set[tuple[int, ...]] = set()
-        waiting = {self._submit(fill, shard, part): part for part in ranges(free)}
+        waiting = {self._submit(*shard, part): part for part in ranges(free)}
         try:
             while waiting:
                 done, _ = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
@@ -156,13 +124,13 @@ class Shards:
                         raise _sentence(error) from error
                     if error is not None:
                         failed.add(part)
-                        waiting[self._submit(fill, shard, part)] = part
+                        waiting[self._submit(*shard, part)] = part
                 blocks.look()
         finally:
             for future in waiting:
                 future.cancel()
 
-    def _asked(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return what a worker answers."""
         try:
             return self._submit(function, *args).result()
@@ -171,7 +139,7 @@ class Shards:
 
     def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         try:
-            return self._executor.submit(function, *args)
+            return self._executor.submit(work_for, self.job, platform.node(), function, *args)
         except BrokenExecutor as error:
             raise _sentence(error) from error
 

@@ -41,9 +41,9 @@ def outside_backbone(
 
     Code in no package is named as it was typed, and its version is the SHA-256 of its file. The
     device is passed on where `__init__` takes it; else the backbone stays on the CPU. Of `given`,
-    which are `weights`, `layers`, `dtype` and `size`, those that are empty are not passed on.
+    which are `weights`, `layers`, `dtype` and `size`, those that are empty or float32 are left out.
     """
-    options = {option: value for option, value in given.items() if value}
+    options = {option: value for option, value in given.items() if value and value != "float32"}
     taken = inspect.signature(cls).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
         for option in options.keys() - taken.keys():

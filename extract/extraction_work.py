@@ -62,7 +62,7 @@ class MissingBlocks:
             missing = sum(len(block_rows(block, self.n)) for block in self.left)
             self._progress(self.n - missing + fresh, self.n)
 
-    def fill(self, compute: Callable[[list[int]], None], notify: Notify) -> None:
+    def fill(self, compute: Callable[[Self, list[int]], None], notify: Notify) -> None:
         """Let `compute` make the blocks that no other process is at, until all are there."""
         waits = False
         while self.left:
@@ -72,7 +72,7 @@ class MissingBlocks:
                 )
             free = [block for block in self.left if leases.is_free(self.partial.lease(block))]
             if free:
-                compute(free)
+                compute(self, free)
             elif not waits:
                 lease = self.partial.lease(self.left[0])
                 notify(leases.waiting(f"a part of {self.partial.path}", lease))
@@ -131,10 +131,9 @@ class ExtractionWork:
             made_on["device_name"] = _device(backbone.device)
         return Facts(job, backbone.backbone, backbone.preprocessing, made_on, self.remark)
 
-    def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
-        """Compute the blocks that are not there yet; wait for those that other processes are at."""
-        blocks = MissingBlocks(partial, len(self.source.ids), progress)
-        blocks.fill(lambda free: self.fill_some(partial, free, blocks.report), notify)
+    def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
+        """Compute free blocks that no other process is at by now."""
+        self.fill_some(blocks.partial, free, blocks.report)
 
     def fill_some(
         self,

@@ -1,8 +1,13 @@
-"""Inputs for Hugging Face's backbones: images, sounds or texts, through their own processors."""
+"""Inputs for Hugging Face's backbones: images, sounds or texts, through their own processors.
+
+Each class has the processor's configuration for the provenance (`recipe`), one sample as an array
+whose shape is always the same (`prepare`), a small one (`example`), and the groups of a batch that
+go through the model at once, as arguments and mask (`groups`): the mask (n, T) is 1 where tokens or
+frames are of the sample; None: all are.
+"""
 
 import json
 import threading
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -29,34 +34,7 @@ _VOCABULARY = (
 Tensors = dict[str, torch.Tensor]
 
 
-class Inputs(ABC):
-    """The way from samples to the arguments of a model.
-
-    Attributes
-    ----------
-    recipe : dict
-        The processor's configuration, for the provenance.
-    """
-
-    recipe: dict[str, Any]
-
-    @abstractmethod
-    def prepare(self, content: Content) -> Array:
-        """Return one sample; the shape is the same for every sample."""
-
-    @abstractmethod
-    def example(self) -> Array:
-        """Return a small sample, prepared."""
-
-    @abstractmethod
-    def groups(self, batch: Array) -> list[tuple[Tensors, torch.Tensor | None]]:
-        """Return arguments and mask of each group of samples that go through the model at once.
-
-        The mask (n, T) is 1 where tokens or frames are of the sample; None: all are.
-        """
-
-
-class ImageInputs(Inputs):
+class ImageInputs:
     """Images, as the model's image processor makes them."""
 
     def __init__(self, folder: Path, size: int | None) -> None:
@@ -89,7 +67,7 @@ class ImageInputs(Inputs):
         return [({"pixel_values": torch.from_numpy(batch)}, None)]
 
 
-class TextInputs(Inputs):
+class TextInputs:
     """Texts as tokens: the first `size`, padded at the end to the longest of a batch.
 
     With `whole` they are padded to `size`, because SigLIP reads the last place.
@@ -151,7 +129,7 @@ class TextInputs(Inputs):
         return [(given | {"attention_mask": mask} if self.masked else given, mask)]
 
 
-class SoundInputs(Inputs):
+class SoundInputs:
     """Sounds: the first seconds, the mean of the channels, at the rate of the model.
 
     Sounds that the model's feature extractor brings to one length go through the model at once, all
@@ -215,6 +193,7 @@ class SoundInputs(Inputs):
         ]
 
 
+Inputs = ImageInputs | TextInputs | SoundInputs
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 

@@ -64,46 +64,34 @@ def open_backbone(
         raise UserError(f"--decoder {decoder} is for images; leave it out for {holds}.")
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError(f"--size must be 1 to {LARGEST:,} pixels, seconds or tokens, not {size}.")
+    options: dict[str, Any] = {
+        "dtype": dtype,
+        "layers": tuple(layers),
+        "size": size,
+        "device": device,
+    }
+    cls = backbone_class(name)
     if name.startswith(HF):
         from .hf_backbone import HfBackbone
 
         if weights:
             raise UserError("a model of transformers has its weights with it; drop --weights.")
-        model: Backbone = HfBackbone(
-            name.removeprefix(HF), holds, layers=layers, dtype=dtype, size=size, device=device
-        )
+        model: Backbone = HfBackbone(name.removeprefix(HF), holds, **options)
+    elif cls is not None:
+        model = outside_backbone(name, cls, weights=weights, **options)
+    elif name not in OURS:
+        model = TimmBackbone(name, weights=weights, **options)
+    elif weights or layers or dtype != "float32":
+        raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
+    elif name == "log-mel":
+        from .log_mel_backbone import LogMel
+
+        model = LogMel(size or LogMel.SECONDS)
     else:
-        model = _open(name, first, weights, layers, dtype, size, device)
+        model = (Pixels if name == "pixels" else Images)(first(), size)
     model.decoder = decoder
     model.preprocessing |= decoder_recipe(decoder, model.device)
     return model
-
-
-def _open(
-    name: str,
-    first: Callable[[], Image.Image],
-    weights: Path | None,
-    layers: Sequence[str],
-    dtype: str,
-    size: int | None,
-    device: torch.device,
-) -> Backbone:
-    if (cls := backbone_class(name)) is not None:
-        half = dtype if dtype != "float32" else ""
-        return outside_backbone(
-            name, cls, device, weights=weights, layers=tuple(layers), dtype=half, size=size
-        )
-    if name not in OURS:
-        return TimmBackbone(
-            name, weights=weights, layers=layers, dtype=dtype, size=size, device=device
-        )
-    if weights or layers or dtype != "float32":
-        raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
-    if name == "log-mel":
-        from .log_mel_backbone import LogMel
-
-        return LogMel(size or LogMel.SECONDS)
-    return (Pixels if name == "pixels" else Images)(first(), size)
 
 
 def choose_device(name: str) -> torch.device:

@@ -7,7 +7,7 @@ work.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from embedbench.system.callback_types import Notify, Progress
 
 from .domain_group_time import NO_COLUMNS, ColumnRules, Columns, across, choose_split, pairs_text
 from .engine_shards import Shards, ranges
-from .extraction_work import ExtractionWork, Facts, Job, arithmetic_settings
+from .extraction_work import ExtractionWork, Facts, Job, MissingBlocks, arithmetic_settings
 from .source import Source
 from .torchvision_decoder import PILLOW
 
@@ -206,8 +206,8 @@ def _shared(
             return EmbeddingFile.open(target.path)
         try:
             with partial.at_work():
-                work.fill(partial, progress, notify)
-                return finish(work.source, facts, work.precision, partial, beside, notify)
+                MissingBlocks(partial, len(work.source.ids), progress).fill(work.fill, notify)
+                return finish(work, facts, partial, beside, notify)
         except (OSError, UserError):
             if not partial.is_gone():
                 raise
@@ -218,18 +218,16 @@ def _shared(
 
 COMPARED = 32  # rows on which half precision is compared with float32
 
-Precision = Callable[[Sequence[int]], float | None]  # see `ExtractionWork.precision`
-
 
 def finish(
-    source: Source,
+    work: ExtractionWork | Shards,
     facts: Facts,
-    precision: Precision,
     partial: Partial,
     beside: SampleMetadata,
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""
+    source = work.source
     blocks = range(-(-len(source.ids) // Partial.BLOCK))
     notes = [partial.note(block) for block in blocks]
     undecoded = [pair for note in notes for pair in note["skipped"]]
@@ -247,9 +245,7 @@ def finish(
     provenance = {
         "backbone": facts.backbone,
         "preprocessing": facts.preprocessing,
-        "arithmetic": facts.arithmetic
-        | _devices(notes)
-        | _compared(source, facts, precision, kept, notify),
+        "arithmetic": facts.arithmetic | _devices(notes) | _compared(work, facts, kept, notify),
         "source": {
             **{key: getattr(source, key) for key in ("name", "revision", "licence")},
             **({"package": " ".join(source.package)} if source.package else {}),
@@ -294,18 +290,14 @@ def _devices(notes: Sequence[Any]) -> dict[str, Any]:
 
 
 def _compared(
-    source: Source,
-    facts: Facts,
-    precision: Precision,
-    kept: Ints,
-    notify: Notify,
+    work: ExtractionWork | Shards, facts: Facts, kept: Ints, notify: Notify
 ) -> dict[str, Any]:
     """Return the error of half precision on some rows."""
     dtype = facts.arithmetic["dtype"]
     if dtype in ("float32", "uint8"):
         return {}
     places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
-    rows = kept[: len(places)] if source.in_order else kept[places]
-    cosine = precision(rows.tolist())
+    rows = kept[: len(places)] if work.source.in_order else kept[places]
+    cosine = work.precision(rows.tolist())
     notify(f"{dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
     return {"smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,10 @@ import torch
 from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
 from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from embedbench import plugins
@@ -167,39 +172,25 @@ def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
 
 def _watch(model: nn.Module, example: torch.Tensor) -> tuple[list[tuple[str, str]], torch.Tensor]:
     """Return the (convolution, norm) pairs by name, and the output of the pass."""
-    made_by: dict[int, str] = {}
+    names = {module: name for name, module in model.named_modules()}
+    made_by: dict[int, nn.Module] = {}
     kept: list[torch.Tensor] = []  # holds outputs, so that no two of them share an id
-    calls: dict[str, int] = {}
-    pairs: list[tuple[str, str]] = []
+    calls: Counter[nn.Module] = Counter()
+    pairs: list[tuple[nn.Module, nn.Module]] = []
 
-    def seen(name: str) -> None:
-        calls[name] = calls.get(name, 0) + 1
+    def before(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        calls[module] += 1
+        is_norm = isinstance(module, nn.BatchNorm2d) and module.track_running_stats
+        if is_norm and id(inputs[0]) in made_by:
+            pairs.append((made_by[id(inputs[0])], module))
 
-    hooks = []
-    for name, module in model.named_modules():
-        if type(module) is nn.Conv2d:
+    def after(module: nn.Module, _: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        if type(module) is nn.Conv2d and module in names:
+            made_by[id(output)] = module
+            kept.append(output)
 
-            def after_conv(
-                _: nn.Module, __: tuple[torch.Tensor, ...], output: torch.Tensor, name: str = name
-            ) -> None:
-                seen(name)
-                made_by[id(output)] = name
-                kept.append(output)
-
-            hooks.append(module.register_forward_hook(after_conv))
-        elif isinstance(module, nn.BatchNorm2d) and module.track_running_stats:
-
-            def before_norm(
-                _: nn.Module, inputs: tuple[torch.Tensor, ...], name: str = name
-            ) -> None:
-                seen(name)
-                if id(inputs[0]) in made_by:
-                    pairs.append((made_by[id(inputs[0])], name))
-
-            hooks.append(module.register_forward_pre_hook(before_norm))
-    with torch.inference_mode():
+    hooks = register_module_forward_pre_hook(before), register_module_forward_hook(after)
+    with hooks[0], hooks[1], torch.inference_mode():
         output = model(example)
-    for hook in hooks:
-        hook.remove()
-    once = [pair for pair in pairs if calls[pair[0]] == calls[pair[1]] == 1]
-    return once, output
+    once = [(a, b) for a, b in pairs if calls[a] == calls[b] == 1 and b in names]
+    return [(names[a], names[b]) for a, b in once], output

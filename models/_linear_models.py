@@ -1,12 +1,32 @@
 """Parts of streaming linear learners: discriminants, ridge regression, blocks of samples."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from embedbench.learning import UNSEEN
+from embedbench.learning import UNSEEN, Learner, Seeds, Session, StreamSpec, Tags
+
+
+class ClassSums(Learner):
+    """Base of learners that add up the samples of each class, in float64, in one pass."""
+
+    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
+    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        size = (spec.n_classes, spec.input_shape[0])
+        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
+        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.sums.index_add_(0, y, x.double())
+        self.counts += torch.bincount(y, minlength=len(self.counts))
+
+    def class_means(self) -> Tensor:
+        """(C, D) float64; zeros for a class without samples."""
+        return self.sums / self.counts.clamp(min=1)[:, None]
 
 
 def deviations(x: Tensor, y: Tensor, sums: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,3 +128,43 @@ def add_moments(gram: Tensor, targets: Tensor, h: Tensor, y: Tensor) -> None:
     """Add HᵀH to `gram` (M, M) and HᵀY to `targets` (M, C), for h (b, M) float64 and y (b,)."""
     gram.addmm_(h.T, h)  # (M, b) @ (b, M)
     targets.index_add_(1, y, h.T)
+
+
+PROJECTED = 2048  # samples whose features are formed at once
+
+
+class RidgeLearner(Learner):
+    """Base of learners that answer by ridge regression on features of their own.
+
+    W = (G + λI)⁻¹ Q, with the moments G = Σ HᵀH (M, M) and Q = Σ HᵀY (M, C), float64.
+    """
+
+    device: str
+    weights: Tensor  # W (M, C)
+
+    def features(self, x: Tensor) -> Tensor:
+        """h of x (n, D), (n, M)."""
+        raise NotImplementedError
+
+    def no_moments(self, size: int, n_classes: int) -> tuple[Tensor, Tensor]:
+        """Moments of no samples."""
+        gram, targets = (
+            torch.zeros(size, n, device=self.device, dtype=torch.float64) for n in (size, n_classes)
+        )
+        return gram, targets
+
+    def feature_blocks(self, session: Session, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """h (b, M) float64 and y (b,) of the samples `rows`."""
+        y = torch.from_numpy(session.y).to(self.device)
+        for part in torch.split(rows, PROJECTED):
+            yield self.features(session.x.batch(part, self.device)).double(), y[part]
+
+    def moments(self, session: Session, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The moments of the samples `rows`."""
+        sums = self.no_moments(*self.weights.shape)
+        for h, y in self.feature_blocks(session, rows):
+            add_moments(*sums, h, y)
+        return sums
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return self.features(x) @ self.weights  # (n, M) @ (M, C)

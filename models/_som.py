@@ -3,16 +3,22 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Float32s, Ints
-from embedbench.config import setting_ranges
-from embedbench.config.setting_ranges import at_least, check_settings, within
-from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.config.setting_ranges import (
+    above,
+    at_least,
+    check_settings,
+    check_size,
+    require,
+    within,
+)
+from embedbench.learning.footprint import Stateful
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 
@@ -31,61 +37,51 @@ class Som:
 
     **Source**: Kemker et al. (2018), Table S4 (23×23 units; learning rates .1 for the map and 1e-3
     for the readout; θ .5; 80,000 iterations). The paper does not give the other settings.
+
     Parameters
     ----------
     side : int
         Units along each of the two sides of the grid.
-    iterations : int
-        Number of steps in the base session.
-    som_iterations : int
-        Number of first steps in which only the map learns.
+    iterations, som_iterations : int
+        Steps in the base session, and the first of them, in which only the map learns.
     hold : int
-        Number of first steps with the initial `eps` and `sigma`; then both fall exponentially until
-        the readout begins to learn.
-    eps, eps_end : float
-        Learning rate of the map in the base session, initial and final.
-    eps_later : float
-        Learning rate of the map in later sessions.
-    sigma : float or None
-        Initial width (standard deviation) of the neighbourhood, in grid units. None: a third of
-        `side`.
-    sigma_end : float
-        Final width of the neighbourhood.
+        First steps with the initial `eps` and `sigma`; then both fall exponentially until the
+        readout begins to learn.
+    eps, eps_end, eps_later : float
+        Learning rate of the map in the base session, initial and final, and in later sessions.
+    sigma, sigma_end : float or None, float
+        Initial and final width (standard deviation) of the neighbourhood, in grid units. None: a
+        third of `side`.
     theta : float
         A sample is novel below this confidence: the largest output minus the second largest.
-    kappa : float
-        Width of the transfer, in units of the mean distance between a sample and its nearest unit.
-    ema : float
-        Rate of that running mean.
+    kappa, ema : float
+        Width of the transfer, in units of the running mean of the distance between a sample and its
+        nearest unit; and the rate of that mean.
     sharpness : float
         p, exponent of the transfer function.
     lr : float
         Learning rate of the readout; a step that would overshoot is shortened.
     """
 
-    side: Annotated[int, setting_ranges.at_least(1, 1000)] = 23
-    iterations: Annotated[int, setting_ranges.at_least(1, 10_000_000)] = 80_000
-    som_iterations: Annotated[int, setting_ranges.at_least(0)] = 20_000
-    hold: Annotated[int, setting_ranges.at_least(0)] = 5_000
-    eps: Annotated[float, setting_ranges.within("(0, 1)")] = 0.1
-    eps_end: Annotated[float, setting_ranges.within("(0, 1)")] = 0.03
-    eps_later: Annotated[float, setting_ranges.within("[0, 1)")] = 3e-4
-    sigma: Annotated[float, setting_ranges.at_least(1e-3)] | None = None
-    sigma_end: Annotated[float, setting_ranges.at_least(1e-3)] = 0.7
-    theta: Annotated[float, setting_ranges.at_least(0)] = 0.5
-    kappa: Annotated[float, setting_ranges.above(0)] = 2.0
-    ema: Annotated[float, setting_ranges.within("[0, 1]")] = 1e-3
-    sharpness: Annotated[float, setting_ranges.above(0)] = 20.0
-    lr: Annotated[float, setting_ranges.at_least(0)] = 4e-3
+    side: Annotated[int, at_least(1, 1000)] = 23
+    iterations: Annotated[int, at_least(1, 10_000_000)] = 80_000
+    som_iterations: Annotated[int, at_least(0)] = 20_000
+    hold: Annotated[int, at_least(0)] = 5_000
+    eps: Annotated[float, within("(0, 1)")] = 0.1
+    eps_end: Annotated[float, within("(0, 1)")] = 0.03
+    eps_later: Annotated[float, within("[0, 1)")] = 3e-4
+    sigma: Annotated[float, at_least(1e-3)] | None = None
+    sigma_end: Annotated[float, at_least(1e-3)] = 0.7
+    theta: Annotated[float, at_least(0)] = 0.5
+    kappa: Annotated[float, above(0)] = 2.0
+    ema: Annotated[float, within("[0, 1]")] = 1e-3
+    sharpness: Annotated[float, above(0)] = 20.0
+    lr: Annotated[float, at_least(0)] = 4e-3
 
     def __post_init__(self) -> None:
-        setting_ranges.check_settings(self, "som")
-        setting_ranges.require(
-            self, "som", som_iterations=setting_ranges.within(f"[0, {self.iterations}]")
-        )
-        setting_ranges.require(
-            self, "som", hold=setting_ranges.within(f"[0, {self.som_iterations}]")
-        )
+        check_settings(self, "som")
+        require(self, "som", som_iterations=within(f"[0, {self.iterations}]"))
+        require(self, "som", hold=within(f"[0, {self.som_iterations}]"))
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
@@ -97,7 +93,7 @@ class Som:
         )
 
 
-class MapNetwork:
+class MapNetwork(Stateful):
     """The map's units `W` (U, D) and the readout `V` (U, C), `b` (C,), float32 on the CPU.
 
     Parameters
@@ -106,9 +102,16 @@ class MapNetwork:
         Running mean of the distance between a sample and its nearest unit.
     """
 
+    state: ClassVar[dict[str, str]] = {
+        "W": "som",
+        "V": "readout",
+        "b": "readout",
+        "error": "transient",
+    }
+
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som
-        setting_ranges.check_size("the map", som.side**2 * (n_inputs + n_classes))
+        check_size("the map", som.side**2 * (n_inputs + n_classes))
         self.W = torch.zeros(som.side**2, n_inputs)
         self.V = torch.zeros(som.side**2, n_classes)
         self.b = torch.zeros(n_classes)
@@ -233,20 +236,12 @@ class MapNetwork:
         z = torch.exp((self.som.sharpness * (least - d2) - least) / width)
         return (z @ self.V.to(z) + self.b.to(z)).float()  # (n, U) @ (U, C) -> (n, C)
 
-    def footprint(self) -> Footprint:
-        """Bytes of the map and of the readout."""
-        return Footprint(som=tensor_bytes(self.W), readout=tensor_bytes(self.V, self.b))
-
-    def state_dict(self) -> dict[str, Any]:
-        """All learned state."""
-        return {"W": self.W, "V": self.V, "b": self.b, "error": self.error}
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`; the compiled kernel looks at no sizes."""
         for name in ("W", "V", "b"):
             if state[name].shape != getattr(self, name).shape:
                 raise ValueError(f"{name} is of shape {tuple(state[name].shape)}")
-        self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
+        super().load_state_dict(state)
 
 
 def squares(x: torch.Tensor) -> Float32s:
@@ -298,10 +293,8 @@ class Rehearsal:
 
     Parameters
     ----------
-    iterations : int
-        Number of draws in a session.
-    share : float
-        Share of the draws that are replay; these are the last ones of the session.
+    iterations, share : int, float
+        Draws in a session, and the share of them that are replay; these are the last ones.
     draws : str
         How replay is drawn: "balanced" (a class, then one of its samples) or "iid".
     """

@@ -7,16 +7,16 @@ from typing import Annotated, ClassVar
 import torch
 
 from embedbench.config.setting_ranges import above, at_least, check_size
-from embedbench.learning import Learner, Seeds, StreamSpec, Tags, generator
+from embedbench.learning import Seeds, StreamSpec, Tags, generator
 
-from ._linear_models import Blocks, add_moments, ridge
+from ._linear_models import Blocks, RidgeLearner, add_moments, ridge
 
 
 @dataclass
-class ACIL(Learner):
+class ACIL(RidgeLearner):
     """Analytic class-incremental learning: ridge regression on random ReLU features, λ fixed.
 
-    W = (Σ hhᵀ + λI)⁻¹ Σ hyᵀ, h = ReLU(Bx), B random; one pass.
+    h = ReLU(Bx), B random; one pass.
 
     **Source**: Zhuang et al. (2022), "ACIL: analytic class-incremental learning with absolute
     memorization and privacy protection", and their code (`RandomBuffer`, `RecursiveLinear`): the
@@ -72,17 +72,14 @@ class ACIL(Learner):
         for block in self.blocks.add(x, y):
             self._update(*block)
 
-    def _features(self, x: torch.Tensor) -> torch.Tensor:
+    def features(self, x: torch.Tensor) -> torch.Tensor:
         return (x @ self.projection).relu_()  # (n, D) @ (D, M)
 
     def _update(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        add_moments(self.gram, self.targets.T, self._features(x).double(), y)
+        add_moments(self.gram, self.targets.T, self.features(x).double(), y)
 
     def prepare(self) -> None:
         """Solve the regression: M³/3 multiplications."""
         for block in self.blocks.rest():
             self._update(*block)
         self.weights = ridge(self.gram, self.targets.T, self.lam, self.lam)[0].float()
-
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return self._features(x) @ self.weights  # (n, M) @ (M, C)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from embedbench.config.fields_added_later import later
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
+from embedbench.learning import Context, OnlineLearner, Session, Tags
 from embedbench.learning.exemplars import session_classes
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.image_training import augmented_views
@@ -16,7 +16,7 @@ from embedbench.learning.optimisers import trainable_parameters
 
 
 @dataclass
-class AGEM(OnlineLearner, ReplayLearner):
+class AGEM(OnlineLearner):
     """Averaged gradient episodic memory: no step raises the loss on a batch from memory.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
@@ -37,8 +37,6 @@ class AGEM(OnlineLearner, ReplayLearner):
     batch_size : int
         Samples drawn from memory for the reference gradient; with whole sessions also samples per
         step.
-    memory : Memory
-        The memory, as in `er`.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from embedbench.learning.loss import Objective, only
 from embedbench.learning.network import CosineNet
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import Training
 
 
 @dataclass
@@ -43,10 +43,8 @@ class ALICE(Learner):
     ----------
     units, layers, batch_size, lr, weight_decay, optimiser, stop
         As in `NetLearner`, for the projection.
-    scale : float
-        s > 0.
-    margin : float
-        m ≥ 0, in cosines.
+    scale, margin : float
+        s > 0, and m ≥ 0 in cosines.
     mixes : int
         How often a batch is mixed; 0: no mixtures.
     shots : int
@@ -100,13 +98,13 @@ class ALICE(Learner):
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
         whole = self._whole(mixtures)
         draws = np.random.default_rng([self.seeds.batches, 1])
-        batches = generator(self.seeds.batches, 0)
-        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
-        hooks = Hooks(self._objective(whole, base, draws), draws=draws)
-        optimiser = fresh_optimiser(self, whole)
-        log = fit(whole, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
+        objective, batches = self._objective(whole, base, draws), generator(self.seeds.batches, 0)
+        log = Training(
+            whole, fresh_optimiser(self, whole), session, self.batch_size, self.stop, batches,
+            self.device, first=True, objective=objective, draws=draws,
+        ).run(ctx.checkpoint)  # fmt: skip
         self.net = whole.trunk
-        return log.to_json()
+        return log
 
     def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
         n, n_all = self.spec.n_classes, len(whole.theta)

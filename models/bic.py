@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from embedbench.config.setting_ranges import above, within
 from embedbench.errors import UserError
 from embedbench.learning import Context, Exemplars, ReplayLearner, Seeds, Session, StreamSpec, Tags
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
-from embedbench.learning.loss import Objective, distillation, only, set_loss
+from embedbench.learning.loss import Objective, distilling_loss, only, set_loss, soft_targets
 from embedbench.learning.network import predict
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import with_data
 
 PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
@@ -40,18 +40,16 @@ class BiC(ReplayLearner):
     exemplars held out.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects only
-    the newest classes; one pair per session is FACIL's way. The two numbers are fitted to the
-    optimum of a convex loss; libraries use 200 epochs of gradient descent. The paper's code and
-    FACIL add .1 β²/2 to this loss; we also add .1 (α - 1)²/2, since a hold-out of separable classes
-    would have no optimum without it. The hold-out has equally many samples of every class: a tenth
-    of the smallest list of exemplars, at least one. For the session's classes it is drawn from the
-    session, at most half of a class (and counts as much as the others'). For old classes it is
-    drawn anew in every session, from exemplars that earlier sessions were trained on; with
-    `hold_out_kept` it is set aside for good, as in FACIL. A class that comes again is learned by
-    its labels and keeps the (α, β) of the session that introduced it. For label sets there is no
-    source. A sample is in the hold-out for one of its labels, the first that its session
-    introduced; the loss of the fit is the mean over the newest classes. A rule that watches pw-JS
-    or accuracy watches the uncorrected answers.
+    the newest classes; one pair per session is FACIL's way. The two numbers are the optimum of a
+    convex loss; libraries use 200 epochs of gradient descent. The paper's code and FACIL add
+    .1 β²/2 to this loss; we also add .1 (α - 1)²/2, without which separable classes have no
+    optimum. The hold-out has equally many samples of every class: a tenth of the smallest list of
+    exemplars, at least one. For the session's classes it is drawn from the session, at most half of
+    a class. For old classes it is drawn anew in every session, from exemplars that were trained on;
+    with `hold_out_kept` it is set aside for good, as in FACIL. A class that comes again keeps the
+    (α, β) of the session that introduced it. For label sets there is no source: a sample is in the
+    hold-out for the first label that its session introduced; the loss of the fit is the mean over
+    the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
     Measured on Spoken100 (ten sessions, preset `league`, four epochs, three seeds): `hold_out_kept`
     has the same final accuracy, 56.3 % for 56.2, forgets less (12.9 for 16.0) and learns less (67.5
@@ -141,10 +139,8 @@ class BiC(ReplayLearner):
         held = torch.cat(taken)
         left = torch.ones(len(y), dtype=torch.bool)
         left[held] = False
-        index = left.nonzero().flatten()
-        part = cast(View, ViewPart(joined.x, index.to(self.device)))
-        rest = replace(joined, x=part, y=joined.y[index.numpy()], ids=joined.ids[index.numpy()])
-        return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
+        x = joined.x.batch(held.to(self.device), self.device)
+        return _rows_of(joined, left.numpy()), x, y[held].to(self.device)
 
     def _set_aside(self, session: Session, new: list[int]) -> Session:
         """Move a share of the classes `new` to the permanent hold-out; return the rest.
@@ -176,23 +172,16 @@ class BiC(ReplayLearner):
         return fitted_bias(logits[:, seen], labels, [place[c] for c in new])
 
     def _objective(self, old: list[int], seen: list[int]) -> Objective:
-        mask = only(seen, len(self.session_of), self.device)
-        classes = torch.tensor(seen, device=self.device)
-        teacher, share = copy.deepcopy(self.net), len(old) / len(seen)
+        mask, share = only(seen, len(self.session_of), self.device), len(old) / len(seen)
+        heads, parts = [old] if old else [], (1 - share, share)
+        if not self.spec.multilabel:
+            return distilling_loss(self.net, mask, heads, self.temperature, parts, self.corrected)
+        classes, teacher = torch.tensor(seen, device=self.device), copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.corrected(self.net(x))
-            before = self.corrected(predict(teacher, x))[:, old] if old else None
-            if y.ndim == 2:
-                targets = y.to(logits.dtype)
-                if before is not None:
-                    targets[:, old] = torch.sigmoid(before)
-                return set_loss(logits, targets, classes)
-            entropy = nn.functional.cross_entropy(logits + mask, y)
-            if before is None:
-                return entropy
-            distilled = distillation(logits[:, old], before, self.temperature)
-            return (1 - share) * entropy + share * distilled
+            before = self.corrected(predict(teacher, x))
+            return set_loss(logits, soft_targets(y, before, old), classes)
 
         return loss
 
@@ -204,21 +193,6 @@ class BiC(ReplayLearner):
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self.corrected(predict(self.net, x))
-
-
-@dataclass(frozen=True)
-class ViewPart:
-    """The samples `index` (k,) of a view."""
-
-    view: View
-    index: Tensor
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def batch(self, index: Tensor, device: str) -> Tensor:
-        """The samples `index` of the part, (b, *shape) float32."""
-        return self.view.batch(self.index[index], device)
 
 
 def held_size(share: float, quota: int) -> int:
@@ -233,7 +207,7 @@ def held_size(share: float, quota: int) -> int:
 def _rows_of(session: Session, chosen: Bools) -> Session:
     """The session's `chosen` training samples, (n,)."""
     x = session.x.select(chosen.nonzero()[0])
-    return replace(session, x=x, y=session.y[chosen], ids=session.ids[chosen])
+    return with_data(session, x, session.y[chosen], ids=session.ids[chosen])
 
 
 def _first_of(y: Tensor, classes: list[int]) -> Tensor:

@@ -14,7 +14,7 @@ from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, 
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import Prototypes, cosines
-from embedbench.learning.training_loop import Hooks, Loop, fit
+from embedbench.learning.training_loop import Training
 
 DECAY = 5e-4  # weight decay while the projection is retrained
 
@@ -23,11 +23,10 @@ DECAY = 5e-4  # weight decay while the projection is retrained
 class CFSCIL(Learner):
     """Class means pushed apart until almost orthogonal, and a projection trained to follow.
 
-    Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
-
-    The memory holds one mean μ_c per class. The base session trains f. Then, and after every later
-    session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory alone to
-    maximise the mean of cos(tanh f(μ_c), tanh k_c). `mode` says how they are pushed apart. 1: not
+    cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer. The memory holds one mean μ_c per
+    class. The base session trains f. Then, and after every later session, the prototypes k_c =
+    f(μ_c) are pushed apart, and f is retrained on the memory alone to maximise the mean of cos(tanh
+    f(μ_c), tanh k_c). `mode` says how they are pushed apart. 1: not
     at all, and f does not change. 2: k_c becomes sign(k_c). 3: tanh k follows the gradient
     downwards of two terms: the mean over pairs of exp(4 cos) + exp(-4 cos) - 2, and the mean of 1 -
     cos to its first position.
@@ -53,15 +52,11 @@ class CFSCIL(Learner):
         As in `NetLearner`, for the base session.
     mode : int
         1, 2 or 3.
-    nudge_steps : int
-        Number of gradient steps of k, in mode 3.
-    nudge_lr : float
-        Learning rate of these steps.
-    retrain_steps : int
-        Number of gradient steps of f, in modes 2 and 3.
-    retrain_lr : float
-        Learning rate of these steps, for features with a root mean square of about 1; smaller
-        features need a larger one.
+    nudge_steps, nudge_lr : int, float
+        Gradient steps of k, in mode 3, and their learning rate.
+    retrain_steps, retrain_lr : int, float
+        Gradient steps of f, in modes 2 and 3, and their learning rate, for features with a root
+        mean square of about 1; smaller features need a larger one.
 
     Examples
     --------
@@ -101,11 +96,11 @@ class CFSCIL(Learner):
         return log
 
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
-        batches = generator(self.seeds.batches, 0)
-        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
-        hooks, optimiser = Hooks(self._episode), fresh_optimiser(self, self.net)
-        log = fit(self.net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
-        return log.to_json()
+        optimiser, batches = fresh_optimiser(self, self.net), generator(self.seeds.batches, 0)
+        return Training(
+            self.net, optimiser, session, self.batch_size, self.stop, batches, self.device,
+            first=True, objective=self._episode,
+        ).run(ctx.checkpoint)  # fmt: skip
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of samples x (n, D) against the prototypes of all classes seen."""

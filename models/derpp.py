@@ -7,14 +7,14 @@ import numpy as np
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, ReplayLearner, Seeds, Stop, StreamSpec
+from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
 
 @dataclass
-class DERpp(OnlineLearner, ReplayLearner):
+class DERpp(OnlineLearner):
     """Dark experience replay: the network is also held to its stored logits.
 
     L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
@@ -34,10 +34,8 @@ class DERpp(OnlineLearner, ReplayLearner):
     ----------
     batch_size : int
         Number of samples in each of the two draws.
-    alpha : float
-        α ≥ 0, weight of the stored logits.
-    beta : float
-        β ≥ 0, weight of the stored labels.
+    alpha, beta : float
+        α ≥ 0, weight of the stored logits; β ≥ 0, weight of the stored labels.
 
     Examples
     --------

@@ -1,12 +1,10 @@
 """EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
 
-import copy
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
@@ -14,11 +12,10 @@ from embedbench.errors import UserError
 from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.image_training import augmented_views
-from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.network import predict
+from embedbench.learning.loss import Objective, distilling_loss, only
 from embedbench.learning.optimisers import make_optimiser
-from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import with_data
+from embedbench.learning.training_loop import Training
 
 BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning
 
@@ -27,13 +24,11 @@ BALANCED = 1  # number of the random stream for the batches of the balanced fine
 class EEIL(ReplayLearner):
     """End-to-end incremental learning: distillation, then fine-tuning on a balanced set.
 
-    The loss is L_C + λ Σ_f L_f, f the earlier sessions.
-
-    L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
-    f introduced, with a softmax of their own. It is on new samples and exemplars alike. Then the
-    exemplars are chosen anew, equally many of every class, and the network is fine-tuned on them
-    with a small learning rate; now its teacher is the network before the fine-tuning, for the new
-    classes too.
+    The loss is L_C + λ Σ_f L_f, f the earlier sessions. L_C is the cross-entropy over all classes
+    seen, L_f the distillation of the classes that session f introduced, with a softmax of their
+    own. It is on new samples and exemplars alike. Then the exemplars are chosen anew, equally many
+    of every class, and the network is fine-tuned on them with a small learning rate; now its
+    teacher is the network before the fine-tuning, for the new classes too.
 
     **Source**: Castro et al. (2018), "End-to-end incremental learning", and their code
     (`incremental_training.m`, `fork_resnet_distillation.m`): T = 2, 30 epochs of fine-tuning that
@@ -48,14 +43,10 @@ class EEIL(ReplayLearner):
 
     Parameters
     ----------
-    lam : float
-        λ ≥ 0.
-    temperature : float
-        T > 0.
-    finetune_epochs : int
-        Epochs of the balanced fine-tuning; 0: none.
-    finetune_rate : float
-        Its learning rate, as a share of `lr`; above 0.
+    lam, temperature : float
+        λ ≥ 0, and T > 0.
+    finetune_epochs, finetune_rate : int, float
+        Epochs of the balanced fine-tuning, 0: none; its learning rate as a share of `lr`.
     memory : Memory
         At least one exemplar per class, "herding" or "random".
 
@@ -93,9 +84,8 @@ class EEIL(ReplayLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present, seen = session_classes(session), set(self.exemplars.classes)
         objective = self._objective(self.heads(seen - present), seen | present)
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
+        log = self.train_with_exemplars(session, ctx, objective=objective)
         self.session_of[sorted(present - seen)] = self.learned
-        self.exemplars.choose(session, self.features)
         if self.learned and self.finetune_epochs:
             log |= self._finetune(session, ctx, seen | present)
         return log
@@ -108,22 +98,9 @@ class EEIL(ReplayLearner):
         return list(groups.values())
 
     def _objective(self, heads: list[list[int]], seen: set[int]) -> Objective:
-        """L_C over `seen` + λ Σ L_f over `heads`; the present network is the teacher."""
+        """L_C over `seen` + λ Σ L_f over `heads`."""
         mask = only(seen, len(self.session_of), self.device)
-        teacher = copy.deepcopy(self.net)
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            logits = self.net(x)
-            total = nn.functional.cross_entropy(logits + mask, y)
-            if not heads:
-                return total
-            before = predict(teacher, x)
-            for head in heads:
-                kept = distillation(logits[:, head], before[:, head], self.temperature)
-                total = total + self.lam * kept
-            return total
-
-        return loss
+        return distilling_loss(self.net, mask, heads, self.temperature, (1.0, self.lam))
 
     def _finetune(self, session: Session, ctx: Context, seen: set[int]) -> dict[str, Any]:
         """Train on the exemplars alone; return what the log says about it."""
@@ -131,19 +108,16 @@ class EEIL(ReplayLearner):
         optimiser = make_optimiser(
             self.optimiser, self.net, lr=rate, weight_decay=self.weight_decay
         )
-        how = Loop(
-            self.batch_size,
-            Stop(rule="epochs", epochs=self.finetune_epochs),
-            generator(self.seeds.batches, self.learned, BALANCED),
-            self.device,
-            views=augmented_views(self, self.learned),
-        )
-        hooks = Hooks(self._objective(self.heads(seen), seen))
-        balanced = self.balanced(session)
-        log = fit(self.net, optimiser, balanced, how, hooks=hooks, checkpoint=ctx.checkpoint)
-        return {"balanced": len(balanced.y), "finetune": log.to_json()}
+        stop = Stop(rule="epochs", epochs=self.finetune_epochs)
+        batches = generator(self.seeds.batches, self.learned, BALANCED)
+        objective, balanced = self._objective(self.heads(seen), seen), self.balanced(session)
+        log = Training(
+            self.net, optimiser, balanced, self.batch_size, stop, batches, self.device,
+            views=augmented_views(self, self.learned), objective=objective,
+        ).run(ctx.checkpoint)  # fmt: skip
+        return {"balanced": len(balanced.y), "finetune": log}
 
     def balanced(self, session: Session) -> Session:
         """The session with the exemplars in place of its training data."""
-        x, y = cast(View, self.exemplars.rows), self.exemplars.y.cpu().numpy()
-        return replace(session, x=x, y=y, ids=np.full(len(y), -1))
+        y = self.exemplars.y.cpu().numpy()
+        return with_data(session, self.exemplars.rows, y, ids=np.full(len(y), -1))

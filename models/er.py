@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session, Tags
+from embedbench.learning import Context, OnlineLearner, Session, Tags
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
 
 @dataclass
-class ER(OnlineLearner, ReplayLearner):
+class ER(OnlineLearner):
     """Experience replay: steps on each stream batch, and on samples from memory.
 
     If a stream gives whole sessions, each is learned together with the whole memory.
@@ -32,10 +32,6 @@ class ER(OnlineLearner, ReplayLearner):
 
     Parameters
     ----------
-    batch_size : int
-        Samples drawn from memory at each step; with whole sessions, samples per step.
-    memory : Memory
-        "reservoir", "balanced" (as in `gdumb`) or "all"; with whole sessions also "random".
     optimiser_state, stop : str, Stop
         For whole sessions; online the optimiser is always kept.
 

@@ -1,23 +1,21 @@
 """ER-ACE: replay, and new samples that compete only with the classes of their batch."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning import OnlineLearner, Seeds, StreamSpec
 from embedbench.learning.loss import batch_loss
 
 
 @dataclass
-class ERACE(OnlineLearner, ReplayLearner):
+class ERACE(OnlineLearner):
     """Experience replay in which a new sample competes with the classes of its batch only.
 
-    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses.
-
-    C_curr are the classes of the batch X_in, C_old the other classes seen so far, X_bf is a draw
-    from memory. So a new sample does not push down the older classes; only replay compares old and
-    new. If a stream gives whole sessions, every step takes a batch of the session and a draw.
+    CE(X_in, C_curr) + CE(X_bf, C_old ∪ C_curr): asymmetric losses. C_curr are the classes of the
+    batch X_in, C_old the other classes seen so far, X_bf is a draw from memory. So a new sample
+    does not push down the older classes; only replay compares old and new. If a stream gives whole
+    sessions, every step takes a batch of the session and a draw.
 
     **Source**: Caccia et al. (2022), "New insights on reducing abrupt representation change in
     online continual learning", the equation of L_ace; memory as in their code
@@ -32,13 +30,6 @@ class ERACE(OnlineLearner, ReplayLearner):
     On MNIST as in `mir` it has 81.2 ±3.3 %. Its claim holds in kind: in the hundred samples after a
     border accuracy on earlier sessions falls by 6.8 ±2.6 points for `er` and not at all here, where
     new classes are learned more slowly. `lr` was kept after a look at emoji's test accuracies.
-
-    Parameters
-    ----------
-    batch_size : int
-        Samples drawn from memory at each step; with whole sessions also samples per step.
-    memory : Memory
-        The memory, as in `er`.
 
     Examples
     --------
@@ -57,7 +48,4 @@ class ERACE(OnlineLearner, ReplayLearner):
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
         return batch_loss(self.net(x), y, torch.unique(y))
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train_and_replay(session, ctx)
-        self.exemplars.update(session)
-        return log
+    learn = OnlineLearner.learn_and_store

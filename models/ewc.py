@@ -33,19 +33,18 @@ class EWC(NetLearner):
     `lam_drop`) of what plain fine-tuning reaches; after `lam_sessions` searches the last λ is used
     for all sessions.
 
-    **Departs**: the softmax includes all classes of the stream, also those not seen yet, as
-    Kemker's rows imply, unless `protocol.loss` is "seen" (MNIST, five classes and then one per
-    session, λ = 100: a final accuracy above .30, and .100 with "seen"). The paper gives neither λ
-    nor its estimator of the Fisher information. "exact" takes the expectation over all classes if
-    there are at most 50, and one sampled label if there are more. Libraries differ: true labels
-    ("empirical": PyCIL, avalanche), predicted labels and squared batch means (FACIL). All correlate
-    above .9 with "exact" and mostly rescale λ, so a value of λ is valid for one estimator only. In
-    the search, accuracy is over the classes seen so far (within a session of one class it is always
-    1), and λ falls to 1e-3 before it gives up. With `past_validation`, as in Kirkpatrick et al.
-    (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls until two values in a
-    row are worse than the best, by mean validation accuracy over all sessions so far. `online-ewc`
-    is "online" with γ = .95, our choice; with γ = 1 it would be "sum". Schwarz et al. weight the
-    penalty by γF, here it is F: their λ is γλ here.
+    **Departs**: all classes are in the softmax, as Kemker's rows imply, unless `protocol.loss` is
+    "seen" (MNIST, five classes and then one per session, λ = 100: a final accuracy above .30, and
+    .100 with "seen"). The paper gives neither λ nor its estimator of the Fisher information.
+    "exact" takes the expectation over at most 50 classes; for more, one sampled label. Libraries
+    differ: true labels ("empirical": PyCIL, avalanche), predicted labels and squared batch means
+    (FACIL). All correlate above .9 with "exact" and mostly rescale λ, so a value of λ is valid for
+    one estimator only. In the search, accuracy is over the classes seen so far (within a session of
+    one class it is always 1), and λ falls to 1e-3 before it gives up. With `past_validation`, as in
+    Kirkpatrick et al. (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls
+    until two values in a row are worse than the best, by mean validation accuracy over all sessions
+    so far. `online-ewc` is "online" with γ = .95, our choice. Schwarz et al. weight the penalty by
+    γF, here it is F: their λ is γλ here.
 
     Parameters
     ----------

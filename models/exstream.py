@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from embedbench.array_types import Array
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.errors import UserError
 from embedbench.learning import Learner, Seeds, StreamSpec, Tags
-from embedbench.learning.checkpoint_state import put_state, take_state
 from embedbench.learning.exemplars import Capacity
+from embedbench.learning.footprint import Stateful
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
@@ -36,16 +36,15 @@ class ExStream(Learner):
     prototype becomes the mean of its samples and the new one).
 
     **Departs**: the authors' code has only their own buffer; the other three are as their sources
-    have them, the first B samples of a class being the first prototypes. Not more than `replays`
+    have them, the first B samples of a class being the first prototypes. At most `replays`
     prototypes are replayed for a new sample: those that it changed and others drawn at random;
-    `replays=none` is the published pass over all. There is one pass, or part of it, per batch that
-    the stream is cut into. A batch of 1 (`instance` streams) is the published algorithm; with
-    larger ones all their samples enter in order, and the network makes fewer passes. Two layers of
-    350 ReLUs, PyTorch's initialisation; theirs has 350 and 300 ELUs, batch normalisation, dropout
-    of .25, Glorot's initialisation and biases of 1. The input is as the protocol scales it, theirs
-    has length 1 (`protocol.scale=l2`). A buffer of one prototype is the mean of the class; their
-    code would keep its first sample. No buffer that all classes share (an option of their code), no
-    CluStream or HPStream.
+    `replays=none` is the published pass over all. There is one pass, or part of it, per batch: a
+    batch of 1 (`instance` streams) is the published algorithm; with larger ones the network makes
+    fewer passes. Two layers of 350 ReLUs, PyTorch's initialisation; theirs has 350 and 300 ELUs,
+    batch normalisation, dropout of .25, Glorot's initialisation and biases of 1. The input is as
+    the protocol scales it, theirs has length 1 (`protocol.scale=l2`). A buffer of one prototype is
+    the mean of the class; their code would keep its first sample. No buffer that all classes share
+    (an option of their code), no CluStream or HPStream.
 
     Parameters
     ----------
@@ -141,18 +140,20 @@ def pass_batches(rows: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
 
 EXSTREAM, KMEANS, RESERVOIR, QUEUE = range(4)
 KINDS = ("exstream", "kmeans", "reservoir", "queue")
-STATE = ("x", "counts", "held", "seen", "nearest", "apart", "draw")
+TABLES = ("x", "counts", "held", "seen", "nearest", "apart")
 
 _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 
 
-class Clusters:
+class Clusters(Stateful):
     """At most B prototypes for each class: means of samples with their counts, or single samples.
 
     `kind` is one of `KINDS`; `size` is B, `width` D; `seed` decides what a reservoir keeps.
     Everything is in main memory and is allocated at the start. Batches are cut from the stream
     without effect: samples enter in their order, one by one.
     """
+
+    state: ClassVar[dict[str, str]] = {**dict.fromkeys(TABLES, "samples"), "draw": "transient"}
 
     def __init__(self, kind: str, n_classes: int, size: int, width: int, seed: list[int]) -> None:
         check_size("the buffers", n_classes * size * width)
@@ -173,7 +174,7 @@ class Clusters:
         """
         drawn = self.draw.random(len(y)) if self.kind == RESERVOIR else np.zeros(len(y))
         samples = np.ascontiguousarray(x.detach().cpu().numpy())
-        P, counts, held, seen, nearest, apart = (t.numpy() for t in self.tensors())
+        P, counts, held, seen, nearest, apart = (getattr(self, name).numpy() for name in TABLES)
         places = np.empty(len(y), np.int64)
         _add(
             self.kind, samples, y.cpu().numpy(), drawn,
@@ -194,19 +195,6 @@ class Clusters:
     def classes(self) -> torch.Tensor:
         """(k,) the classes that have come."""
         return self.held.nonzero().flatten()
-
-    def tensors(self) -> list[torch.Tensor]:
-        """All that is kept."""
-        return [self.x, self.counts, self.held, self.seen, self.nearest, self.apart]
-
-    def state_dict(self) -> dict[str, Any]:
-        """A copy of all state."""
-        return {name: take_state(getattr(self, name)) for name in STATE}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
-        for name in STATE:
-            setattr(self, name, put_state(getattr(self, name), state[name]))
 
 
 @_fast

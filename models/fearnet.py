@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,12 @@ from torch.nn import functional
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, check_size
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, Tags
-from embedbench.learning.footprint import Footprint, tensor_bytes
+from embedbench.learning.footprint import Stateful, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OPTIMISERS, OptimiserName
-from embedbench.learning.sample_containers import Rows
-from embedbench.learning.training_loop import Hooks, Loop, fit
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import Rows, with_data
+from embedbench.learning.training_loop import Training
 
 BLOCK = 4096  # samples encoded at once
 
@@ -28,16 +27,15 @@ BLOCK = 4096  # samples encoded at once
 class FearNet(Learner):
     """A store of recent samples, a network with pseudo-samples of older classes, and sleep.
 
-    HC is the store, mPFC the network; BLA chooses between the two.
-
-    The first session trains mPFC, an autoencoder with a classifier, by cross-entropy plus the
-    squared errors of input and hidden layers, Σ_j λ_j MSE_j. Then it keeps a Gaussian of each
-    class's codes. HC stores the samples of later sessions and answers with P_HC(c) = β_c / Σ β, β_c
-    = 1 / (ε + distance to the nearest sample of c). In every `period`-th of them the learner
-    sleeps: mPFC is trained on HC's samples and on pseudo-samples of its classes, which are decoded
-    draws from the Gaussians; the Gaussians are made anew, HC is emptied. In other sessions BLA is
-    trained on the same two sets to say A(x), the probability that HC has the class of x. The answer
-    is the class with the largest A P_HC or (1 - A) P_mPFC.
+    HC is the store, mPFC the network; BLA chooses between the two. The first session trains mPFC,
+    an autoencoder with a classifier, by cross-entropy plus the squared errors of input and hidden
+    layers, Σ_j λ_j MSE_j. Then it keeps a Gaussian of each class's codes. HC stores the samples of
+    later sessions and answers with P_HC(c) = β_c / Σ β, β_c = 1 / (ε + distance to the nearest
+    sample of c). In every `period`-th of them the learner sleeps: mPFC is trained on HC's samples
+    and on pseudo-samples of its classes, decoded draws from the Gaussians; the Gaussians are made
+    anew, HC is emptied. In other sessions BLA is trained on the same two sets to say A(x), the
+    probability that HC has the class of x. The class with the largest A P_HC or (1 - A) P_mPFC is
+    the answer.
 
     **Source**: Kemker and Kanan (2018), "FearNet: Brain-inspired model for incremental learning".
     Only its abstract and introduction could be read here. The parts, the order of a sleep, period
@@ -46,21 +44,20 @@ class FearNet(Learner):
 
     **Departs**: all else is our choice: ε, λ_j, ELU layers, a linear code, the number of
     pseudo-samples, BLA (an MLP of as many layers, with new weights in each training), batches,
-    stopping, and the rule of the answer. hursung1 (`main.py`) has the factor 1/(1 - A), as our rule
-    does when it is written as A/(1 - A) P_HC > P_mPFC. `hidden` and `code` were inferred from the
-    memory that the notes quote (10.7 MB for 100 classes, 3.8 MB with diagonal covariances, 74.4 MB
-    for 1,000): a 2048-140-132 encoder is within 1 % of all three. The notes also quote `lr` 2e-3, a
-    `decoder_rate` of .01, and 1,000, 60 and 20 epochs. With a `decoder_rate` of 1 that `lr` can
-    diverge; 5e-4 does not, and needs far fewer epochs. The softmax of mPFC
-    includes the classes that it has learned or is learning, whatever `protocol.loss` is. A root of
-    each covariance is stored in its place: it has as many bytes, and needs no inverse. A class that
-    comes again is in both memories, and after the sleep its Gaussian is that of both kinds of
-    samples. The paper's oracle in place of A needs the test labels and is left out.
+    stopping, and the rule of the answer; hursung1 (`main.py`) has the same factor A/(1 - A).
+    `hidden` and `code` were inferred from the memory that the notes quote (10.7 MB for 100 classes,
+    3.8 MB with diagonal covariances, 74.4 MB for 1,000): a 2048-140-132 encoder is within 1 % of
+    all three. The notes also quote `lr` 2e-3, a `decoder_rate` of .01, and 1,000, 60 and 20 epochs;
+    with a `decoder_rate` of 1 that `lr` can diverge. The softmax of mPFC includes the classes that
+    it has learned or is learning, whatever `protocol.loss` is. A root of each covariance is stored
+    in its place: as many bytes, and no inverse. A class that comes again is in both memories, and
+    after the sleep its Gaussian is that of both kinds of samples. The paper's oracle in place of A
+    needs the test labels and is left out.
 
-    `lr`, `decoder_rate` and the epochs were chosen in short trials by test accuracy on emoji and
-    Spoken100, so results on these are mildly optimistic. The newest classes, which HC holds alone,
-    are the weak point: on Spoken100 in ten sessions 22.0 % right with sleeps after sessions 2 and
-    4, 61.5 % with `period` 1; over all classes 45.3 and 45.7 %.
+    `lr`, `decoder_rate` and the epochs were chosen by test accuracy on emoji and Spoken100, so
+    results on these are mildly optimistic. The newest classes, which HC holds alone, are the weak
+    point: on Spoken100 in ten sessions 22.0 % right with sleeps after sessions 2 and 4, 61.5 % with
+    `period` 1; over all classes 45.3 and 45.7 %.
 
     Parameters
     ----------
@@ -70,16 +67,12 @@ class FearNet(Learner):
         k, width of the code.
     layers : int
         Layers of the encoder, the code included; the decoder mirrors it.
-    batch_size : int
-        Samples per step.
-    lr : float
-        Learning rate.
+    batch_size, lr, optimiser
+        As in `NetLearner`; the optimiser is new for each training.
     decoder_rate : float
         The decoder's learning rate as a multiple of `lr`.
-    optimiser : str
-        "nadam", "adam" or "sgd"; a new one for each training.
     w_input, w_hidden : float
-        λ_0, for the mean squared error of the input, and λ_j of every hidden layer.
+        λ_0, for the input, and λ_j of every hidden layer.
     covariance : str
         "full" or "diagonal".
     pseudo : int or None
@@ -218,9 +211,10 @@ class FearNet(Learner):
     ) -> dict[str, Any]:
         optimiser = OPTIMISERS[self.optimiser](groups, lr=self.lr, weight_decay=0.0)
         draws = generator(self.seeds.batches, self.learned)
-        how = Loop(self.batch_size, stop, draws, self.device, first=not self.learned)
-        hooks = Hooks(objective)
-        return fit(net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint).to_json()
+        return Training(
+            net, optimiser, session, self.batch_size, stop, draws, self.device,
+            first=not self.learned, objective=objective,
+        ).run(ctx.checkpoint)  # fmt: skip
 
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
@@ -237,14 +231,8 @@ class FearNet(Learner):
 
 def _table(session: Session, x: Tensor, y: Tensor) -> Session:
     """Samples x (n, D) of classes y (n,) in the place of a session's; no validation data."""
-    none = Rows(x[:0])
-    return replace(
-        session,
-        x=cast(View, Rows(x)),
-        y=y.cpu().numpy(),
-        val_x=cast(View, none),
-        val_y=session.val_y[:0],
-    )
+    none: Any = Rows(x[:0])
+    return with_data(session, Rows(x), y.cpu().numpy(), val_x=none, val_y=session.val_y[:0])
 
 
 # --- the long-term network (mPFC), and the Gaussians of pseudo-samples ---
@@ -311,13 +299,15 @@ def _through(layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
     return out
 
 
-class Codes:
+class Codes(Stateful):
     """A Gaussian for the codes of each class: its mean and a root of its covariance.
 
     `known` (C,) bool are the classes that have one, `means` (K, k) float32 in the order of the
     classes; `roots` are (K, k, k) with RᵀR = Σ, upper triangular, or (K, k) deviations if
     `covariance` is "diagonal".
     """
+
+    state: ClassVar[dict[str, str]] = {"known": "means", "means": "means", "roots": "covariances"}
 
     def __init__(self, n_classes: int, width: int, covariance: str, device: str) -> None:
         self.full, self.device = covariance == "full", device
@@ -360,19 +350,6 @@ class Codes:
         noise = torch.randn((k, n, self.means.shape[1]), generator=generator).to(self.device)
         noise = noise @ self.roots if self.full else noise * self.roots[:, None]
         return (self.means[:, None] + noise).flatten(0, 1), self.classes.repeat_interleave(n)
-
-    def footprint(self) -> Footprint:
-        """Bytes of the covariances' roots, and of the means with the list of classes."""
-        means = tensor_bytes(self.means, self.known)
-        return Footprint(covariances=tensor_bytes(self.roots), means=means)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The Gaussians as data."""
-        return {"known": self.known, "means": self.means, "roots": self.roots}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
-        self.known, self.means, self.roots = state["known"], state["means"], state["roots"]
 
 
 @torch.no_grad()

@@ -16,9 +16,7 @@ from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 
 @dataclass
 class FEL(Learner):
-    """Fixed expansion layer: a fixed, sparse layer of which few units win, below the head.
-
-    x → ReLU layer → fixed sparse layer, few winners → linear head.
+    """Fixed expansion layer: x → ReLU layer → fixed sparse layer, few winners → linear head.
 
     **Source**: Kemker et al. (2018), "Fixed Expansion Layer" and Table S5 (400 units, 2,000 in the
     expansion layer, 1,200 for CUB-200 and multi-modal; Adam 2e-2, batch 256), after Coop, Mishtal
@@ -36,14 +34,12 @@ class FEL(Learner):
 
     Parameters
     ----------
-    units : int
-        Number of units in the first layer.
-    fel_units : int
-        F, the number of units in the expansion layer.
+    units, fel_units : int
+        Units of the first layer; F, those of the expansion layer.
     fan_in : int
-        Number of first-layer units that an expansion unit is connected to; 0 means half of them.
+        First-layer units that an expansion unit is connected to; 0 means half of them.
     k_pos, k_neg : int
-        Number of winners with the largest and with the smallest sums.
+        Winners with the largest and with the smallest sums.
     value : str
         Output of a winner: "raw", its sum; "saturate", the sample's largest or smallest sum;
         "sign", 1 or -1. The last two pass the gradient straight through.

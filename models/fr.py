@@ -38,22 +38,19 @@ class FR(Learner):
 
     **Source**: Tang et al. (2024), "Rethinking few-shot class-incremental learning: learning from
     yourself", Section 4.2, Eqs. 7 to 12, A2.2, A5.3. The defaults are the paper's, with its weights
-    for CIFAR-100; on mini-ImageNet w_same and w_different are 0.5 and w_class is .1. Details that
-    the paper leaves open are from their code: s, the sign of the cosine term, the means over pairs,
-    PyTorch's initialisation, SGD and its schedule, batches, K, ε, P. Their code also has other
-    numbers, the presets `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d =
-    256, cosines averaged, other weights.
+    for CIFAR-100 (the preset `fr-mini-imagenet` has others). Details that the paper leaves open are
+    from their code: s, the sign of the cosine term, the means over pairs, PyTorch's initialisation,
+    SGD and its schedule, batches, K, ε, P. The presets `fr-code…` have their code's own numbers.
 
     **Departs**: P of base classes are their means by default (`prototype` says why); the paper's
-    are the backbone's classifier, `classifier.base=FILE`. The softmax of the ensemble has the same
-    s as the training; the paper gives none. Draws need no Cholesky factor of a mean of covariances.
-    If a later session has more samples than a batch has draws, each batch gets a fresh random
-    subset of as many samples. Batches of the base session are real samples of equally many classes,
-    without repetition within a class that is large enough. An epoch of it is as long as a later
-    session's would be, because a base session of few samples would take one step an epoch. A class
-    that comes again moves its mean; a base class keeps its covariance, a novel one chooses donors
-    by its new mean. Layers must be as wide as the final embedding. If a ViT's embedding is its
-    class token, its last block equals the embedding and adds nothing: leave it out.
+    are the backbone's classifier, `classifier.base=FILE`. The softmax of the ensemble has the s of
+    the training; the paper gives none. If a later session has more samples than a batch has draws,
+    each batch gets a random subset of as many. Batches of the base session are samples of equally
+    many classes, without repetition within a class that is large enough. An epoch of it is as long
+    as a later session's would be, because a base session of few samples would take one step an
+    epoch. A class that comes again moves its mean; a base class keeps its covariance, a novel one
+    chooses donors by its new mean. Layers must be as wide as the final embedding. If a ViT's
+    embedding is its class token, its last block equals the embedding: leave it out.
 
     Parameters
     ----------
@@ -69,12 +66,10 @@ class FR(Learner):
         K, the number of base classes whose covariance a novel class uses.
     epsilon : float
         ε, added to the variances; squared units of the features.
-    epochs : int
-        Number of epochs in every session.
-    epoch_samples : int
-        Number of samples per epoch for each class seen.
+    epochs, epoch_samples : int
+        Epochs in every session, and samples per epoch for each class seen.
     batch_classes, batch_samples : int
-        Number of classes in a batch, and of samples of each.
+        Classes in a batch, and samples of each.
     optimiser : str
         "sgd", or "adam", which needs far fewer steps (preset `fr-short`).
     lr, momentum, dampening : float
@@ -204,9 +199,13 @@ class FR(Learner):
 
     def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
         """Train the modules on `steps` batches an epoch, at least one."""
-        steps = max(steps, 1)
-        optimiser = self._optimiser()
-        total = torch.zeros(5, device=self.device)
+        steps, total = max(steps, 1), torch.zeros(5, device=self.device)
+        weights = self._weights()
+        optimiser: torch.optim.Optimizer = torch.optim.SGD(
+            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
+        if self.optimiser == "adam":
+            optimiser = make_optimiser("adam", self.net, lr=self.lr)
         for epoch in range(self.epochs):
             total.zero_()
             for group in optimiser.param_groups:
@@ -214,23 +213,16 @@ class FR(Learner):
             for _ in range(steps):
                 terms = self._losses(*batch())
                 optimiser.zero_grad(set_to_none=True)
-                (terms * self._weights()).sum().backward()  # type: ignore[no-untyped-call]  # torch
+                (terms * weights).sum().backward()  # type: ignore[no-untyped-call]  # torch
                 optimiser.step()
                 total += terms.detach()
         return {
             "epochs": self.epochs,
             "steps": self.epochs * steps,
             "stopped": "epochs",
-            "train_loss": float((total * self._weights()).sum()) / steps,
+            "train_loss": float((total * weights).sum()) / steps,
             "losses": dict(zip(TERMS, (total / steps).tolist(), strict=True)),
         }
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        if self.optimiser == "adam":
-            return make_optimiser("adam", self.net, lr=self.lr, weight_decay=0.0)
-        return torch.optim.SGD(
-            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
-        )
 
     def _weights(self) -> Tensor:
         return torch.tensor([getattr(self, f"w_{t}") for t in TERMS], device=self.device)

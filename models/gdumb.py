@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tag
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.optimisers import fresh_optimiser
-from embedbench.learning.training_loop import AS_LONG, Hooks, Loop, fit
-from embedbench.streams.view import View
+from embedbench.learning.training_loop import AS_LONG, Training
 
 
 @dataclass
@@ -96,8 +95,10 @@ class GDumb(ReplayLearner):
         seen = self.exemplars.seen
         batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
         stop = AS_LONG if self.passes else self.stop
-        how = Loop(self.batch_size, stop, batches, self.device, views=views, presented=presented)
-        fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
+        Training(
+            self.net, optimiser, self._session(), self.batch_size, stop, batches, self.device,
+            views=views, presented=presented, regularise=clip_and_set_rate,
+        ).run()  # fmt: skip
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
@@ -111,14 +112,13 @@ class GDumb(ReplayLearner):
         """The memory as a session without validation data."""
         rows, y = self.exemplars.rows, self.exemplars.y.cpu().numpy()
         seen = self.exemplars.seen_with(self.exemplars.y)
+        data: dict[str, Any] = {"x": rows, "val_x": replace(rows, x=rows.x[:0])}
         every = np.arange(self.spec.n_classes)
-        view, none = cast(View, rows), cast(View, replace(rows, x=rows.x[:0]))
         return Session(
-            x=view,
             y=y,
-            val_x=none,
             val_y=y[:0],
             ids=np.arange(len(y)),
             classes=np.unique(y),
             loss_classes=None if seen is None else np.isin(every, seen.cpu().numpy()),
+            **data,
         )

@@ -34,11 +34,10 @@ class GeppNetSTM(Learner):
     som, rehearsal : Som, Rehearsal
         As in `geppnet`; `rehearsal` draws the samples of the awake phases.
     memory : int
-        Number of samples in the short-term memory; the oldest are replaced first.
-    period : int
-        Iterations awake between two sleep phases.
-    sleep : int
-        Number of draws from the memory in a sleep phase; only those still novel are learned.
+        Samples in the short-term memory; the oldest are replaced first.
+    period, sleep : int
+        Iterations awake between two sleep phases; draws from the memory in a sleep phase, of which
+        only those still novel are learned.
     answer_from_memory : bool
         Keep the memory until the next session begins, and answer from it first.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from embedbench.array_types import Float32s
 from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Seeds, Session, StreamSpec
+from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.exemplars import BY_LEARNER, Memory
 from embedbench.learning.image_augmentation import Views
@@ -22,7 +22,7 @@ CHOICE = 1  # number of the random stream for the choice of what is stored
 
 
 @dataclass
-class GSS(OnlineLearner, ReplayLearner):
+class GSS(OnlineLearner):
     """Replay from a memory of samples whose gradients point in different directions.
 
     A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
@@ -49,14 +49,10 @@ class GSS(OnlineLearner, ReplayLearner):
 
     Parameters
     ----------
-    batch_size : int
-        Samples drawn from memory at each step; with whole sessions also samples per step.
     updates : int
         Training steps on each batch, 3 in the authors' code on MNIST; not for whole sessions.
-    compared : int
-        n, mean gradients that a new sample is compared with; fewer if the memory is small.
-    averaged : int
-        Stored samples of each mean gradient.
+    compared, averaged : int
+        n, mean gradients that a new sample is compared with; stored samples of each of them.
     memory : Memory
         Its size; `select` is "gradients".
 

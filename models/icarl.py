@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from embedbench.learning import Context, OptimiserName, ReplayLearner, Seeds, Session, StreamSpec
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.learner import Tags
-from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.network import CosineNet, Net, cosine_net, predict_cosines
+from embedbench.learning.loss import Objective, set_loss, soft_targets
+from embedbench.learning.network import CosineNet, Net, cosine_net, predict, predict_cosines
 from embedbench.learning.stopping import Stop
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
@@ -96,8 +96,7 @@ class ICaRL(ReplayLearner):
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
             self.net.eta.data.fill_(ETA)  # the old network is a copy and keeps its learned η
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, self.features)
+        log = self.train_with_exemplars(session, ctx, objective=objective)
         if self.by_means:
             phi = self.features(self.exemplars.x)
             for c in sorted(self.exemplars.classes):
@@ -107,15 +106,11 @@ class ICaRL(ReplayLearner):
     def _objective(self, new: list[int], old: list[int]) -> Objective:
         """Binary cross-entropy; targets of old classes are the present network's sigmoids."""
         seen = torch.tensor([*new, *old], device=self.device)
-        teacher = copy.deepcopy(self.net).eval()
+        teacher = copy.deepcopy(self.net)
 
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             logits = self.net(x)
-            labels = y if y.ndim == 2 else one_hot(y, logits.shape[1])
-            targets = labels.to(logits.dtype)
-            if old:
-                with torch.no_grad():
-                    targets[:, old] = torch.sigmoid(teacher(x)[:, old])
+            targets = soft_targets(y, predict(teacher, x), old)
             if y.ndim == 2:
                 return set_loss(logits, targets, seen)
             entropy = binary_cross_entropy_with_logits(

@@ -33,8 +33,6 @@ class IL2M(ReplayLearner):
 
     Parameters
     ----------
-    memory : Memory
-        "herding", "random" or "all".
     rectified : str
         Which scores are rectified, "probabilities" or "logits".
 
@@ -67,8 +65,7 @@ class IL2M(ReplayLearner):
         self.session_of = torch.full((spec.n_classes,), -1, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train(self.exemplars.join(session), ctx)
-        self.exemplars.choose(session, self.features)
+        log = self.train_with_exemplars(session, ctx)
         self._remember(session)
         return log
 

@@ -1,15 +1,15 @@
 """Joint: the MLP trained on all data seen so far, after every session."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from embedbench.array_types import Array, Bools, Labels
 from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.optimisers import fresh_optimiser
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import with_data
 
 
 @dataclass
@@ -67,18 +67,9 @@ class Joint(NetLearner):
         if self.weights == "fresh":
             self.net = self.make_net(self.spec, self.seeds.init).to(self.device)
             self.optimiser_ = fresh_optimiser(self, self.net)
-        return self.train(self._all(session), ctx)
-
-    def _all(self, session: Session) -> Session:
-        """All samples so far, as one session."""
-        return replace(
-            session,
-            x=cast(View, self.samples),
-            y=_as_given(self.samples.y),
-            val_x=cast(View, self.validation),
-            val_y=_as_given(self.validation.y),
-            loss_classes=self.loss_classes,
-        )
+        y, val_y = map(_as_given, (self.samples.y, self.validation.y))
+        limits: dict[str, Any] = {"val_x": self.validation, "loss_classes": self.loss_classes}
+        return self.train(with_data(session, self.samples, y, val_y=val_y, **limits), ctx)
 
 
 def _as_given(y: Array) -> Labels:

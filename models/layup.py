@@ -1,32 +1,29 @@
 """LayUP: ridge regression on the features of several layers."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from embedbench.array_types import Ints
 from embedbench.config.setting_ranges import at_least, check_size
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, Tags
+from embedbench.learning import Context, Seeds, Session, StreamSpec, Tags
 
 from ._layer_slices import layer_slices
-from ._linear_models import add_moments, ridge
+from ._linear_models import RidgeLearner, ridge
 
 LAMBDAS = [*(10.0 ** (k / 2) for k in range(-8, 7)), 1e-8]  # of equally good ones the first
 FOLDS = 4
-BLOCK = 2048  # samples at once
 
-Moments = tuple[torch.Tensor, torch.Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
+Moments = tuple[Tensor, Tensor]  # HᵀH (M, M) and HᵀY (M, C), float64
 
 
 @dataclass
-class LayUP(Learner):
+class LayUP(RidgeLearner):
     """Ridge regression on the embeddings of several layers, side by side.
-
-    h holds the layers: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
 
     **Source**: Ahrens et al. (2024), "Read between the layers: leveraging multi-layer
     representations for rehearsal-free continual learning with pre-trained models" (TMLR; arXiv
@@ -76,20 +73,17 @@ class LayUP(Learner):
         self.columns = torch.cat(columns).to(device)
         size = len(self.columns)
         check_size(self.name, (2 + FOLDS) * size * size)
-        self.gram, self.targets = self._nothing(size, spec.n_classes)
+        self.gram, self.targets = self.no_moments(size, spec.n_classes)
         self.weights = torch.zeros(size, spec.n_classes, device=device)
         self.lam_ = 1.0 if self.lam is None else self.lam
 
-    def _nothing(self, size: int, n_classes: int) -> Moments:
-        gram, targets = (
-            torch.zeros(size, n, device=self.device, dtype=torch.float64) for n in (size, n_classes)
-        )
-        return gram, targets
+    def features(self, x: Tensor) -> Tensor:
+        return x[:, self.columns]
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log: dict[str, Any] = {}
-        folds = stratified_folds(session.y)
-        parts = [self._moments(session, fold) for fold in folds]
+        folds = [torch.from_numpy(rows).to(self.device) for rows in stratified_folds(session.y)]
+        parts = [self.moments(session, fold) for fold in folds]
         if self.lam is None and len(folds) > 1:
             log["validation_accuracy"] = self._accuracies(session, folds, parts)
             self.lam_ = LAMBDAS[int(np.argmax(log["validation_accuracy"]))]
@@ -102,19 +96,9 @@ class LayUP(Learner):
         self.weights = weights.float()
         return log | {"lam": self.lam_}
 
-    def _blocks(self, session: Session, rows: Ints) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """h (b, M) float64 and y (b,) of the samples `rows`."""
-        y = torch.from_numpy(session.y).to(self.device)
-        for part in torch.split(torch.from_numpy(rows).to(self.device), BLOCK):
-            yield session.x.batch(part, self.device)[:, self.columns].double(), y[part]
-
-    def _moments(self, session: Session, rows: Ints) -> Moments:
-        sums = self._nothing(*self.targets.shape)
-        for h, y in self._blocks(session, rows):
-            add_moments(*sums, h, y)
-        return sums
-
-    def _accuracies(self, session: Session, folds: list[Ints], parts: list[Moments]) -> list[float]:
+    def _accuracies(
+        self, session: Session, folds: list[Tensor], parts: list[Moments]
+    ) -> list[float]:
         """For every λ the mean over the folds of the accuracy on the fold; `parts` are theirs."""
         right = np.zeros((len(folds), len(LAMBDAS)))
         for f, fold in enumerate(folds):
@@ -124,13 +108,10 @@ class LayUP(Learner):
                 targets += part[1]
             for k, lam in enumerate(LAMBDAS):
                 w, _ = ridge(gram, targets, lam, LAMBDAS[-1])
-                for h, y in self._blocks(session, fold):
+                for h, y in self.feature_blocks(session, fold):
                     right[f, k] += int(((h @ w).argmax(1) == y).sum())
         means: list[float] = (right / [[len(fold)] for fold in folds]).mean(0).tolist()
         return means
-
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return x[:, self.columns] @ self.weights  # (n, M) @ (M, C)
 
 
 def stratified_folds(y: Ints) -> list[Ints]:

@@ -20,19 +20,18 @@ from embedbench.learning.network import CosineNet, cosine_net, predict_cosines
 class LUCIR(ReplayLearner):
     """A cosine head, a loss that keeps the direction of features, margins between classes.
 
-    "Learning a unified classifier incrementally via rebalancing"; logits are η cos(φ(x), θ_c).
+    Logits are η cos(φ(x), θ_c); L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m -
+    cos(φ, θ_y) + cos(φ, θ_k)). The last term is for exemplars of old classes; k are the K new
+    classes most like them. Label sets are learned by `set_loss` over the classes seen instead of
+    cross-entropy; the answers are the cosines.
 
-    L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)). The
-    last term is for exemplars of old classes; k are the K new classes most like them. Label sets
-    are learned by `set_loss` over the classes seen instead of cross-entropy; the answers are the
-    cosines.
-
-    **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet).
-    From their code: λ = λ_base √(old/new classes), which was not compared with the printed
-    equation; a new θ_c begins in the direction of the class's mean feature, with the mean length of
-    the old θ (imprinting); those of old classes are frozen; the margins are averaged over k, while
-    the paper sums them. φ is the last hidden activation without its ReLU. Label sets: Abdelsalam et
-    al. (2021, IIRC), with η beginning at 1.
+    **Source**: Hou et al. (2019), "Learning a unified classifier incrementally via rebalancing",
+    Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet). From their code: λ = λ_base
+    √(old/new classes), which was not compared with the printed equation; a new θ_c begins in the
+    direction of the class's mean feature, with the mean length of the old θ (imprinting); those of
+    old classes are frozen; the margins are averaged over k, while the paper sums them. φ is the
+    last hidden activation without its ReLU. Label sets: Abdelsalam et al. (2021, IIRC), with η
+    beginning at 1.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate per step, and with η near 1 nothing is
@@ -43,16 +42,12 @@ class LUCIR(ReplayLearner):
 
     Parameters
     ----------
-    lam : float
-        λ_base ≥ 0.
-    margin : float
-        m ≥ 0, in cosines.
+    lam, margin : float
+        λ_base ≥ 0, and m ≥ 0 in cosines.
     negatives : int
         K ≥ 1.
     eta : float
         Initial η, above 0.
-    memory : Memory
-        "herding", "random" or "all".
 
     Examples
     --------
@@ -85,13 +80,8 @@ class LUCIR(ReplayLearner):
             theta.data[old] = fixed
 
         lam = self.lam * math.sqrt(len(seen) / max(1, len(present)))
-        log = self.train(
-            self.exemplars.join(session),
-            ctx,
-            objective=self._objective(old, sorted(present), lam),
-            stepped=stepped,
-        )
-        self.exemplars.choose(session, self.features)
+        objective = self._objective(old, sorted(present), lam)
+        log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
     @torch.no_grad()

@@ -1,14 +1,11 @@
 """LwF: new samples are learned with their labels and with the old network's answers."""
 
-import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor, nn
-
 from embedbench.config.setting_ranges import above, at_least
-from embedbench.learning import Context, Memory, ReplayLearner, Session, predict
-from embedbench.learning.loss import Objective, distillation, only
+from embedbench.learning import Context, Memory, ReplayLearner, Session
+from embedbench.learning.loss import distilling_loss, only
 
 
 @dataclass
@@ -29,10 +26,8 @@ class LwF(ReplayLearner):
 
     Parameters
     ----------
-    lam : float
-        λ ≥ 0.
-    temperature : float
-        T > 0.
+    lam, temperature : float
+        λ ≥ 0, and T > 0.
     memory : Memory
         "herding", "random" or "all"; none by default.
 
@@ -49,25 +44,10 @@ class LwF(ReplayLearner):
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        objective = self._objective(set(session.y.tolist()))
-        log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, self.features)
-        return log
-
-    def _objective(self, present: set[int]) -> Objective:
-        """The loss of a session whose classes are `present`."""
-        old = sorted(self.exemplars.classes)
+        present, old = set(session.y.tolist()), sorted(self.exemplars.classes)
         alone = len(present) > 1 and not len(self.exemplars)
-        among = present if alone else present | self.exemplars.classes
-        mask = only(among, self.spec.n_classes, self.device)
-        teacher = copy.deepcopy(self.net)
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            logits = self.net(x)
-            total = nn.functional.cross_entropy(logits + mask, y)
-            if not old:
-                return total
-            targets = predict(teacher, x)[:, old]
-            return total + self.lam * distillation(logits[:, old], targets, self.temperature)
-
-        return loss
+        mask = only(present if alone else present | {*old}, self.spec.n_classes, self.device)
+        objective = distilling_loss(
+            self.net, mask, [old] if old else [], self.temperature, (1.0, self.lam)
+        )
+        return self.train_with_exemplars(session, ctx, objective=objective)

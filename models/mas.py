@@ -72,9 +72,8 @@ class MAS(NetLearner):
 def sensitivity(net: nn.Module, x: Tensor, classes: Tensor | None = None) -> list[Tensor]:
     """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per trained parameter.
 
-    f are the logits of `classes` (k,); None: of all classes.
-
-    In a layer of a ReLU MLP |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.
+    f are the logits of `classes` (k,); None: of all classes. In a layer of a ReLU MLP |δ aᵀ| = |δ|
+    |a|ᵀ, so the sum over samples is one matrix product.
     """
 
     def length(f: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """MIR: replay of the samples in memory that the next step would harm most."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, ReplayLearner, Session
+from embedbench.learning import OnlineLearner
 from embedbench.learning.loss import among
 from embedbench.learning.network import in_parts
 
 
 @dataclass
-class MIR(OnlineLearner, ReplayLearner):
+class MIR(OnlineLearner):
     """Maximally interfered retrieval: replay what a step on the new samples would make worse.
 
     A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
@@ -39,12 +39,8 @@ class MIR(OnlineLearner, ReplayLearner):
 
     Parameters
     ----------
-    batch_size : int
-        Samples replayed at each step; with whole sessions also samples per step.
     candidates : int
         Samples drawn from memory for each one that is replayed; at 1 the draw itself is replayed.
-    memory : Memory
-        The memory, as in `er`.
 
     Examples
     --------
@@ -57,10 +53,7 @@ class MIR(OnlineLearner, ReplayLearner):
     lr: float = 0.02
     candidates: Annotated[int, at_least(1)] = 5
 
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = self.train_and_replay(session, ctx)
-        self.exemplars.update(session)
-        return log
+    learn = OnlineLearner.learn_and_store
 
     def retrieve(self, draw: np.random.Generator, classes: Tensor | None) -> tuple[Tensor, Tensor]:
         """The most interfered candidates, by losses over `classes` (k,)."""

@@ -14,9 +14,8 @@ class MLP(NetLearner):
     sets are learned by binary cross-entropy over the classes seen.
 
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
-    unit for every class of the stream from the start, as the sizes in Table 2 imply.
-
-    The loss includes all classes of the stream, unless `protocol.loss` is "seen".
+    unit for every class of the stream from the start, as the sizes in Table 2 imply, and so has the
+    loss, unless `protocol.loss` is "seen".
 
     **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per
     session reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on

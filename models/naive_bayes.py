@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar, Literal
 import torch
 
 from embedbench.config.setting_ranges import within
-from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Seeds, StreamSpec
+
+from ._linear_models import ClassSums
 
 
 @dataclass
-class NaiveBayes(Learner):
+class NaiveBayes(ClassSums):
     """Gaussian naive Bayes: a mean and a variance for every class and feature; one pass.
 
     log p(x | c) = -½ Σ_j [(x_j - μ_cj)² / v_cj + log 2πv_cj], v = (1 - ε) var + ε.
@@ -47,25 +49,20 @@ class NaiveBayes(Learner):
     shrinkage: Annotated[float, within("(0, 1]")] = 1e-4
     likelihood: Literal["gaussian", "published"] = "gaussian"
 
-    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means", "squares": "variances"}
+    state: ClassVar[dict[str, str]] = {**ClassSums.state, "squares": "variances"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.scores_are = "other" if self.likelihood == "published" else "log-likelihoods"
-        size = (spec.n_classes, spec.input_shape[0])
-        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
-        self.squares = torch.zeros(size, device=device, dtype=torch.float64)
-        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
+        super().start(spec, seeds, device)
+        self.squares = torch.zeros_like(self.sums)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        x = x.double()
-        self.sums.index_add_(0, y, x)
-        self.squares.index_add_(0, y, x.square())
-        self.counts += torch.bincount(y, minlength=len(self.counts))
+        super().observe(x, y)
+        self.squares.index_add_(0, y, x.double().square())
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         n = self.counts.clamp(min=1)[:, None]
-        means = self.sums / n  # (C, D)
+        means = self.class_means()  # (C, D)
         published = self.likelihood == "published"
         divisor = (n - 1).clamp(min=1) if published else n
         variance = (self.squares - self.sums * means).clamp(min=0) / divisor

@@ -1,7 +1,7 @@
 """NC-FSCIL: a fixed simplex as the classifier, and a projection that is trained towards it."""
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, cast
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,8 +13,7 @@ from embedbench.learning import Context, Learner, Seeds, Session, Stop, StreamSp
 from embedbench.learning.network import mlp_net, predict
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
-from embedbench.learning.sample_containers import JoinedView, Rows
-from embedbench.streams.view import View
+from embedbench.learning.sample_containers import JoinedView, Rows, with_data
 
 
 @dataclass
@@ -95,11 +94,8 @@ class NCFSCIL(Learner):
         if not len(classes):
             return session
         means = Rows(self.prototypes.means()[classes.to(self.device)])
-        return replace(
-            session,
-            x=cast(View, JoinedView(session.x, means)),
-            y=np.concatenate([session.y, classes.numpy()]),
-        )
+        y = np.concatenate([session.y, classes.numpy()])
+        return with_data(session, JoinedView(session.x, means), y)
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The dot-regression loss, mean over samples."""

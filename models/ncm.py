@@ -1,17 +1,19 @@
 """NCM: nearest class mean, the simplest learner that does not forget."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch.nn.functional import normalize
 
 from embedbench.config.fields_added_later import later
-from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Seeds, StreamSpec
+
+from ._linear_models import ClassSums
 
 
 @dataclass
-class NCM(Learner):
+class NCM(ClassSums):
     """Nearest class mean with running means; one pass, any batch size.
 
     **Source**: Mensink et al. (2013), nearest class mean classifier; online form as in
@@ -42,23 +44,15 @@ class NCM(Learner):
     metric: Literal["euclidean", "cosine"] = "euclidean"
     average: Literal["unit", "plain"] = later("unit", earlier="unit")
 
-    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
-    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
-
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.scores_are = "cosines" if self.metric == "cosine" else "distances"
-        # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit
-        size = (spec.n_classes, spec.input_shape[0])
-        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
-        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
+        super().start(spec, seeds, device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        x = self._input(x) if self.average == "unit" else x
-        self.sums.index_add_(0, y, x.double())
-        self.counts += torch.bincount(y, minlength=len(self.counts))
+        super().observe(self._input(x) if self.average == "unit" else x, y)
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        means = (self.sums / self.counts.clamp(min=1)[:, None]).float()  # (C, D)
+        means = self.class_means().float()  # (C, D)
         if self.metric == "cosine":
             out = self._input(x) @ normalize(means).T
         else:

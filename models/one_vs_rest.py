@@ -1,15 +1,17 @@
 """Streaming one-versus-rest: the mean of a class against the mean of all other samples."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 
-from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
+from embedbench.learning import UNSEEN
+
+from ._linear_models import ClassSums
 
 
 @dataclass
-class OneVsRest(Learner):
+class OneVsRest(ClassSums):
     """The mean of a class against the mean of all other samples; one pass.
 
     **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
@@ -39,23 +41,12 @@ class OneVsRest(Learner):
 
     score: Literal["difference", "ratio"] = "difference"
 
-    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     scores_are = "other"
-    state: ClassVar[dict[str, str]] = {"sums": "means", "counts": "means"}
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        size = (spec.n_classes, spec.input_shape[0])
-        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
-        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
-
-    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.sums.index_add_(0, y, x.double())
-        self.counts += torch.bincount(y, minlength=len(self.counts))
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         others = (self.counts.sum() - self.counts).clamp(min=1)[:, None]
         rest = (self.sums.sum(0) - self.sums) / others  # (C, D) r_c
-        means = self.sums / self.counts.clamp(min=1)[:, None]
+        means = self.class_means()
         if self.score == "difference":
             out = x @ (means - rest).float().T  # (n, D) @ (D, C)
         else:

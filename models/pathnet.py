@@ -31,12 +31,12 @@ class PathNet(Learner):
 
     **Departs**: "batched" trains both contestants on the same mini-batches at once: modules that
     they share get the sum of their gradients, and the second has no head start; "sequential" is the
-    original, in nearly twice the time. A gene that occurs twice in a layer counts once. The rule of
-    early stopping is ours: the winner is scored on validation data, and the best path and its
-    weights are restored. The best has the highest validation accuracy, then the highest training
-    accuracy. A session ends after more than `patience` tournaments without a new best, or when the
-    best cannot be improved. A session that was never learned gets the answers of the latest one.
-    Once every module is frozen (after about three sessions) only heads learn, as the paper says.
+    original, in nearly twice the time. A gene that occurs twice in a layer counts once. Early
+    stopping is ours: the path and weights with the highest validation accuracy, then training
+    accuracy, are kept. A session ends after more than `patience` tournaments without a new best, or
+    when the best cannot be improved. A session that was never learned gets the answers of the
+    latest one. Once every module is frozen (after about three sessions) only heads learn, as the
+    paper says.
 
     So the base cannot be lost: on MNIST's permutations Ω_base is .991 where Kemker's Table 2 has
     .687. The nearest of four other readings freezes the latest path only: .663 / .912 / .807 for
@@ -52,16 +52,14 @@ class PathNet(Learner):
         Samples per step.
     lr : float
         Learning rate of Adam; its moments are reset after a session.
-    population : int
-        Number of genotypes.
-    batches : int
-        Mini-batches for which a contestant is trained in a tournament.
+    population, batches : int
+        Number of genotypes; mini-batches for which a contestant is trained in a tournament.
     contestants : str
         "batched" or "sequential".
     patience, cap : int
         Tournaments without a new best before a session ends; largest number of tournaments.
     val_samples : int
-        Largest number of validation samples that score the winner.
+        Most validation samples that score the winner.
 
     Examples
     --------
@@ -205,12 +203,13 @@ class _Tournaments:
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
         index = torch.cat(orders)[:size].to(learner.device)
         x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
-        contest, logits = Contest(self.modules, self.frozen, self.head, paths), []
+        parts, logits = (self.modules, self.frozen, self.head, paths), []
         for first in range(0, size, learner.batch_size):
             batch = slice(first, first + learner.batch_size)
-            logits.append(contest.gradients(x[batch], y[batch], self.mask))
+            self.optimiser.zero_grad()  # modules of other paths must not move
+            with torch.enable_grad():
+                logits.append(train_paths(*parts, x[batch], y[batch], self.mask))
             self.optimiser.step()
-        self.optimiser.zero_grad()  # modules of other contests must not move
         self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
         right = (out.argmax(2) == y).float().mean(1)
@@ -289,77 +288,35 @@ def path_scores(x: Tensor, layers: Sequence[Tensor], head: Tensor) -> Tensor:
     return with_ones(h) @ head.T
 
 
-class Contest:
-    """P paths that are trained on the same mini-batches.
+def train_paths(
+    modules: Sequence[Modules],
+    frozen: Tensor,
+    head: nn.Parameter,
+    paths: Tensor,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Set the gradient of Σ_paths (mean cross-entropy) of P paths; return the logits (P, b, C).
 
-    All modules on any of the paths lie in one block of memory, so that a layer is one matrix
-    product for all paths. The first layer has the same input for all paths and is computed once. A
-    module on several paths gets the sum of their gradients, and so does the head (C, U + 1).
-    `modules` are M parameters for each of L layers; those that are not `frozen`, (L, M) bool, get
-    gradients. `paths` are (P, L, M) bool.
+    A layer is one matrix product for all modules on any path; the first layer has the same input
+    for all paths. A module on several paths gets the sum of their gradients, and so does the head
+    (C, U + 1). `modules` are M parameters for each of L layers; those that are `frozen`, (L, M)
+    bool, get none. `paths` are (P, L, M) bool. The last column of x (b, D + 1) is 1; `mask`, (C,),
+    is added to the logits.
     """
-
-    def __init__(
-        self, modules: Sequence[Modules], frozen: Tensor, head: nn.Parameter, paths: Tensor
-    ) -> None:
-        self.head = head
-        self.blocks = [
-            _PathBlock(*one) for one in zip(modules, frozen, paths.unbind(1), strict=True)
-        ]
-        trained = [k for k, block in enumerate(self.blocks) if len(block.grad)]
-        self.lowest = min(trained, default=len(self.blocks))
-
-    @torch.no_grad()
-    def gradients(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Set the gradient of Σ_paths (mean cross-entropy); return the logits (P, b, C).
-
-        The last column of x (b, D + 1) is 1; `mask`, (C,), is added to the logits.
-        """
-        inputs, active = [x[None]], []
-        for block in self.blocks:
-            inputs_, z = inputs[-1].flatten(0, 1), block.weight.flatten(0, 1)
-            z = (inputs_ @ z.T).relu_().view(*inputs[-1].shape[:2], *block.weight.shape[:2])
-            active.append(z)  # (P, b, k, U); in the first layer (1, b, k, U)
-            inputs.append(with_ones((z * block.takes).sum(2)))  # (P, b, U + 1)
-        logits = inputs[-1] @ self.head.T  # (P, b, U+1) @ (U+1, C)
-        logits = logits if mask is None else logits + mask
-        delta = torch.softmax(logits, 2)
-        delta[:, torch.arange(len(y), device=y.device), y] -= 1
-        delta /= len(y)
-        self.head.grad = delta.flatten(0, 1).T @ inputs[-1].flatten(0, 1)  # (C, Pb) @ (Pb, U+1)
-        back = delta @ self.head[:, :-1]  # (P, b, U)
-        for k in range(len(self.blocks) - 1, self.lowest - 1, -1):
-            back = self.blocks[k].backward(back, inputs[k], active[k], needed=k > self.lowest)
-        return logits
-
-
-class _PathBlock:
-    """The modules of one layer that are on some path, the trained ones first."""
-
-    def __init__(self, modules: Modules, frozen: Tensor, paths: Tensor) -> None:
-        used = paths.any(0)
-        which = torch.cat([(used & ~frozen).nonzero(), (used & frozen).nonzero()])[:, 0]
-        taken = [modules[i] for i in which.tolist()]
-        self.weight = torch.stack([p.data for p in taken])  # (k, U, f + 1)
-        self.takes = paths[:, which].to(self.weight.dtype)[:, None, :, None]  # (P, 1, k, 1)
-        self.grad = torch.zeros_like(self.weight[: int((used & ~frozen).sum())])
-        for p, weight in zip(taken, self.weight, strict=True):
-            p.data, p.grad = weight, None
-        for p, grad in zip(taken, self.grad, strict=False):
-            p.grad = grad
-
-    def backward(self, back: Tensor, h: Tensor, z: Tensor, *, needed: bool) -> Tensor:
-        """The gradient of the trained modules and, if `needed`, that of the layer's input.
-
-        `back` (P, b, U) is the gradient of the layer's output; h (p, b, f + 1) is its input; z (p,
-        b, k, U) are the outputs of the modules; p is 1 or P.
-        """
-        delta = back[:, :, None] * self.takes  # (P, b, k, U)
-        if len(z) < len(delta):
-            delta = delta.sum(0, keepdim=True)
-        delta = (delta * (z > 0)).flatten(0, 1)  # (pb, k, U)
-        trained = delta[:, : len(self.grad)].flatten(1)
-        torch.mm(trained.T, h.flatten(0, 1), out=self.grad.flatten(0, 1))
-        if not needed:
-            return back
-        return (delta.flatten(1) @ self.weight.flatten(0, 1)[:, :-1]).view(*h.shape[:2], -1)
+    h = x[None]
+    for layer, fixed, takes in zip(modules, frozen, paths.unbind(1), strict=True):
+        used = takes.any(0)
+        which = torch.cat([(used & ~fixed).nonzero(), (used & fixed).nonzero()])[:, 0]
+        taken = [layer[i].data if fixed[i] else layer[i] for i in which.tolist()]
+        weight = torch.stack(taken)  # (k, U, f + 1), the trained ones first
+        z = torch.relu(h.flatten(0, 1) @ weight.flatten(0, 1).T)
+        z = z.view(*h.shape[:2], *weight.shape[:2])  # (P, b, k, U); in the first layer P is 1
+        h = with_ones((z * takes[:, which].to(z.dtype)[:, None, :, None]).sum(2))  # (P, b, U + 1)
+    logits = h @ head.T  # (P, b, U+1) @ (U+1, C)
+    logits = logits if mask is None else logits + mask
+    delta = torch.softmax(logits.detach(), 2)
+    delta[:, torch.arange(len(y), device=y.device), y] -= 1
+    logits.backward(delta / len(y))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return logits.detach()

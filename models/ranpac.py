@@ -1,7 +1,6 @@
 """RanPAC: ridge regression on random ReLU projections, from sums of second moments."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,19 +9,16 @@ from torch import Tensor, nn
 
 from embedbench.config.fields_added_later import later
 from embedbench.config.setting_ranges import at_least, check_size
-from embedbench.learning import Context, Learner, Seeds, Session, StreamSpec, generator
+from embedbench.learning import Context, Seeds, Session, StreamSpec, generator
 
-from ._linear_models import add_moments, ridge
+from ._linear_models import RidgeLearner, ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
-BLOCK = 2048  # samples projected at once
 
 
 @dataclass
-class RanPAC(Learner):
-    """Ridge regression on random ReLU projections.
-
-    W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+class RanPAC(RidgeLearner):
+    """Ridge regression on random ReLU projections; λ is chosen on held-out samples.
 
     **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
     continual learning", Algorithm 1, and their code: h = ReLU(x P), P ~ N(0, 1) frozen, M = 10,000;
@@ -31,15 +27,14 @@ class RanPAC(Learner):
     learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
-    random. The authors choose λ in every session on that session alone, and solve all of W with it,
-    so that the last session decides; `lam_rule` = "session" does so. By default the moments of the
-    fitted samples and of the held-out fifths are added up apart. They give the squared error on all
-    held-out samples so far exactly, of every λ: tr(WᵀGW) - 2 tr(WᵀQ) + n, with the W of the fitted
-    samples and G, Q and n of the others. The first choice is the authors'; later ones go from the
-    last λ to a neighbour for as long as that has a smaller error, or a λ ten times as large has the
-    same (to a part in 10,000; no λ below 10⁻¹² tr G is tried). A session of one sample chooses
-    nothing. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
-    is.
+    random. The authors choose λ in every session on that session alone, so that the last session
+    decides; `lam_rule` = "session" does so. By default the moments of the fitted samples and of the
+    held-out fifths are added up apart. They give the squared error on all held-out samples so far
+    exactly, of every λ: tr(WᵀGW) - 2 tr(WᵀQ) + n, with the W of the fitted samples and G, Q and n
+    of the others. The first choice is the authors'; later ones go from the last λ to a neighbour
+    for as long as that has a smaller error, or a λ ten times as large has the same (to a part in
+    10,000; no λ below 10⁻¹² tr G is tried). A session of one sample chooses nothing. Sums are in
+    float64; if G + λI is still not positive definite, λ rises tenfold until it is.
 
     On few shots the squared error of a fifth of ten samples often chooses 1e-8. That is no harm to
     novel classes; a fixed 1e5 gains 4 points of aAcc and 3 of gAcc over the search (emoji,
@@ -92,14 +87,11 @@ class RanPAC(Learner):
         check_size(self.name, size * ((1 + apart) * size + spec.input_shape[0]))
         drawn = torch.randn(spec.input_shape[0], size, generator=generator(seeds.init, 0))
         self.projection = drawn.to(device)
-        shapes = [(size, size), (size, n_classes)]
-        self.gram, self.targets = (
-            torch.zeros(shape, device=device, dtype=torch.float64) for shape in shapes
-        )
+        self.gram, self.targets = self.no_moments(size, n_classes)
+        # of the held-out samples; if they are not kept apart, all are in the sums above
         self.held_gram, self.held_targets = (
-            torch.zeros(shape if apart else (0, 0), device=device, dtype=torch.float64)
-            for shape in shapes
-        )  # (M, M) and (M, C) of the held-out samples; without them, all are in the sums above
+            self.no_moments(size, n_classes) if apart else self.no_moments(0, 0)
+        )
         self.n_held = 0
         self.weights = torch.zeros(size, n_classes, device=device)
 
@@ -108,7 +100,7 @@ class RanPAC(Learner):
         held = max(1, n // 5) if n > 1 else 0
         order = torch.randperm(n, generator=generator(self.seeds.batches, self.learned))
         fitted, held_out = torch.split(order.to(self.device), [n - held, held])
-        gram, targets = self._moments(session, fitted)
+        gram, targets = self.moments(session, fitted)
         log: dict[str, Any] = {}
         searches = self.lam_sessions is None or self.searched < self.lam_sessions
         chooses = self.lam is None and held > 0 and searches
@@ -117,7 +109,7 @@ class RanPAC(Learner):
             errors = self._errors(session, fitted, held_out, gram, targets)
             self.lam_ = LAMBDAS[int(errors.argmin())]
             log["validation_mse"] = errors.tolist()
-        rest = self._moments(session, held_out)
+        rest = self.moments(session, held_out)
         if len(self.held_gram):
             self.held_gram += rest[0]
             self.held_targets += rest[1]
@@ -134,21 +126,8 @@ class RanPAC(Learner):
         self._solve()
         return log | {"lam": self.lam_}
 
-    def _project(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         return torch.relu(x @ self.projection)  # (n, D) @ (D, M)
-
-    def _blocks(self, session: Session, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """h (b, M) float64 and y (b,) of the samples `index`."""
-        y = torch.from_numpy(session.y).to(self.device)
-        for part in torch.split(index, BLOCK):
-            yield self._project(session.x.batch(part, self.device)).double(), y[part]
-
-    def _moments(self, session: Session, index: Tensor) -> tuple[Tensor, Tensor]:
-        """HᵀH (M, M) and HᵀY (M, C) of the samples `index`."""
-        gram, targets = torch.zeros_like(self.gram), torch.zeros_like(self.targets)
-        for h, y in self._blocks(session, index):
-            add_moments(gram, targets, h, y)
-        return gram, targets
 
     def _errors(
         self, session: Session, fitted: Tensor, held_out: Tensor, gram: Tensor, targets: Tensor
@@ -161,7 +140,7 @@ class RanPAC(Learner):
         """
         n_classes = targets.shape[1]
         if len(fitted) < self.projections:
-            blocks = list(self._blocks(session, fitted))
+            blocks = list(self.feature_blocks(session, fitted))
             h = torch.cat([b[0] for b in blocks])
             values, vectors = torch.linalg.eigh(h @ h.T)
             right = (
@@ -173,7 +152,7 @@ class RanPAC(Learner):
             values, vectors = torch.linalg.eigh(gram)
             right = vectors.T @ targets
         total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
-        for h, y in self._blocks(session, held_out):
+        for h, y in self.feature_blocks(session, held_out):
             left, true = h @ vectors, nn.functional.one_hot(y, n_classes).double()
             for k, lam in enumerate(LAMBDAS):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
@@ -212,6 +191,3 @@ class RanPAC(Learner):
             gram, targets = gram + self.held_gram, targets + self.held_targets
         weights, self.lam_ = ridge(gram, targets, self.lam_, LAMBDAS[0])
         self.weights = weights.float()
-
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return self._project(x) @ self.weights  # (n, M) @ (M, C)

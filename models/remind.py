@@ -1,7 +1,7 @@
 """REMIND: every batch is learned together with samples rebuilt from codes of a few bytes."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -9,8 +9,9 @@ from torch import Tensor
 
 from embedbench.array_types import Float32s
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Exemplars, OnlineLearner, ReplayLearner, Seeds, StreamSpec, Tags
+from embedbench.learning import Exemplars, OnlineLearner, Seeds, StreamSpec, Tags
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
+from embedbench.learning.footprint import Stateful
 from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import predict
@@ -18,7 +19,7 @@ from embedbench.learning.sample_containers import Packing
 
 
 @dataclass
-class REMIND(OnlineLearner, ReplayLearner):
+class REMIND(OnlineLearner):
     """Replay using memory indexing: steps on each stream batch and on rebuilt samples.
 
     A product quantiser is trained on the first samples of the stream. From then on the memory holds
@@ -49,12 +50,6 @@ class REMIND(OnlineLearner, ReplayLearner):
         Bytes of a sample: the largest number of parts of a vector.
     base_samples : int
         Number of samples to train the quantiser on; the batch that completes them is included.
-    batch_size : int
-        Samples replayed at each step.
-    memory : Memory
-        "reservoir", "balanced" or "all".
-    optimiser_state, stop, images : str, Stop, ImageTraining
-        Not used.
 
     Examples
     --------
@@ -126,7 +121,7 @@ ITERATIONS = 25  # of k-means
 BLOCK = 512  # samples encoded at once
 
 
-class ProductQuantiser(Packing):
+class ProductQuantiser(Packing, Stateful):
     """Cuts a vector into parts and stores, for each part, the number of its nearest centroid.
 
     **Source**: Jégou et al. (2011), "Product quantization for nearest neighbor search", Section II;
@@ -139,6 +134,8 @@ class ProductQuantiser(Packing):
     `books` are the centroids, (parts, 256, length) float32; `trained` says whether `fit` was
     called.
     """
+
+    state: ClassVar[dict[str, str]] = {"books": "codebooks", "trained": "transient"}
 
     def __init__(self, width: int, parts: int, device: str) -> None:
         self.dtype = torch.uint8
@@ -177,14 +174,6 @@ class ProductQuantiser(Packing):
         """The vectors that the codes (n, parts) stand for, (n, D) float32."""
         each = torch.arange(self.parts, device=held.device)
         return self.books[each, held.long()].flatten(1)[:, : self.width]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The centroids."""
-        return {"books": self.books, "trained": self.trained}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
-        self.books, self.trained = state["books"].to(self.books.device), state["trained"]
 
 
 def _centroids(x: Float32s, seed: int) -> Float32s:

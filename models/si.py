@@ -14,11 +14,9 @@ from embedbench.learning.optimisers import trainable_parameters
 class SI(NetLearner):
     """Synaptic intelligence: a penalty on weights along which the loss fell.
 
-    L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
-
-    Along a session's path every weight collects ω_i = -Σ_steps g_i Δθ_i, its share of the fall of
-    the loss. After the session Ω_i grows by ω_i / (Δ_i² + ξ), where Δ_i is the weight's total
-    change.
+    L = L_t + c Σ_i Ω_i (θ_i - θ*_i)². Along a session's path every weight collects ω_i = -Σ_steps
+    g_i Δθ_i, its share of the fall of the loss. After the session Ω_i grows by ω_i / (Δ_i² + ξ),
+    where Δ_i is the weight's total change.
 
     **Source**: Zenke, Poole and Ganguli (2017), "Continual learning through synaptic intelligence",
     with ξ = .1; c from .5 to 1 is usual. g is the gradient of the mini-batch's loss without the
@@ -30,10 +28,8 @@ class SI(NetLearner):
 
     Parameters
     ----------
-    c : float
-        Strength c ≥ 0 of the penalty.
-    xi : float
-        ξ > 0, squared units of the weights.
+    c, xi : float
+        Strength c ≥ 0 of the penalty; ξ > 0, squared units of the weights.
 
     Examples
     --------

@@ -7,16 +7,16 @@ import torch
 
 from embedbench.config.setting_ranges import at_least, within
 from embedbench.errors import UserError
-from embedbench.learning import UNSEEN, Learner, Seeds, StreamSpec, Tags
+from embedbench.learning import UNSEEN, Seeds, StreamSpec
 
-from ._linear_models import deviations, discriminants, oas
+from ._linear_models import ClassSums, deviations, discriminants, oas
 
 EPSILON = 1e-4  # the authors'
 BLOCK = 256  # samples at once; for more, comparing them costs more than it saves
 
 
 @dataclass
-class SLDA(Learner):
+class SLDA(ClassSums):
     """Deep SLDA: class means and one running covariance; linear discriminants in one pass.
 
     w_c = Λ μ_c, b_c = -½ μ_c·Λ μ_c with Λ = ((1 - ε) Σ + ε I)⁻¹.
@@ -60,11 +60,9 @@ class SLDA(Learner):
     base_samples: Annotated[int, at_least(0)] = 0
     freeze: bool = False
 
-    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     scores_are = "log-likelihoods"
     state: ClassVar[dict[str, str]] = {
-        "sums": "means",
-        "counts": "means",
+        **ClassSums.state,
         "scatter": "covariance",
         "seen": "transient",
         "weights": "classifier",
@@ -79,10 +77,9 @@ class SLDA(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        n_classes, width = spec.n_classes, spec.input_shape[0]
+        super().start(spec, seeds, device)
+        n_classes, width = self.sums.shape
         # float64: Σ is inverted, and ε is small beside its largest eigenvalues
-        self.sums = torch.zeros(n_classes, width, device=device, dtype=torch.float64)
-        self.counts = torch.zeros(n_classes, device=device, dtype=torch.int64)
         self.scatter = torch.zeros(width, width, device=device, dtype=torch.float64)  # nΣ
         self.seen = 0
         self.weights = torch.zeros(n_classes, width, device=device)
@@ -106,8 +103,7 @@ class SLDA(Learner):
             n = torch.arange(self.seen, self.seen + len(y), device=x.device).double()
             n = before if self.weight == "class" else n
             self.scatter.addmm_((away * (n / (n + 1))[:, None]).T, away)  # (D, b) @ (b, D)
-        self.sums.index_add_(0, y, x)
-        self.counts += torch.bincount(y, minlength=len(self.counts))
+        super().observe(x, y)
         self.seen += len(y)
 
     def prepare(self) -> None:
@@ -118,8 +114,7 @@ class SLDA(Learner):
             rho, mean = oas(self.scatter / n, n)
         sigma = self.scatter * ((1 - epsilon) * (1 - rho) / n)
         sigma.diagonal().add_(epsilon + (1 - epsilon) * rho * mean)
-        means = self.sums / self.counts.clamp(min=1)[:, None]  # (C, D)
-        weights, bias = discriminants(sigma, means, self.counts)
+        weights, bias = discriminants(sigma, self.class_means(), self.counts)
         self.weights, self.bias = weights.float(), bias.float()
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:

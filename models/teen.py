@@ -26,10 +26,8 @@ class TEEN(Learner):
 
     Parameters
     ----------
-    alpha : float
-        α in [0, 1].
-    scale : float
-        τ > 0.
+    alpha, scale : float
+        α in [0, 1], and τ > 0.
 
     Examples
     --------

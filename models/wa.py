@@ -1,16 +1,15 @@
 """WA: distillation with exemplars, then the weights of new classes get the length of the old."""
 
-import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from embedbench.config.setting_ranges import above
 from embedbench.learning import Context, ReplayLearner, Session
 from embedbench.learning.exemplars import Memory, session_classes
-from embedbench.learning.loss import Objective, distillation, only
-from embedbench.learning.network import Net, predict
+from embedbench.learning.loss import Objective, distilling_loss, only
+from embedbench.learning.network import Net
 
 
 @dataclass
@@ -46,8 +45,6 @@ class WA(ReplayLearner):
         T > 0.
     positive : bool
         After every step, negative weights of the head become 0.
-    memory : Memory
-        "herding", "random" or "all".
 
     Examples
     --------
@@ -63,37 +60,21 @@ class WA(ReplayLearner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         present = session_classes(session)
-        old = sorted(self.exemplars.classes - present)
+        old, new = sorted(self.exemplars.classes - present), sorted(present)
         self.net: Net
         weights = self.net.head.weight
 
         def clip() -> None:
             weights.data.clamp_(min=0)
 
-        log = self.train(
-            self.exemplars.join(session),
-            ctx,
-            objective=self._objective(old, sorted(present)),
-            stepped=clip if self.positive else None,
-        )
-        gamma = align(weights.data, old, sorted(present))
-        self.exemplars.choose(session, self.features)
-        return log | {"gamma": gamma}
+        objective, stepped = self._objective(old, new), clip if self.positive else None
+        log = self.train_with_exemplars(session, ctx, objective=objective, stepped=stepped)
+        return log | {"gamma": align(weights.data, old, new)}
 
-    def _objective(self, old: list[int], present: list[int]) -> Objective:
-        mask = only([*old, *present], self.spec.n_classes, self.device)
-        teacher, share = copy.deepcopy(self.net), len(old) / (len(old) + len(present))
-
-        def loss(x: Tensor, y: Tensor) -> Tensor:
-            logits = self.net(x)
-            entropy = nn.functional.cross_entropy(logits + mask, y)
-            if not old:
-                return entropy
-            before = predict(teacher, x)[:, old]
-            distilled = distillation(logits[:, old], before, self.temperature)
-            return (1 - share) * entropy + share * distilled
-
-        return loss
+    def _objective(self, old: list[int], new: list[int]) -> Objective:
+        mask, share = only(old + new, self.spec.n_classes, self.device), len(old) / len(old + new)
+        heads, weights = [old] if old else [], (1 - share, share)
+        return distilling_loss(self.net, mask, heads, self.temperature, weights)
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:

@@ -20,9 +20,8 @@ from embedbench.streams.stream import Stream
 class DomainIncremental(Protocol):
     """Domain-incremental learning: a session for each domain, all classes in every session.
 
-    The domain of a sample is in the file's column `domain`. All classes of the file are known from
-    the first session on, and every answer is among all of them. A domain that lacks a class teaches
-    and tests the classes that it has.
+    The domain of a sample is in the file's column `domain`. All classes are known from the first
+    session on. A domain that lacks a class teaches and tests the classes that it has.
 
     **Source**: van de Ven et al. (2022), "Three types of incremental learning": the same classes,
     the domain not known at test. With `test="all"`: Lomonaco and Maltoni (2017), CORe50, new

@@ -21,11 +21,8 @@ from embedbench.streams.load_table import load_table
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Origin, Stream
 
-# The published lists of few-shot class-incremental learning, and the rows that they name.
-#
-# **Source**: the benchmarks are Tao et al.'s (2020), the lists those of CEC (Zhang et al., 2021)
-# that later papers use: all training images of session 0, and five of each class after it.
-
+# The published lists: the benchmarks are Tao et al.'s (2020), the lists those of CEC (Zhang et al.,
+# 2021) that later papers use: all training images of session 0, and five of each class after it.
 
 # classes of session 0, and of each later session
 LISTS = {"cifar100": (60, 5), "cub200": (100, 10), "mini-imagenet": (60, 5)}
@@ -144,14 +141,8 @@ class FSCIL(Protocol):
         order; a smaller K takes the first of the samples of a larger one.
     sessions : int
         Number of sessions, base included; 0: as many as fit.
-    order : str
-        "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
-        order file.
-    layers : str
-        Intermediate layers beside the final embedding, for learners that need them: "all" of the
-        file, "none", or names with commas.
-    embedding : str
-        "final", or an intermediate layer that every learner gets instead.
+    order, layers, embedding : str
+        As in `incremental-class`.
     loss : str
         As in `incremental-class`. It concerns learners that train a head in later sessions, such
         as `mlp` or `ewc`; few-shot learners compare the classes seen in any case.

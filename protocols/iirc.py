@@ -1,7 +1,7 @@
 """IIRC: classes on several levels, one label at a time, superclasses before their subclasses."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, overload
@@ -118,7 +118,10 @@ class IIRC(Protocol):
         order, note = self._order(hierarchy, seed)
         _hierarchy.check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
-        shares = self._shares(hierarchy, roles)
+        shares = [  # of each node the rows that teach it, and those of its in-task validation
+            share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
+            for by_leaf in (roles.train, roles.intask)
+        ]
         rows, val_rows = (
             tuple(union(of_node[k] for k in nodes) for nodes in order) for of_node in shares
         )
@@ -188,13 +191,6 @@ class IIRC(Protocol):
                 f"{number}"
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
-
-    def _shares(self, hierarchy: _hierarchy.Hierarchy, roles: "Roles") -> list[list[Ints]]:
-        """Of each node the rows that teach it, and those of its in-task validation."""
-        return [
-            share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
-            for by_leaf in (roles.train, roles.intask)
-        ]
 
 
 def _paths(hierarchy: _hierarchy.Hierarchy, introduced: Ints) -> Bools:
@@ -468,21 +464,13 @@ def share_out(
     """
     given: list[list[Ints]] = [[] for _ in hierarchy.parents]
     for leaf, rows in by_leaf:
-        for node, share in _shares(hierarchy, leaf, rows, upper, lower, cap):
-            given[node].append(share)
+        for node in hierarchy.chain(leaf)[:-1]:
+            n = int(hierarchy.n_leaves[node])
+            share = cap / n * upper if n > cap else upper
+            given[node].append(rows[: max(1, int(share * len(rows)))])
+            rows = rows[-max(1, int(lower * len(rows))) :]
+        given[leaf].append(rows)
     return [union(parts) for parts in given]
-
-
-def _shares(
-    hierarchy: Hierarchy, leaf: int, rows: Ints, upper: float, lower: float, cap: int
-) -> Iterator[tuple[int, Ints]]:
-    *above, leaf = hierarchy.chain(leaf)
-    for node in above:
-        n = int(hierarchy.n_leaves[node])
-        share = cap / n * upper if n > cap else upper
-        yield node, rows[: max(1, int(share * len(rows)))]
-        rows = rows[-max(1, int(lower * len(rows))) :]
-    yield leaf, rows
 
 
 def union(parts: Iterable[Ints]) -> Ints:

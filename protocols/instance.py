@@ -32,8 +32,7 @@ class Instance(Protocol):
     samples of a group come in the order of the file.
 
     A session is a stretch between two evaluations. Online learners get the samples in order, in
-    batches of `observe_batch`, and are also evaluated every `evaluate_every` samples. Learners of
-    sessions get each stretch whole, and may pass over it more than once.
+    batches. Learners of sessions get each stretch whole, and may pass over it more than once.
 
     **Source**: Hayes et al. (2019), ExStream; the orders as in the code of Stream-51 (Roady et al.
     2020): under "iid" and "instance" all classes are known and tested from the start, under the

@@ -1,12 +1,10 @@
-"""The extension of the site: pages of all there is, docstrings as Markdown, links, the house."""
+"""The extension of the site: pages of all there is, docstrings as Markdown, links."""
 
 import dataclasses
 import re
-import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -25,12 +23,11 @@ def site() -> SimpleNamespace:
     """The modules of docs/_ext."""
     sys.path.insert(0, str(DOCS / "_ext"))
     import docstrings
-    import house
     import reference
     import repository
 
     sys.path.remove(str(DOCS / "_ext"))
-    return SimpleNamespace(docstrings=docstrings, house=house, ref=reference, repo=repository)
+    return SimpleNamespace(docstrings=docstrings, ref=reference, repo=repository)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +52,7 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
     assert all(text.count("\n>>> ") >= 2 for name, text in pages.items() if "s/" in name)
     assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
     commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
-    assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
+    assert all(f"\n## `embedbench {name}`\n" in pages["commands.md"] for name in commands)
 
 
 def test_every_key_of_a_record_has_one_row_that_says_what_it_means(pages: dict[str, str]) -> None:
@@ -195,16 +192,10 @@ def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
     assert outside == f"[benchmarks/README.md]({site.repo.SOURCE}/benchmarks/README.md)"
 
 
-def test_a_page_includes_a_file_or_a_part_of_it(site: SimpleNamespace) -> None:
-    def page(option: str) -> str:
-        return str(site.repo.page(f"```{{include}} ../README.md\n{option}```\n", DOCS / "x.md"))
-
-    whole = page("")
-    assert whole.startswith("# embedbench\n")
-    assert "](docs/index.md" not in whole
-    head, tail = page(":until: ## Python\n"), page(":from: ## Python\n")
-    assert head[:-1] + tail == whole
-    assert tail.startswith("## Python\n")
+def test_a_page_includes_a_file(site: SimpleNamespace) -> None:
+    made = site.repo.page("```{include} ../README.md\n```\n", DOCS / "x.md")
+    assert made.startswith("# embedbench\n")
+    assert "](docs/index.md" not in made
 
 
 def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path) -> None:
@@ -221,15 +212,3 @@ def test_every_table_that_a_page_names_is_there(site: SimpleNamespace) -> None:
         assert "\n<!-- " not in site.repo.page(page.read_text("utf-8"), page)
     league = site.repo.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
     assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
-
-
-# --- the house ---
-
-
-def test_the_house_has_every_room_once(site: SimpleNamespace) -> None:
-    listed = runpy.run_path(str(TESTS / "test_architecture.py"))["FLOORS"][:-1]  # no entrances
-    floors = site.house.floors()
-    assert [set(floor) for floor in floors] == [*listed]
-    svg = ElementTree.fromstring(site.house.drawn(floors))
-    texts = [node.text for node in svg.iter() if node.tag.endswith("}text")]
-    assert sorted(t for t in texts if t) == sorted(set().union(*floors))

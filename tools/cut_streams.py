@@ -1,10 +1,9 @@
-"""The files of docs/streams.md, as npz that `embedbench import` reads; and its tables.
+"""The files of docs/streams.md, as npz that `embedbench import` reads.
 
     python tools/cut_streams.py faces faces100.npz faces.npz
     python tools/cut_streams.py spoken spoken100.npz spoken.npz
     python tools/cut_streams.py mnist FOLDER mnist.npz
     python tools/cut_streams.py emoji emoji-all.npz emoji.npz
-    python tools/cut_streams.py table runs
 
 `faces`: the ten families with the most images, eight type faces each, evenly through their names;
 every fourth is a test face; the means of 2 x 2 pixels. `spoken`: every fourth speaker by name is a
@@ -15,7 +14,6 @@ digit. `emoji`: the npz of `embedbench export`, with the vendor, which is in the
 from __future__ import annotations
 
 import argparse
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench import load_runs
+from embedbench.files.formats.mnist_idx import read_idx
+from embedbench.files.sample_metadata import TEST, TRAIN
 
 Arrays = dict[str, NDArray[Any]]
-TEST = 2
-COLUMNS = {  # of the tables
-    "domain-incremental": ("omega_base", "omega_new", "omega_all", "final_accuracy"),
-    "instance": ("omega_streaming", "average_incremental_accuracy", "final_accuracy"),
-    "mixture": ("omega_all", "average_anytime_accuracy", "final_accuracy", "per_class_forgetting"),
-}
 
 
 def faces(source: Path) -> Arrays:
@@ -71,23 +64,18 @@ def spoken(source: Path) -> Arrays:
 
 
 def mnist(source: Path) -> Arrays:
+    samples, images = read_idx(source)
     parts = []
-    for role, n, split in (("train", 500, 0), ("t10k", 100, TEST)):
-        labels = _idx(source / f"{role}-labels-idx1-ubyte.gz")
-        images = _idx(source / f"{role}-images-idx3-ubyte.gz")
-        rows = np.sort(np.concatenate([np.flatnonzero(labels == d)[:n] for d in range(10)]))
-        parts.append(
-            (images[rows].reshape(len(rows), 784) / 255, labels[rows], [split] * len(rows))
-        )
-    x, y, split_ = (np.concatenate(values) for values in zip(*parts, strict=True))
-    names = np.array(list("0123456789"))
-    return {"features": x, "labels": y.astype(np.int64), "class_names": names, "split": split_}
-
-
-def _idx(path: Path) -> NDArray[np.uint8]:
-    data = gzip.decompress(path.read_bytes())
-    axes = np.frombuffer(data, ">i4", count=data[3], offset=4)
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(axes)
+    for split, n in ((TRAIN, 500), (TEST, 100)):
+        mine = [np.flatnonzero((samples.split == split) & (samples.labels == d)) for d in range(10)]
+        parts.append(np.sort(np.concatenate([rows[:n] for rows in mine])))
+    kept = np.concatenate(parts)
+    return {
+        "features": images[kept].reshape(len(kept), 784) / 255,
+        "labels": samples.labels[kept],
+        "class_names": np.array(samples.classes),
+        "split": samples.split[kept],
+    }
 
 
 def emoji(source: Path) -> Arrays:
@@ -97,22 +85,6 @@ def emoji(source: Path) -> Arrays:
     return arrays
 
 
-def table(root: Path) -> None:
-    """Print a table for each stream: learners by the metrics of their protocol, percent or Ω."""
-    streams: dict[str, list[Any]] = {}
-    for run in (loaded.record for loaded in load_runs(root)):
-        given = run.protocol_params
-        named = [given[k] for k in ("setting", "ordering", "test") if k in given]
-        streams.setdefault(" · ".join([run.files[0].name, run.protocol, *named]), []).append(run)
-    for name, runs in streams.items():
-        metrics = COLUMNS[runs[0].protocol]
-        print(f"\n**{name}**\n\n| learner | {' | '.join(metrics)} |")
-        print("|---" * (len(metrics) + 1) + "|")
-        for run in sorted(runs, key=lambda r: -r.metrics["final_accuracy"]):
-            values = [f"{run.metrics[m]:.3f}".replace("nan", "–") for m in metrics]
-            print(f"| `{run.learner}` | {' | '.join(values)} |")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -120,13 +92,10 @@ def main() -> None:
     makers: dict[str, Callable[[Path], Arrays]] = {
         f.__name__: f for f in (faces, spoken, mnist, emoji)
     }
-    parser.add_argument("what", choices=[*makers, "table"])
+    parser.add_argument("what", choices=makers)
     parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path, nargs="?")
     asked = parser.parse_args()
-    if asked.what == "table":
-        table(asked.source)
-        return
     arrays = makers[asked.what](asked.source)
     arrays["features"] = arrays["features"].astype(np.float16)
     np.savez(asked.out or Path(f"{asked.what}.npz"), **arrays)  # type: ignore[arg-type]  # its stub takes the names for options

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import random
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -33,7 +32,6 @@ from embedbench.networks.published_weights import shipped_weights
 from embedbench.runs.cost_meter import Meter
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
-from gpu_parts.machine import card_name
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
@@ -43,7 +41,6 @@ AIM = 0.85  # share of the rate of the slower of forward pass and decoding
 COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # least cosine to the CPU's rows
 COMPARED = 32  # rows
 IMAGES, WIDE, HIGH = 4096, 500, 375  # the usual size in ImageNet
-KEPT = 16, 64  # rows and columns that are stored for comparison with another card
 EXTRACT = """
 import sys, warnings
 from embedbench.extract import extract
@@ -115,7 +112,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
 
 
 def moves(name: str, bench: Bench) -> list[Figure]:
-    """How much the rows change with another batch size, another call and another card."""
+    """How much the rows change with another call and with another batch size."""
     weights = weights_of(name, bench.scratch, bench.toy)
     model = backbone(name, weights, "float32", bench)
     side = 32 if bench.toy else 224
@@ -129,30 +126,11 @@ def moves(name: str, bench: Bench) -> list[Figure]:
     usual = batch_of(bench)
     sizes = (2, 8) if bench.toy else (32, 64, 256)
     with repeatable(bench.device):  # as `extract` sets it
-        return bits(name, rows, usual, sizes, bench)
-
-
-def bits(
-    name: str,
-    rows: Callable[[int], NDArray[np.float32]],
-    usual: int,
-    sizes: Sequence[int],
-    bench: Bench,
-) -> list[Figure]:
-    """Compare rows (n, D) at the usual batch size with a second time, other sizes, other cards."""
-    whole = rows(usual)
-    lines = [difference(f"{name}: a second time", whole, rows(usual), "same bits")]
-    for size in sizes:
-        what = f"{name}: batches of {size} in place of {usual}"
-        lines.append(difference(what, whole, rows(size)))
-    few = np.ascontiguousarray(whole[: KEPT[0], : KEPT[1]])
-    key, here = f"rows/{name}", card_name(bench.device)
-    bench.left[key] = base64.b64encode(few.tobytes()).decode()
-    for card, kept in bench.kept.items():
-        if card != here and key in kept:
-            values = np.frombuffer(base64.b64decode(kept[key]), np.float32)
-            other = values.reshape(-1, few.shape[1])
-            lines.append(difference(f"{name}: {here} in place of {card}", few, other))
+        whole = rows(usual)
+        lines = [difference(f"{name}: a second time", whole, rows(usual), "same bits")]
+        for size in sizes:
+            what = f"{name}: batches of {size} in place of {usual}"
+            lines.append(difference(what, whole, rows(size)))
     return lines
 
 

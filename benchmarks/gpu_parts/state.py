@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+from embedbench.storage.atomic_write import write_safely
+
+SCHEMA = 2
 
 
 class State:
-    """`gpu.json`: calls, finished steps, and values that steps stored for comparison.
+    """`gpu.json`: calls, and the steps that have been done, that broke or that are missing.
 
     A file of another device or size than this call's is refused.
     """
@@ -19,8 +20,7 @@ class State:
     def __init__(self, out: Path, device: str, toy: bool) -> None:
         self.path = out / "gpu.json"
         kind = {"schema": SCHEMA, "device": device.partition(":")[0], "toy": toy}
-        names = ("steps", "cut", "missing", "kept")
-        self.data: dict[str, Any] = {**kind, "calls": [], **{name: {} for name in names}}
+        self.data: dict[str, Any] = {**kind, "calls": [], "steps": {}, "missing": {}}
         if self.path.exists():
             stored = json.loads(self.path.read_text(encoding="utf-8"))
             if any(stored.get(k) != v for k, v in kind.items()):
@@ -33,6 +33,7 @@ class State:
     def begin(self, call: dict[str, Any]) -> None:
         """Note that a call has begun."""
         self.data["calls"].append({**call, "seconds": 0.0})
+        self.data["missing"] = {}
 
     @property
     def steps(self) -> dict[str, Any]:
@@ -40,22 +41,18 @@ class State:
         steps: dict[str, Any] = self.data["steps"]
         return steps
 
-    def done(self, name: str, answer: dict[str, Any], card: str) -> None:
-        """Keep the result of a step."""
-        if left := answer.pop("left", {}):
-            self.data["kept"].setdefault(card, {}).update(left)
-        self.steps[name] = {**answer, "call": len(self.data["calls"])}
-        self.data["cut"].pop(name, None)
+    @property
+    def missing(self) -> dict[str, str]:
+        """The steps that this call left out, with the reason."""
+        missing: dict[str, str] = self.data["missing"]
+        return missing
 
-    def cut(self, name: str, seconds: float) -> None:
-        """Note that a step was stopped after these seconds, because the time was up."""
-        self.data["cut"][name] = round(max(seconds, self.data["cut"].get(name, 0.0)), 1)
+    def done(self, name: str, answer: dict[str, Any]) -> None:
+        """Keep the result of a step."""
+        self.steps[name] = {**answer, "call": len(self.data["calls"])}
 
     def save(self, seconds: float) -> None:
-        """Write the file atomically."""
+        """Write the file."""
         self.data["calls"][-1]["seconds"] = round(seconds, 1)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f".{self.path.name}.tmp")
-        text = json.dumps(self.data, indent=1, ensure_ascii=False, allow_nan=True)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        os.replace(temporary, self.path)
+        write_safely(self.path, json.dumps(self.data, indent=1, ensure_ascii=False) + "\n")

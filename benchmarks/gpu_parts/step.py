@@ -29,9 +29,6 @@ class Bench:
     device: str
     toy: bool
     scratch: Path  # shared by the steps of a part, and removed afterwards
-    # values that earlier steps stored for comparison, by card and name; those of this step
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
-    left: dict[str, Any] = field(default_factory=dict)
 
     @property
     def on_card(self) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import json_keys
@@ -14,6 +12,7 @@ import typer
 from docstrings import cell, literal, markdown, parameters, parts, table
 from repository import DOCS, SOURCE
 from settings_tables import settings, settings_page
+from typer.cli import get_docs_for_click
 
 import embedbench
 from embedbench.cli import app as commands
@@ -219,7 +218,7 @@ def presets_page() -> str:
 
 def orders_page() -> str:
     """The class orders that streams take, and those that `embedbench order` makes."""
-    known, made = parameters(class_order.class_order), parts_of_module(make_class_order)
+    known, made = parameters(class_order.class_order), parts(make_class_order)[""]
     kinds = ", ".join(f"`{kind}`" for kind in make_class_order.KINDS)
     return (
         "# Class orders\n\n`--order` of `embedbench run` takes one of "
@@ -230,44 +229,14 @@ def orders_page() -> str:
     )
 
 
-def parts_of_module(module: ModuleType) -> str:
-    """The docstring of a module."""
-    return (module.__doc__ or "").strip()
-
-
 # ------------------------------------------------------------------- the command line and Python
 
 
 def commands_page() -> str:
-    """Every command and its options."""
+    """Every command and its options, as typer has them."""
     group = typer.main.get_command(commands.app)
-    text = "# The command line\n\n`embedbench COMMAND --help` prints the same."
-    for words, command in walk(group, ()):
-        context = command.make_context(words[-1], [], resilient_parsing=True)
-        usage = " ".join(["embedbench", *words, *command.collect_usage_pieces(context)])
-        usage = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), usage)
-        records = [p.get_help_record(context) for p in command.params if p.name != "help"]
-        rows = [(f"`{option(r[0])}`", cell(markdown(r[1]))) for r in records if r]
-        table_ = table(("argument or option", "what it means"), rows)
-        text += f"\n\n## {' '.join(words)}\n\n{markdown(command.help or '')}\n\n"
-        text += f"```\n{usage}\n```\n\n{table_ if rows else ''}"
-    return text + "\n"
-
-
-def option(said: str) -> str:
-    """How an option is typed: without the type of its value; arguments in capitals."""
-    plain = re.sub(r" <.*>", "", said)
-    return plain if plain.startswith("-") else plain.upper()
-
-
-def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """All commands of a group, those of its groups included."""
-    for name in sorted(group.commands):
-        command = group.commands[name]
-        if hasattr(command, "commands"):
-            yield from walk(command, (*words, name))
-        else:
-            yield (*words, name), command
+    context = group.make_context("embedbench", [], resilient_parsing=True)
+    return get_docs_for_click(obj=group, ctx=context, name="embedbench", title="The command line")
 
 
 def python_page() -> str:

@@ -17,8 +17,7 @@ import study_tables
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCE = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
-# Files and folders outside docs/ that have a page: `{include}` in the page copies the file's text,
-# or the part `:from:` or `:until:` a line.
+# Files and folders outside docs/ that have a page: `{include}` in the page copies the file's text.
 PAGES = {
     "README.md": "start.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -32,7 +31,7 @@ PAGES = {
 LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
 GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
-INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
+INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -59,9 +58,7 @@ def page(text: str, path: Path) -> str:
 
     def included(match: re.Match[str]) -> str:
         other = (path.parent / match[1]).resolve()
-        text = links(other.read_text(encoding="utf-8"), other, path.parent)
-        head, line, tail = text.partition(f"{match[3]}\n")
-        return {"from": line + tail, "until": head, None: text}[match[2]]
+        return links(other.read_text(encoding="utf-8"), other, path.parent)
 
     def matched(found: re.Match[str]) -> str:
         return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""

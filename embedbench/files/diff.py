@@ -22,22 +22,6 @@ PROBE = "nearest class mean, test accuracy"
 
 
 @dataclass(frozen=True)
-class ProbeScores(JsonRecord):
-    """The scores of a quick probe on two files.
-
-    Parameters
-    ----------
-    a, b : float or None
-        Its score on each file; None if the file has no train or no test samples.
-    """
-
-    what: str
-    a: float | None
-    b: float | None
-    moved: float | None
-
-
-@dataclass(frozen=True)
 class Diff(JsonRecord):
     """The differences between two embedding files.
 
@@ -45,12 +29,20 @@ class Diff(JsonRecord):
     ----------
     digests : dict
         For each digest, whether it is the same in both files.
-    samples : SampleDifferences
-        How the samples differ.
-    cosine : Cosines or None
-        Cosines of the shared samples; None if there are none, or if the widths differ.
-    neighbours : Neighbours or None
-        Nearest neighbours that changed; None if fewer than three samples are shared.
+    samples : dict
+        Numbers of samples: `shared`, `only_a`, `only_b`; shared ones of another class or split,
+        `class_differs`, `split_differs`. Whether the shared ones come in the same order,
+        `same_order`, and classes and hierarchy agree, `same_classes`.
+    cosine : dict or None
+        Cosines between the two features of each shared sample: `rows`, their number; `min`, `p1`,
+        `p5` (quantiles), `median`, `mean`; `lowest`, the id of the sample with the lowest one. None
+        if there are none, or if the widths differ.
+    neighbours : dict or None
+        Of `queries` rows, `changed` have another nearest neighbour among `among` rows. None if
+        fewer than three samples are shared.
+    scores : dict
+        The accuracy of a quick probe (`what`) on each file, `a` and `b`, None if it has no train or
+        no test samples, and how far it `moved`.
     reasons : tuple of str
         Why digests differ, in words.
     """
@@ -58,10 +50,10 @@ class Diff(JsonRecord):
     a: str
     b: str
     digests: dict[str, bool]
-    samples: SampleDifferences
-    cosine: Cosines | None
-    neighbours: Neighbours | None
-    scores: ProbeScores
+    samples: dict[str, Any]
+    cosine: dict[str, Any] | None
+    neighbours: dict[str, int] | None
+    scores: dict[str, Any]
     reasons: tuple[str, ...]
 
 
@@ -87,13 +79,13 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         samples=samples,
         cosine=row_cosines(one, two, *rows),
         neighbours=neighbour_changes(one, two, *rows),
-        scores=ProbeScores(PROBE, score_a, score_b, moved),
+        scores={"what": PROBE, "a": score_a, "b": score_b, "moved": moved},
         reasons=(*_reasons(one, two, agree, samples), *column_reasons(one, two, *rows)),
     )
 
 
 def _reasons(
-    a: EmbeddingFile, b: EmbeddingFile, agree: dict[str, bool], samples: SampleDifferences
+    a: EmbeddingFile, b: EmbeddingFile, agree: dict[str, bool], samples: dict[str, Any]
 ) -> list[str]:
     """Return in words why digests differ."""
     why: list[str] = []
@@ -116,7 +108,7 @@ def _reasons(
     return why
 
 
-def _sample_reasons(samples: SampleDifferences) -> Iterator[str]:
+def _sample_reasons(samples: dict[str, Any]) -> Iterator[str]:
     texts = {
         "only_a": "{} samples are only in a",
         "only_b": "{} samples are only in b",
@@ -124,11 +116,11 @@ def _sample_reasons(samples: SampleDifferences) -> Iterator[str]:
         "split_differs": "{} shared samples have another split",
     }
     for key, text in texts.items():
-        if count := getattr(samples, key):
+        if count := samples[key]:
             yield f"samples: {text.format(count)}."
-    if not samples.same_order:
+    if not samples["same_order"]:
         yield "samples: the shared samples are in another order."
-    if not samples.same_classes:
+    if not samples["same_classes"]:
         yield "samples: the lists of classes or their hierarchy differ."
 
 
@@ -164,26 +156,21 @@ def diff_text(diff: Diff) -> str:
     cosine, near, scores = diff.cosine, diff.neighbours, diff.scores
     lines = [("a", diff.a), ("b", diff.b)]
     lines += [(key, "agree" if same else "differ") for key, same in diff.digests.items()]
-    lines.append(("shared samples", f"{diff.samples.shared:,}"))
+    lines.append(("shared samples", f"{diff.samples['shared']:,}"))
     if cosine is None:
         lines.append(("cosine per row", "not defined: no shared samples of equal width"))
     else:
         names = ("min", "p1", "p5", "median", "mean")
-        values = ", ".join(f"{name} {getattr(cosine, name):.7f}" for name in names)
-        lines.append(("cosine per row", f"{values}; lowest: {cosine.lowest}"))
+        values = ", ".join(f"{name} {cosine[name]:.7f}" for name in names)
+        lines.append(("cosine per row", f"{values}; lowest: {cosine['lowest']}"))
     if near is not None:
-        lines.append(
-            (
-                "neighbours",
-                f"{near.changed} of {near.queries} nearest neighbours changed "
-                f"(by cosine, among {near.among:,} rows)",
-            )
-        )
-    if scores.moved is None:
+        changed = f"{near['changed']} of {near['queries']} nearest neighbours changed"
+        lines.append(("neighbours", f"{changed} (by cosine, among {near['among']:,} rows)"))
+    if scores["moved"] is None:
         lines.append(("scores", "a file has no train or no test samples"))
     else:
-        values = f"a {scores.a:.4f}, b {scores.b:.4f}, moved {scores.moved:+.4f}"
-        lines.append(("scores", f"{scores.what}: {values}"))
+        values = f"a {scores['a']:.4f}, b {scores['b']:.4f}, moved {scores['moved']:+.4f}"
+        lines.append(("scores", f"{scores['what']}: {values}"))
     lines += [("why" if number == 0 else "", text) for number, text in enumerate(diff.reasons)]
     return align_pairs(lines)
 
@@ -195,61 +182,6 @@ QUERIES = 500  # rows whose nearest neighbour is compared
 AMONG = 10_000  # rows among which it is searched
 
 
-@dataclass(frozen=True)
-class SampleDifferences(JsonRecord):
-    """The differences between the samples of two files.
-
-    Parameters
-    ----------
-    shared, only_a, only_b : int
-        Number of samples in both files, only in a, and only in b.
-    class_differs, split_differs : int
-        Number of shared samples whose class or split differs.
-    same_order : bool
-        The shared samples come in the same order.
-    same_classes : bool
-        The lists of classes and their hierarchy agree.
-    """
-
-    shared: int
-    only_a: int
-    only_b: int
-    class_differs: int
-    split_differs: int
-    same_order: bool
-    same_classes: bool
-
-
-@dataclass(frozen=True)
-class Cosines(JsonRecord):
-    """Cosines between the two features of each shared sample.
-
-    Parameters
-    ----------
-    min, p1, p5, median, mean : float
-        The lowest cosine, the 1 % and 5 % quantiles, the median and the mean.
-    lowest : str
-        Id of the sample with the lowest cosine.
-    """
-
-    rows: int
-    min: float
-    p1: float
-    p5: float
-    median: float
-    mean: float
-    lowest: str
-
-
-@dataclass(frozen=True)
-class Neighbours(JsonRecord):
-    """Count the `queries` rows that have another nearest neighbour among `among` rows."""
-
-    queries: int
-    among: int
-    changed: int
-
-
 def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
     """Return the rows of the shared samples in a and in b, (M,) each, in the order of `a`."""
     row_of = {name: row for row, name in enumerate(b.ids.tolist())}
@@ -258,19 +190,19 @@ def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
     return rows[:, 0], rows[:, 1]
 
 
-def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> SampleDifferences:
+def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> dict[str, Any]:
     """Compare the sample lists of two files, given the rows of the shared samples."""
     names_a = np.array(a.classes)[a.labels[rows_a]]
     names_b = np.array(b.classes)[b.labels[rows_b]]
-    return SampleDifferences(
-        shared=len(rows_a),
-        only_a=len(a.ids) - len(rows_a),
-        only_b=len(b.ids) - len(rows_b),
-        class_differs=int((names_a != names_b).sum()),
-        split_differs=int((a.split[rows_a] != b.split[rows_b]).sum()),
-        same_order=bool((np.diff(rows_b) > 0).all()),
-        same_classes=a.classes == b.classes and bool(np.array_equal(a.parents, b.parents)),
-    )
+    return {
+        "shared": len(rows_a),
+        "only_a": len(a.ids) - len(rows_a),
+        "only_b": len(b.ids) - len(rows_b),
+        "class_differs": int((names_a != names_b).sum()),
+        "split_differs": int((a.split[rows_a] != b.split[rows_b]).sum()),
+        "same_order": bool((np.diff(rows_b) > 0).all()),
+        "same_classes": a.classes == b.classes and np.array_equal(a.parents, b.parents),
+    }
 
 
 def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Iterator[str]:
@@ -284,7 +216,9 @@ def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Int
                 yield f"columns: {other} shared samples have another {name}."
 
 
-def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Cosines | None:
+def row_cosines(
+    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
+) -> dict[str, Any] | None:
     """Summarise the cosines between the two features of each shared sample.
 
     Two rows of zeros have cosine 1; a row of zeros and any other row have cosine 0.
@@ -299,20 +233,20 @@ def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) 
         parts.append(np.where(same_zero, 1.0, (_unit(x) * _unit(y)).sum(axis=1)))
     cosine = np.concatenate(parts)
     p1, p5, median = np.percentile(cosine, [1, 5, 50]).tolist()
-    return Cosines(
-        rows=len(cosine),
-        min=float(cosine.min()),
-        p1=p1,
-        p5=p5,
-        median=median,
-        mean=float(cosine.mean()),
-        lowest=str(a.sample_ids[rows_a[int(cosine.argmin())]]),
-    )
+    return {
+        "rows": len(cosine),
+        "min": float(cosine.min()),
+        "p1": p1,
+        "p5": p5,
+        "median": median,
+        "mean": float(cosine.mean()),
+        "lowest": str(a.sample_ids[rows_a[int(cosine.argmin())]]),
+    }
 
 
 def neighbour_changes(
     a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
-) -> Neighbours | None:
+) -> dict[str, int] | None:
     """Return how many of up to 500 rows have another nearest neighbour by cosine.
 
     Neighbours are searched among up to 10,000 evenly spaced shared rows; widths may differ.
@@ -328,7 +262,7 @@ def neighbour_changes(
         likeness[np.arange(len(queries)), queries] = -np.inf
         nearest.append(likeness.argmax(axis=1))
     changed = int((nearest[0] != nearest[1]).sum())
-    return Neighbours(len(queries), len(among), changed)
+    return {"queries": len(queries), "among": len(among), "changed": changed}
 
 
 def probe_accuracy(file: EmbeddingFile) -> float | None:
@@ -337,18 +271,15 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
     Every block is verified while it is read. None if the file has no train or no test samples.
     """
     labels, split = file.labels, file.split
-    known, counts = np.unique(labels[split == TRAIN], return_counts=True)
-    sums = np.zeros((len(known), file.width()))
+    sums = np.zeros((file.samples.n_leaves, file.width()))
     for first, rows in file.blocks("features"):
         part = slice(first, first + len(rows))
         train = split[part] == TRAIN
-        present, place = np.unique(labels[part][train], return_inverse=True)
-        one_hot = place == np.arange(len(present))[:, None]  # (c, n)
-        at = np.searchsorted(known, present)
-        sums[at] += one_hot.astype(np.float32) @ _flat(rows[train]).astype(np.float32)
+        np.add.at(sums, labels[part][train], _flat(rows[train]))
+    known, counts = np.unique(labels[split == TRAIN], return_counts=True)
     if not len(known) or not (split == TEST).any():
         return None
-    means = (sums / counts[:, None]).astype(np.float32)  # (C, D)
+    means = (sums[known] / counts[:, None]).astype(np.float32)  # (C, D)
     offset = (means**2).sum(axis=1) / 2
     correct = 0
     for first, rows in file.blocks("features"):

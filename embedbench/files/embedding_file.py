@@ -6,13 +6,14 @@ docs/format.md describes them.
 
 import math
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import h5py
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
@@ -182,10 +183,9 @@ class EmbeddingFile:
         Values that are not finite are refused, unless `finite` is False.
         """
         with integrity_checks.open_embedding_file(self.path) as file:
-            for first, end, rows, checksum in integrity_checks.read_blocks(
-                file, table, self.shape[0]
-            ):
-                if not integrity_checks.is_sound(rows, checksum):
+            for first, end, checksum in integrity_checks.block_sums(file, table):
+                rows = integrity_checks.read_sound(file, table, first, end, checksum)
+                if rows is None:
                     raise integrity_checks.damaged_error(self.path, [(table, first, end)])
                 if finite and (problem := _not_finite(first, rows)):
                     raise self._unfit(table, problem)
@@ -240,27 +240,15 @@ class EmbeddingFile:
     def _fill(self, targets: Iterable[tuple[str, Array]]) -> None:
         """Read each named table into its array, and verify it."""
         damage: list[tuple[str, int, int]] = []
-        pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
-
-        def settle() -> None:
-            where, future = pending.popleft()
-            problem = future.result()
-            if problem == "damaged":
-                damage.append(where)
-            elif problem:
-                raise self._unfit(where[0], problem)
-
         with integrity_checks.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
-                for first, end, rows, checksum in integrity_checks.read_blocks(
-                    file, table, self.shape[0]
-                ):
-                    job = pool.submit(_place, target, first, rows, checksum)
-                    pending.append(((table, first, end), job))
-                    if len(pending) > 8:  # bounds the memory beside `out`
-                        settle()
-            while pending:
-                settle()
+                blocks = list(integrity_checks.block_sums(file, table))
+                problems = pool.map(partial(_place, file, table, target), blocks)
+                for (first, end, _), problem in zip(blocks, problems, strict=True):
+                    if problem is None:
+                        damage.append((table, first, end))
+                    elif problem:
+                        raise self._unfit(table, problem)
         if damage:
             raise integrity_checks.damaged_error(self.path, damage)
 
@@ -272,12 +260,13 @@ class EmbeddingFile:
         return integrity_checks.damaged_rows(self.path)
 
 
-def _place(target: Array, first: int, rows: Array | None, sha: bytes) -> str:
-    """Copy a block into place; return what is wrong with it, or ""."""
-    if not integrity_checks.is_sound(rows, sha):
-        return "damaged"
-    target[first : first + len(rows)] = rows
-    return _not_finite(first, rows)
+def _place(file: h5py.File, table: str, target: Array, block: tuple[int, int, bytes]) -> str | None:
+    """Read a block into place; return what is wrong with its values, or ""; None: it is damaged."""
+    rows = integrity_checks.read_sound(file, table, *block)
+    if rows is None:
+        return None
+    target[block[0] : block[1]] = rows
+    return _not_finite(block[0], rows)
 
 
 def _not_finite(first: int, rows: Array) -> str:

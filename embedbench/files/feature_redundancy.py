@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.array_types import Array, Bools, Float32s, Floats, Ints
+from embedbench.array_types import Bools, Float32s, Floats, Ints
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, unknown
 from embedbench.system.callback_types import Progress
@@ -35,28 +35,11 @@ ROWS = 2048  # samples whose one-hot codes are in memory at a time
 SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
 
 
-def symmetric_uncertainty(joint: Array) -> float:
-    """SU of two variables from their joint counts, (a, b): 2 IG / (H + H), Eq. 5 to 8.
-
-    It is 0 if they are independent or neither varies, and 1 if each determines the other.
-
-    >>> symmetric_uncertainty(np.array([[3, 0], [0, 5]]))
-    1.0
-    """
-    n = joint.sum()
-
-    def entropy(counts: Array) -> float:
-        p = counts[counts > 0] / n
-        return float(-(p * np.log2(p)).sum())
-
-    a, b = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
-    return 2 * (a + b - entropy(joint)) / (a + b) if a + b > 0 else 0.0
-
-
 def su_between(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
-    """SU of every feature of `a` with every feature of `b`, (A, B).
+    """SU of every feature of `a` with every feature of `b`, (A, B): 2 IG / (H + H), Eq. 5 to 8.
 
-    Joint counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
+    It is 0 if they are independent or neither varies, and 1 if each determines the other. Joint
+    counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
     """
     parts = [slice(i, i + COLUMNS) for i in range(0, len(b.bins), COLUMNS)]
     joint = [_joint_entropies(a, b.take(part)) for part in parts]
@@ -92,25 +75,21 @@ def su_matrix(codes: DiscretisedFeatures, progress: Progress = lambda *_: None) 
 
 def class_su(codes: DiscretisedFeatures, y: Ints) -> Floats:
     """SU of every feature with the class, (F,)."""
-    n_classes = int(y.max()) + 1
-    counts = (
-        np.bincount(v.astype(np.int64) * n_classes + y, minlength=bins * n_classes)
-        for v, bins in zip(codes.values, codes.bins.tolist(), strict=True)
-    )
-    return np.array([symmetric_uncertainty(c.reshape(-1, n_classes)) for c in counts])
+    classes = DiscretisedFeatures(y[None].astype(np.uint16), np.array([y.max() + 1]))
+    su: Floats = su_between(classes, codes)[0]
+    return su
 
 
 def fcbf(
     codes: DiscretisedFeatures,
     relevance: Floats,
-    delta: float = 0.0,
     progress: Progress = lambda *_: None,
 ) -> Ints:
     """The features that are kept, by decreasing SU with the class (ties: lower index first).
 
-    Features with SU(f, class) ≤ δ are dropped. Then each remaining feature p, the best one first,
-    removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept features p
-    only, a batch of them at a time.
+    Features with SU(f, class) ≤ δ = 0 are dropped. Then each remaining feature p, the best one
+    first, removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept
+    features p only, a batch of them at a time.
 
     Parameters
     ----------
@@ -118,7 +97,7 @@ def fcbf(
         (F,) SU of every feature with the class.
     """
     left = np.argsort(-relevance, kind="stable")
-    left = left[relevance[left] > delta + SLACK]
+    left = left[relevance[left] > SLACK]
     n_relevant = len(left)
     kept: list[int] = []
     while len(left):
@@ -141,15 +120,6 @@ def _removes(codes: DiscretisedFeatures, relevance: Floats, p: Ints, q: Ints) ->
 
 
 @dataclass(frozen=True)
-class Intervals(JsonRecord):
-    """Intervals per feature: the fewest, the median and the most."""
-
-    min: int
-    median: float
-    max: int
-
-
-@dataclass(frozen=True)
 class Redundancy(JsonRecord):
     """The number of features that are not redundant (Table S9).
 
@@ -161,6 +131,8 @@ class Redundancy(JsonRecord):
         `kept` divided by `features`.
     discretisation : str
         How features were cut into intervals: mdlp or frequency.
+    intervals : dict
+        Intervals per feature: the fewest, the median and the most.
     samples, classes : int
         Number of samples that were used, and of their classes.
     features_kept : tuple of int
@@ -173,7 +145,7 @@ class Redundancy(JsonRecord):
     relevant: int
     delta: float
     discretisation: str
-    intervals: Intervals
+    intervals: dict[str, float]
     samples: int
     classes: int
     seconds: float
@@ -202,7 +174,8 @@ def redundancy(
     y = file.labels[rows]
     codes = discretise(file.read()[rows], y, method, lambda *n: progress(*n, "intervals"))
     relevance = class_su(codes, y)
-    kept = fcbf(codes, relevance, progress=lambda *n: progress(*n, "filter"))
+    kept = fcbf(codes, relevance, lambda *n: progress(*n, "filter"))
+    low, high = codes.bins.min(), codes.bins.max()
     result = Redundancy(
         features=len(codes.bins),
         kept=len(kept),
@@ -210,9 +183,7 @@ def redundancy(
         relevant=int((relevance > SLACK).sum()),
         delta=0.0,
         discretisation=method,
-        intervals=Intervals(
-            int(codes.bins.min()), float(np.median(codes.bins)), int(codes.bins.max())
-        ),
+        intervals={"min": int(low), "median": float(np.median(codes.bins)), "max": int(high)},
         samples=len(y),
         classes=len(np.unique(y)),
         seconds=time.perf_counter() - began,

@@ -223,8 +223,8 @@ def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
         ),
         (
             "intervals",
-            f"{result.discretisation}, {cut.min} to {cut.max} a feature, median "
-            f"{cut.median:g}; {result.samples:,} samples, {result.seconds:.1f} s",
+            f"{result.discretisation}, {cut['min']} to {cut['max']} a feature, median "
+            f"{cut['median']:g}; {result.samples:,} samples, {result.seconds:.1f} s",
         ),
     ]
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeGuard
 
 import h5py
 
@@ -172,33 +171,29 @@ def check_metadata(path: Path, file: h5py.File) -> None:
         raise damaged_error(path, damage)
 
 
-def read_blocks(
-    file: h5py.File, table: str, n: int
-) -> Iterator[tuple[int, int, Array | None, bytes]]:
-    """Yield the blocks of n rows: first row, row after the last, rows as stored, and checksum.
-
-    Rows that HDF5 cannot read are None, such as those of a broken chunk of a compressed table.
-    """
+def block_sums(file: h5py.File, table: str) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the first row, the row after the last, and the checksum of each block of a table."""
     sums = file[f"checksums/{table}"][()]
-    for block, (first, end) in enumerate(hdf5_layout.block_ranges(n)):
-        rows: Array | None = None
-        with suppress(OSError, RuntimeError):
-            rows = file[table][first:end]
-        yield first, end, rows, sums[block].tobytes()
+    for block, (first, end) in enumerate(hdf5_layout.block_ranges(file[table].shape[0])):
+        yield first, end, sums[block].tobytes()
 
 
-def is_sound(rows: Array | None, checksum: bytes) -> TypeGuard[Array]:
-    """Whether a block could be read, and matches its checksum."""
-    return rows is not None and file_digests.block_digest(rows) == checksum
+def read_sound(file: h5py.File, table: str, first: int, end: int, checksum: bytes) -> Array | None:
+    """Read a block as stored; None if HDF5 cannot read it, or it does not match its checksum."""
+    with suppress(OSError, RuntimeError):  # such as a broken chunk of a compressed table
+        rows: Array = file[table][first:end]
+        if file_digests.block_digest(rows) == checksum:
+            return rows
+    return None
 
 
 def find_damage(file: h5py.File, tables: Iterable[str]) -> list[tuple[str, int, int]]:
     """Table, first row and row after the last of each block that is not sound."""
     return [
-        (table, first, end)
+        (table, block[0], block[1])
         for table in tables
-        for first, end, rows, checksum in read_blocks(file, table, file[table].shape[0])
-        if not is_sound(rows, checksum)
+        for block in block_sums(file, table)
+        if read_sound(file, table, *block) is None
     ]
 
 

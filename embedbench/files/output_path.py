@@ -1,11 +1,27 @@
-"""The path that an embedding file is written to, checked before anything is computed."""
+"""The path that an embedding file is written to, and the unfinished work on it beside it.
 
-from dataclasses import dataclass
+Unfinished work is a directory `.NAME.partial`. It appears and goes by one rename, and holds:
+
+===================  =============================================================================
+`job.json`           what determines the rows
+`origin`             a token of this directory, and the digest of the file that it is to replace
+`block-000000.bin`   a complete block, see `embedbench.files.resumable_file`
+`*.lease`            who is at a block, at the end, or at any of it; see `embedbench.storage.leases`
+===================  =============================================================================
+"""
+
+import glob
+import hashlib
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedbench.errors import UserError
+from embedbench.storage import atomic_write, regular_files
 
-from .unfinished_work import drop_leftover, made_at, work_directory
+from . import file_digests
+from .embedding_file import EmbeddingFile
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,7 @@ class Target:
     @property
     def directory(self) -> Path:
         """Of unfinished work on the file."""
-        return work_directory(self.path)
+        return self.path.with_name(f".{self.path.name}.partial")
 
     def check_free(self) -> None:
         """Raise UserError if there is a file that must not be replaced."""
@@ -41,9 +57,74 @@ def check_target(path: Path, *, overwrite: bool) -> Target:
         raise UserError(f"{path} is a directory; give a file name, such as {path / 'features.h5'}.")
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is a device; give the name of a file.")
-    drop_leftover(path)
-    Target(path, overwrite).check_free()
+    target = Target(path, overwrite)
+    _drop_leftover(target)
+    target.check_free()
     if not path.parent.is_dir():
         raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
     made = made_at(path)
-    return Target(path, overwrite, made[1] if made else "")
+    return replace(target, before=made[1]) if made else target
+
+
+# --- unfinished work ---
+
+
+def made_at(path: Path) -> tuple[str, str] | None:
+    """Digests of the job and of the provenance of an embedding file; None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        made = EmbeddingFile.open(path).provenance
+    except UserError:
+        return None
+    return str(made.get("job_sha256")), text_digest(file_digests.canonical_json(made))
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_text(path: Path) -> str:
+    """The text of a small file; empty if it cannot be read."""
+    try:
+        return regular_files.read_text(path)
+    except UserError:
+        return ""
+
+
+def drop(directory: Path) -> None:
+    """Remove unfinished work; no process sees a part of it."""
+    try:
+        directory.rename(atomic_write.temporary_name(directory).with_suffix(".old"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UserError(f"cannot remove {directory} ({error.strerror}).") from error
+    _sweep(directory)
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what processes left that were killed while they made or dropped the directory.
+
+    One that is making it in this moment sees at once that its directory is gone, and starts again.
+    """
+    name = f".{glob.escape(directory.name)}"
+    for left in directory.parent.glob(f"{name}.*.tmp"):
+        with suppress(OSError):
+            left.rename(left.with_suffix(".old"))
+    for left in directory.parent.glob(f"{name}.*.old"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _drop_leftover(target: Target) -> None:
+    """Remove what work left that was killed just after the file was complete.
+
+    The file is then one that this work has made, and not the one that it is to replace.
+    """
+    directory = target.directory
+    _sweep(directory)
+    if directory.is_dir() and (made := made_at(target.path)):
+        replaces = read_text(directory / "origin").partition("\n")[2]
+        if made[0] == text_digest(read_text(directory / "job.json")) and made[1] != replaces:
+            drop(directory)

@@ -2,21 +2,19 @@
 
 import hashlib
 import json
-import math
-import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
 
 from embedbench.array_types import Array
-from embedbench.config.json_records import JsonRecord, parse_json
+from embedbench.config.json_records import parse_json
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.storage import leases, safe_hdf5
 from embedbench.storage.atomic_write import sync_path, temporary_name, write_safely, writing
@@ -25,9 +23,8 @@ from embedbench.system.callback_types import Notify
 
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .output_path import Target, check_target
+from .output_path import Target, drop, made_at, read_text, text_digest
 from .sample_metadata import Samples
-from .unfinished_work import drop, made_at, read_text, text_digest
 from .write_file import assemble, check_rows
 
 
@@ -42,27 +39,17 @@ class Partial:
     ----------
     job : mapping
         What determines the rows (digest of the sources, recipe, block size), as plain JSON.
-    overwrite : bool
-        Unless a `Target` is given: replace an existing embedding file, and drop unfinished work of
-        another job that no living process is at.
 
     Raises
     ------
     UserError
-        The file exists, its directory does not, or unfinished work of another job is there.
+        The file exists, or unfinished work of another job is there. With `target.overwrite` that is
+        dropped, unless a living process is at it.
     """
 
     BLOCK = hdf5_layout.BLOCK
 
-    def __init__(
-        self,
-        target: Target | str | os.PathLike[str],
-        job: Mapping[str, Any],
-        *,
-        overwrite: bool = False,
-    ) -> None:
-        if not isinstance(target, Target):
-            target = check_target(Path(target), overwrite=overwrite)
+    def __init__(self, target: Target, job: Mapping[str, Any]) -> None:
         self.target, self.path, self.directory = target, target.path, target.directory
         self._text = file_digests.canonical_json(job)
         self._job = text_digest(self._text)
@@ -74,14 +61,7 @@ class Partial:
 
     @classmethod
     def joined(cls, target: Target, job: Mapping[str, Any], origin: str) -> Self:
-        """Return the work that another process began, to help it.
-
-        Parameters
-        ----------
-        target, job : Target, mapping
-            Those of that process.
-        origin : str
-            The `origin` of its work.
+        """Return the work that another process began, to help it; `origin` is that of its work.
 
         Raises
         ------
@@ -114,11 +94,6 @@ class Partial:
         """The lease on a block."""
         return self.directory / f"block-{block:06d}.lease"
 
-    def done(self) -> set[int]:
-        """Return the numbers of the complete blocks."""
-        self._notes.clear()
-        return {block for block in self._numbers() if self.is_whole(block)}
-
     def is_whole(self, block: int) -> bool:
         """Whether a block is complete, whichever process made it."""
         if block not in self._notes and self._file(block).is_file():
@@ -130,14 +105,7 @@ class Partial:
         """Return the note that was written with a complete block."""
         return self._notes.get(block)
 
-    def write(
-        self,
-        block: int,
-        arrays: Mapping[str, Array],
-        *,
-        ids: Sequence[str] = (),
-        note: Any = None,
-    ) -> None:
+    def write(self, block: int, arrays: Mapping[str, Array], *, note: Any = None) -> None:
         """Keep one block of consecutive rows.
 
         Parameters
@@ -147,15 +115,13 @@ class Partial:
         arrays : mapping
             `features` and `layers/NAME`, (n, D) float32 or float16 with the same n; or only
             `features`, images as in `write_file`.
-        ids : sequence of str
-            Ids of the n samples, to name one whose features are not finite.
         note : object
             Plain JSON kept with the block, such as which samples were skipped.
         """
         if len({len(rows) for rows in arrays.values()}) != 1:
             raise UserError(f"block {block}: every table needs the same number of rows.")
         for name, rows in arrays.items():
-            check_rows(name, rows, 0, ids)
+            check_rows(name, rows, 0, ())
         if self.is_gone():
             raise UserError(f"another process has dropped {self.directory}; start again.")
         write_block(self._file(block), arrays, note, self._job)
@@ -177,14 +143,10 @@ class Partial:
         ----------
         samples : Samples
             The rows of all blocks, in order; skipped samples are not among them.
-        provenance : mapping
-            What made the features, as plain JSON.
+        provenance, columns, compress : mapping, mapping or None, bool
+            As in `write_file`.
         skipped : sequence of object
             Samples that were left out, and why, as plain JSON; kept in the provenance.
-        columns : mapping or None
-            As in `write_file`.
-        compress : bool
-            Store features with gzip; it pays for pixels, not for embeddings.
         notify : callable
             Called with a message if another process is doing this, which is waited for.
         """
@@ -275,42 +237,14 @@ class Partial:
             )
 
 
-# --- blocks: a file each, with its own checksum ---
-
-
-@dataclass(frozen=True)
-class _Head(JsonRecord):
-    """The first line: name, type and shape of each table, the note, and the digest of the job."""
-
-    tables: tuple[tuple[Any, ...], ...]
-    note: Any
-    job: str
+# --- blocks: a file each, its SHA-256 before it ---
 
 
 def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) -> None:
-    """Write a block under a temporary name, and rename it.
-
-    Parameters
-    ----------
-    arrays : mapping
-        The rows of every table.
-    note : object
-        Plain JSON that is kept with them.
-    job : str
-        Digest of the job that the block belongs to.
-    """
-    tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
-    head = file_digests.canonical_json({"tables": tables, "note": note, "job": job})
-    body = (
-        head.encode()
-        + b"\n"
-        + b"".join(
-            rows.astype(hdf5_layout.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
-            for rows in arrays.values()
-        )
-    )
-    digest = hashlib.sha256(body).hexdigest().encode()
-    write_safely(path, digest + b"\n" + body)
+    """Write the rows of every table, a note (plain JSON), and the digest of the job."""
+    head = file_digests.canonical_json({"note": note, "job": job}).encode()
+    body = head + b"\n" + safetensors.numpy.save(dict(arrays))
+    write_safely(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
 def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
@@ -327,17 +261,11 @@ def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
         if hashlib.sha256(body).hexdigest().encode() != digest:
             raise ValueError("its checksum is wrong")
         line, _, data = body.partition(b"\n")
-        head = _Head.from_json(parse_json(line, "its first line"), "its first line")
-        if head.job != job:
+        head = parse_json(line, "its first line")
+        if head["job"] != job:
             raise ValueError("it belongs to another job")
-        arrays = {}
-        offset = 0
-        for name, dtype, shape in head.tables:
-            rows = np.frombuffer(data, hdf5_layout.FEATURE_TYPES[dtype], math.prod(shape), offset)
-            arrays[str(name)] = rows.reshape(shape)
-            offset += rows.nbytes
-        return arrays, head.note
-    except (UserError, OSError, LookupError, TypeError, ValueError) as error:
+        return safetensors.numpy.load(data), head["note"]
+    except (UserError, OSError, LookupError, TypeError, ValueError, SafetensorError) as error:
         raise DamagedFileError(
             f"{path} is damaged ({error}); run the same command again to redo it."
         ) from error

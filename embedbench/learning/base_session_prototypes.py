@@ -24,11 +24,6 @@ class KnownFile(str):
         made.path = path
         return made
 
-    @classmethod
-    def at(cls, path: Path) -> Self:
-        """The file at a path."""
-        return cls(f"{SHA256}{file_sha256(path)}", path)
-
     @property
     def sha256(self) -> str:
         """The digest alone."""
@@ -80,5 +75,5 @@ def _base(value: str) -> str:
     if value.startswith(SHA256):
         return KnownFile(value)
     if value.endswith(".safetensors"):
-        return KnownFile.at(Path(value))
+        return KnownFile(f"{SHA256}{file_sha256(Path(value))}", Path(value))
     raise unknown("classifier.base", value, ("means", "trained", "FILE.safetensors"))

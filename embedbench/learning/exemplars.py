@@ -1,9 +1,8 @@
 """The exemplars of a learner: copies of samples that it keeps to train on again."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -12,10 +11,9 @@ from torch import Tensor, nn
 from embedbench.config.setting_ranges import at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import Session, StreamSpec
-from embedbench.streams.view import View
 
-from .footprint import Footprint
-from .sample_containers import JoinedView, Packing, Rows
+from .footprint import Footprint, tensor_bytes
+from .sample_containers import JoinedView, Packing, Rows, with_data
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
@@ -98,15 +96,6 @@ def require_exemplars(learner: Any, use: str) -> None:
         raise UserError(
             f"{learner.name} {use}: {memory}.total and {memory}.per_class must not be 0"
         )
-
-
-def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:
-    """Bytes of one exemplar: `width` values, an int64 label, and logits where they are stored.
-
-    A value has `each` bytes: 4, or 1 for images stored as bytes. In a multi-label stream the label
-    is the class that the sample is an exemplar of; all its `n_labels` labels are stored beside it.
-    """
-    return each * width + 8 + 4 * n_logits + n_labels
 
 
 def herding(features: Tensor, k: int) -> Tensor:
@@ -275,10 +264,10 @@ class Exemplars:
         if mask is not None:
             mask = mask.copy()
             mask[y.any(0) if self.multilabel else y] = True
-        return replace(
+        return with_data(
             session,
-            x=cast(View, JoinedView(session.x, self.rows)),
-            y=np.concatenate([session.y, y]),
+            JoinedView(session.x, self.rows),
+            np.concatenate([session.y, y]),
             ids=np.concatenate([session.ids, np.full(self.n, -1)]),
             loss_classes=mask,
         )
@@ -405,10 +394,9 @@ class Exemplars:
             self.load_state_dict(self.state_dict())
 
     def footprint(self) -> Footprint:
-        """Bytes of samples, labels and stored logits."""
-        widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
-        each = self._x.element_size()
-        return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
+        """Bytes of samples, labels (the class that each is an exemplar of, and its set), logits."""
+        parts = (getattr(self, f"_{name}")[: self.n] for name in PARTS)
+        return Footprint(samples=tensor_bytes(*parts))
 
     def state_dict(self) -> dict[str, Any]:
         """The exemplars, and everything that later choices depend on."""

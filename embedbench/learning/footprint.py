@@ -1,6 +1,7 @@
-"""The bytes that a learner holds between sessions, by kind."""
+"""What a learner holds between sessions: its state for checkpoints, and its bytes by kind."""
 
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import torch
@@ -15,12 +16,49 @@ class Footprint(dict[str, int]):
         return sum(self.values())
 
 
+class Stateful:
+    """A learner, or a part of one, whose state lies in the attributes that `state` names.
+
+    Each has its kind in the footprint, or "transient" for what weighs nothing, such as a number.
+    """
+
+    state: ClassVar[dict[str, str]] = {}
+
+    def footprint(self) -> Footprint:
+        """Bytes held between sessions, by kind: those of the attributes in `state`."""
+        held = Footprint()
+        for name, kind in self.state.items():
+            if kind != "transient":
+                for part, size in _weigh(getattr(self, name), kind).items():
+                    held[part] = held.get(part, 0) + size
+        return held
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all learned state.
+
+        It may hold tensors, NumPy arrays, numbers, strings, bool, None, and lists, tuples and
+        dicts (with str or int keys) of them, and nothing else: a checkpoint is data. This method
+        makes such values of attributes that are modules, optimisers, random generators (torch's
+        and NumPy's), and of all that has a `state_dict`.
+        """
+        from .checkpoint_state import take_state
+
+        return {name: copy.deepcopy(take_state(getattr(self, name))) for name in self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; a learner has had its `start` with the same spec before."""
+        from .checkpoint_state import put_state
+
+        for name in self.state:
+            setattr(self, name, put_state(getattr(self, name), copy.deepcopy(state[name])))
+
+
 def tensor_bytes(*tensors: "torch.Tensor") -> int:
     """Bytes of tensors, each counted once."""
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-def weigh(part: Any, kind: str) -> dict[str, int]:
+def _weigh(part: Any, kind: str) -> dict[str, int]:
     """Bytes of a learner's part, by kind; a part with a `footprint` names the kinds itself.
 
     What is empty or None has no kind yet.
@@ -46,7 +84,4 @@ def _size(state: Any) -> int:
         return sum(map(_size, state.values()))
     if isinstance(state, list | tuple):
         return sum(map(_size, state))
-    import numpy as np
-    import torch
-
-    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0
+    return int(getattr(state, "nbytes", 0))

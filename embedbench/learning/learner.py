@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import typing
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import check_settings
 from embedbench.errors import UserError
 
-from .footprint import Footprint
+from .footprint import Footprint, Stateful
 
 if TYPE_CHECKING:
     import torch
@@ -140,16 +139,15 @@ class Context:
     samples: int = 0
 
 
-class Learner(ABC):
+class Learner(Stateful, ABC):
     """One method. A subclass is a dataclass whose fields are its hyperparameters, nothing else.
 
     Fields declare their ranges and choices: `lam: Annotated[float, at_least(0)] = 1.0`. They are
     checked when a learner is made; a `__post_init__` with other rules calls `super()` first.
 
-    State lives in attributes set by `start`; `state` names those that a checkpoint must hold,
-    each with its kind in the footprint, or "transient" for what weighs nothing, such as a number.
-    `learned` is the number of whole sessions before the one at work; the order of the samples
-    depends on it. `start` sets it to 0, `learn_session` counts, every checkpoint holds it.
+    State lives in attributes that `start` sets and `state` names, see `Stateful`. `learned` is the
+    number of whole sessions before the one at work; the order of the samples depends on it. `start`
+    sets it to 0, `learn_session` counts, every checkpoint holds it.
 
     `scores_are` says what `scores` returns, and so what stored answers know of a learner's
     confidence: the softmax of "logits" and of "log-likelihoods" gives probabilities, and so do
@@ -161,7 +159,6 @@ class Learner(ABC):
 
     name: ClassVar[str]  # the name on the command line: the stem of the class's file
     tags: ClassVar[Tags] = Tags()
-    state: ClassVar[dict[str, str]] = {}
     learned: int = 0
     scores_are: ScoreKind = "other"
 
@@ -189,7 +186,7 @@ class Learner(ABC):
         """
         raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
 
-    def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)
+    def prepare(self) -> None:
         """Prepare to answer; called before each evaluation, timed as learning."""
 
     @abstractmethod
@@ -214,35 +211,17 @@ class Learner(ABC):
         An optimiser counts where it is kept: online from the first of `steps` on, and unless
         `optimiser_state` is "fresh".
         """
-        from .footprint import weigh
-
-        kept = getattr(self, "steps", 0) > 0 or getattr(self, "optimiser_state", "kept") == "kept"
-        held = Footprint()
-        for name, kind in self.state.items():
-            if kind != "transient" and (kept or kind != "optimiser"):
-                for part, size in weigh(getattr(self, name), kind).items():
-                    held[part] = held.get(part, 0) + size
+        held = super().footprint()
+        if not getattr(self, "steps", 0) and getattr(self, "optimiser_state", "kept") == "fresh":
+            held.pop("optimiser", None)
         return held
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all learned state.
-
-        It may hold tensors, NumPy arrays, numbers, strings, bool, None, and lists, tuples and
-        dicts (with str or int keys) of them, and nothing else: a checkpoint is data. This method
-        makes such values of `learned`, and of the attributes in `state` that are modules,
-        optimisers, random generators (torch's and NumPy's), and of all that has a `state_dict`.
-        """
-        from .checkpoint_state import take_state
-
-        names = ("learned", *self.state)
-        return {name: copy.deepcopy(take_state(getattr(self, name))) for name in names}
+        return {"learned": self.learned, **super().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; call `start` with the same spec before."""
-        from .checkpoint_state import put_state
-
-        for name in ("learned", *self.state):
-            setattr(self, name, put_state(getattr(self, name), copy.deepcopy(state[name])))
+        self.learned = state["learned"]
+        super().load_state_dict(state)
 
 
 def learn_session(learner: Learner, session: Session, ctx: Context) -> dict[str, Any]:

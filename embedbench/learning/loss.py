@@ -1,34 +1,25 @@
 """Losses of gradient learners: cross-entropy, label sets, distillation, quadratic penalties."""
 
+import copy
 import math
 from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from embedbench.streams.stream import Session
 
+from .network import predict
 from .optimisers import trainable_parameters
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 
 
 def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
-    """The loss over the classes that the session allows the loss to use.
-
-    It is the cross-entropy; for label sets `set_loss`.
-    """
-    if session.y.ndim == 2:
-        classes = loss_classes(session, device)
-        return lambda x, y: set_loss(net(x), y, classes)
-    mask = loss_mask(session, device)
-
-    def loss(x: Tensor, y: Tensor) -> Tensor:
-        logits = net(x)
-        return cross_entropy(logits if mask is None else logits + mask, y)
-
-    return loss
+    """`batch_loss` over the classes that the session allows the loss to use."""
+    classes = loss_classes(session, device)
+    return lambda x, y: batch_loss(net(x), y, classes)
 
 
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
@@ -46,10 +37,7 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
 
 
 def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-    """Loss of an online batch: cross-entropy, or `set_loss` for label sets, over `classes` (k,).
-
-    None: over all classes.
-    """
+    """Cross-entropy, or `set_loss` for label sets, over `classes` (k,); None: over all classes."""
     if y.ndim == 2:
         return set_loss(logits, y, classes)
     return cross_entropy(among(logits, classes), y)
@@ -64,10 +52,8 @@ def among(logits: Tensor, classes: Tensor | None) -> Tensor:
 
 def loss_mask(session: Session, device: str) -> Tensor | None:
     """(C,) 0 for classes that the loss may use, -inf for the others; None if it may use all."""
-    if session.loss_classes is None:
-        return None
-    blocked = torch.from_numpy(~session.loss_classes).to(device)
-    return torch.zeros(len(blocked), device=device).masked_fill(blocked, -math.inf)
+    allowed = session.loss_classes
+    return None if allowed is None else only(allowed.nonzero()[0].tolist(), len(allowed), device)
 
 
 def loss_classes(session: Session, device: str) -> Tensor | None:
@@ -88,6 +74,42 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
     """
     return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
+
+
+def distilling_loss(
+    net: nn.Module,
+    mask: Tensor,
+    heads: Sequence[list[int]],
+    temperature: float,
+    weights: tuple[float, float],
+    corrected: Callable[[Tensor], Tensor] = lambda logits: logits,
+) -> Objective:
+    """Cross-entropy and the distillation of a copy of the net, weighted.
+
+    `mask` (C,) is added to the logits of the cross-entropy. Each of `heads`, some classes, is
+    distilled with a softmax of its own; without any, the cross-entropy alone is left. `corrected`
+    maps the logits of both nets to answers.
+    """
+    teacher, (plain, distilled) = copy.deepcopy(net), weights
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        logits = corrected(net(x))
+        total = cross_entropy(logits + mask, y)
+        if not heads:
+            return total
+        before, total = corrected(predict(teacher, x)), plain * total
+        for head in heads:
+            total = total + distilled * distillation(logits[:, head], before[:, head], temperature)
+        return total
+
+    return loss
+
+
+def soft_targets(y: Tensor, before: Tensor, old: list[int]) -> Tensor:
+    """Labels y (b,) or (b, C) as (b, C) floats; those of `old` are the sigmoids of `before`."""
+    targets = (y if y.ndim == 2 else one_hot(y, before.shape[1])).to(before.dtype)
+    targets[:, old] = torch.sigmoid(before[:, old])
+    return targets
 
 
 def only(classes: Collection[int], n_classes: int, device: str) -> Tensor:

@@ -92,8 +92,7 @@ class NetLearner(Learner):
         """Train the network on a session; return the log.
 
         The session may hold more than the runner's, such as exemplars. `hooks` are the method's
-        additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`, `validate`,
-        `draws`.
+        functions in the loop, see `Training`.
         """
         return train(self, session, ctx, **hooks)
 
@@ -103,6 +102,11 @@ class NetLearner(Learner):
 
 class ReplayLearner(NetLearner):
     """Base of learners with a network and exemplars. A method adds a field `memory`.
+
+    Parameters
+    ----------
+    memory : Memory
+        "herding", "random" or "all".
 
     Attributes
     ----------
@@ -126,6 +130,12 @@ class ReplayLearner(NetLearner):
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.steps = 0  # online steps; `learned` counts whole sessions
+
+    def train_with_exemplars(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
+        """`train` on the session and the exemplars, then choose those of its classes."""
+        log = self.train(self.exemplars.join(session), ctx, **hooks)
+        self.exemplars.choose(session, self.features)
+        return log
 
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the input of the head, which herding compares, (n, d)."""

@@ -5,36 +5,25 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from embedbench.config.fields_added_later import later
-from embedbench.config.run_seeds import Seeds
 from embedbench.config.setting_ranges import at_least
 from embedbench.streams.stream import Session
 
-from .exemplars import BY_SAMPLE, Exemplars, Memory
+from .exemplars import BY_SAMPLE, Memory
 from .image_augmentation import Views
 from .image_training import augmented_views
-from .learner import Context, Learner, Tags
+from .learner import Context, Tags
 from .loss import batch_loss
+from .net_learner import ReplayLearner
 from .optimisers import OptimiserName
-from .training_loop import train
 
 UPDATES = 10  # the default: with ten samples a batch, a step for each sample
 
 
-class _StepAttributes(Learner):
-    """The attributes that steps need; in a dataclass these would be settings."""
-
-    net: nn.Module
-    optimiser_: torch.optim.Optimizer
-    exemplars: Exemplars
-    seeds: Seeds
-    steps: int
-
-
 @dataclass
-class OnlineLearner(_StepAttributes):
+class OnlineLearner(ReplayLearner):
     """Base of learners that take steps on each batch of an online stream, and then store it.
 
     A step adds up the gradients of the batch, by `loss`, and those of samples from memory, by
@@ -45,7 +34,7 @@ class OnlineLearner(_StepAttributes):
     batch_size : int
         Samples drawn from memory at each step; with whole sessions also samples per step.
     memory : Memory
-        The memory.
+        "reservoir", "balanced" or "all"; with whole sessions also "random".
     updates : int
         Steps on each batch, each with its own draw from memory. Not for whole sessions.
     passes : float
@@ -67,12 +56,7 @@ class OnlineLearner(_StepAttributes):
 
     selects: ClassVar[tuple[str, ...]] = ("random", *BY_SAMPLE)  # "random": for whole sessions
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    state: ClassVar[dict[str, str]] = {
-        "net": "parameters",
-        "optimiser_": "optimiser",
-        "exemplars": "samples",
-        "steps": "transient",
-    }
+    state: ClassVar[dict[str, str]] = {**ReplayLearner.state, "steps": "transient"}
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         if self.passes:
@@ -139,11 +123,11 @@ class OnlineLearner(_StepAttributes):
         def replay() -> None:
             self.replay(draw, augmented_views(self, self.learned, draw), seen)
 
-        hooks: dict[str, Any] = {"draws": draw, "regularise": replay}
-        return train(
-            self,
-            session,
-            ctx,
-            objective=lambda x, y: self.loss(x, y, seen),
-            **(hooks if len(self.exemplars) else {}),
-        )
+        hooks = {"draws": draw, "regularise": replay} if len(self.exemplars) else {}
+        return self.train(session, ctx, objective=lambda x, y: self.loss(x, y, seen), **hooks)
+
+    def learn_and_store(self, session: Session, ctx: Context) -> dict[str, Any]:
+        """Train and replay, then offer the session to the memory; return the log."""
+        log = self.train_and_replay(session, ctx)
+        self.exemplars.update(session)
+        return log

@@ -85,7 +85,7 @@ OPTIMISERS: dict[OptimiserName, Callable[..., torch.optim.Optimizer]] = {
 
 
 def make_optimiser(
-    name: OptimiserName, net: nn.Module, *, lr: float, weight_decay: float
+    name: OptimiserName, net: nn.Module, *, lr: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9), "plain-sgd"."""
     return OPTIMISERS[name](trainable_parameters(net), lr=lr, weight_decay=weight_decay)

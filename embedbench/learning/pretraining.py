@@ -29,7 +29,7 @@ from .image_training import VIEWS, ImageTraining
 from .loss import Objective
 from .network import CosineNet, Net
 from .stopping import Stop, validation_value
-from .training_loop import Hooks, Loop, fit
+from .training_loop import Training
 from .trunk import FLAT, Trunk, check_trunk, image_trunk
 
 AnyNet = Net | CosineNet
@@ -139,12 +139,14 @@ def pretrain(
             set_rate = _schedule(settings, optimiser, (epoch - 1) * steps_an_epoch, steps_an_epoch)
             batches = generator(seeds.batches, epoch)
             views = Views(settings.augment, generator(seeds.batches, epoch, VIEWS))
-            how = Loop(settings.batch_size, ONE, batches, device, views=views)
-            log = fit(net, optimiser, session, how, hooks=Hooks(objective, set_rate))
-            if log.stopped == "diverged":
+            log = Training(
+                net, optimiser, session, settings.batch_size, ONE, batches, device,
+                views=views, objective=objective, regularise=set_rate,
+            ).run()  # fmt: skip
+            if log["stopped"] == "diverged":
                 raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
             accuracy = _accuracy(net, session, device)
-            history.append({"train_loss": log.train_loss, "accuracy": accuracy})
+            history.append({"train_loss": log["train_loss"], "accuracy": accuracy})
             if time.monotonic() - saved >= EVERY:
                 _save(checkpoint, work, net, optimiser, history)
                 saved = time.monotonic()

@@ -14,7 +14,7 @@ from .loss import only
 from .network import CosineNet
 from .optimisers import make_optimiser
 from .stopping import Stop
-from .training_loop import Hooks, Loop, fit
+from .training_loop import Training
 
 UNSEEN = -1e30  # score of a class not seen yet: finite, below all others
 BLOCK = 4096  # samples summed at once
@@ -100,9 +100,10 @@ class Prototypes(nn.Module):
             return cross_entropy(net(x[:, :head]) + mask, y)
 
         stop = Stop(rule="epochs", epochs=settings.epochs)
-        how = Loop(settings.batch_size, stop, generator(seed, 0), device)
-        optimiser = make_optimiser("adam", net, lr=settings.lr, weight_decay=0.0)
-        fit(net, optimiser, session, how, hooks=Hooks(objective), checkpoint=checkpoint)
+        optimiser, draws = make_optimiser("adam", net, lr=settings.lr), generator(seed, 0)
+        Training(
+            net, optimiser, session, settings.batch_size, stop, draws, device, objective=objective
+        ).run(checkpoint)
         self._fix(net.theta.detach()[self.seen])
 
 

@@ -1,14 +1,14 @@
 """Containers of samples that a learner stores or joins from several places, read like a `View`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 
-from embedbench.array_types import Array, Ints, Labels
-from embedbench.streams.stream import StreamSpec
+from embedbench.array_types import Array, Float32s, Ints, Labels
+from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .footprint import Footprint
@@ -66,6 +66,11 @@ def blocks(x: Any, device: str) -> Iterator[torch.Tensor]:
         yield from (x.batch(part, device) for part in torch.split(index, size))
 
 
+def with_data(session: Session, x: Any, y: Array, **more: Any) -> Session:
+    """The session with other training samples x, read like a `View`, of labels y."""
+    return replace(session, x=x, y=y, **more)
+
+
 @dataclass(frozen=True)
 class Rows:
     """Samples that a learner stores, (n, *shape): x, as float32 or as packed by `packing`."""
@@ -76,6 +81,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
+    def select(self, index: Ints) -> Self:
+        """The samples `index`, (m,), in that order, as of a `View`."""
+        return replace(self, x=self.x[torch.from_numpy(index).to(self.x.device)])
+
     def batch(self, index: torch.Tensor, device: str) -> torch.Tensor:
         """The samples `index`, (b, *shape) float32."""
         held = self.x[index]
@@ -84,7 +93,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class JoinedView:
-    """A view followed by `extra` samples of the same shape; neither is copied."""
+    """A view followed by `extra` samples of the same shape; neither is copied. See `View`."""
 
     view: View
     extra: Rows
@@ -94,15 +103,21 @@ class JoinedView:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a sample, as of the view."""
+        """Shape of a sample."""
         return self.view.shape
 
-    def numpy(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """A copy of the view and the extra samples, (n + m, *shape) float32."""
+    def select(self, index: Ints) -> Self:
+        """The samples `index`, (m,): those of the view, then the others."""
+        n = len(self.view)
+        extra = self.extra.select(index[index >= n] - n)
+        return replace(self, view=self.view.select(index[index < n]), extra=extra)
+
+    def numpy(self) -> Float32s:
+        """All samples, (n + m, *shape) float32."""
         return self.batch(None).numpy()
 
     def tensor(self, device: str = "cpu") -> torch.Tensor:
-        """A copy of the view and the extra samples on `device`, (n + m, *shape) float32."""
+        """All samples on `device`, (n + m, *shape) float32."""
         return self.batch(None, device)
 
     def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
@@ -144,8 +159,8 @@ class Store:
         """
         if self.y.ndim == 2:
             assert ids is not None
-            new = ~np.isin(ids, self.ids)
-            self._unite(ids[~new], y[~new])
+            new, order = ~np.isin(ids, self.ids), np.argsort(self.ids, kind="stable")
+            self.y[order[np.searchsorted(self.ids, ids[~new], sorter=order)]] |= y[~new]
             self.ids = np.concatenate([self.ids, ids[new]])
             view, y = view.select(np.flatnonzero(new)), y[new]
         if self.views and self.views[-1].joinable(view):
@@ -153,11 +168,6 @@ class Store:
         else:
             self.views.append(view)
         self.y = np.concatenate([self.y, y.astype(self.y.dtype)])
-
-    def _unite(self, ids: Ints, y: Labels) -> None:
-        """Add labels to samples that are already stored."""
-        order = np.argsort(self.ids, kind="stable")
-        self.y[order[np.searchsorted(self.ids, ids, sorter=order)]] |= y
 
     def take(self, index: Ints) -> torch.Tensor:
         """A copy of the samples `index`, (n,), in that order: (n, *shape) float32 on the CPU."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,8 @@ from embedbench.config.setting_ranges import at_least, check_settings, within
 from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
-from .loss import Objective, loss_classes, loss_mask
+from .footprint import Stateful
+from .loss import Objective, among, loss_classes
 from .network import PART, in_parts
 from .sample_containers import blocks
 
@@ -112,7 +113,7 @@ class Stop:
         )
 
 
-class Best:
+class Best(Stateful):
     """The best epoch so far, by a value of which lower is better; the rule says what is better.
 
     `value` and `epoch` are infinite and 0 before there is one; the next must beat `mark` by
@@ -121,20 +122,15 @@ class Best:
     epoch, if the rule returns to it.
     """
 
+    state: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("value", "mark", "waited", "epoch", "right", "weights"), "transient"
+    )
+
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
         self.value = self.mark = math.inf
         self.waited = self.epoch = self.right = 0
         self.weights: dict[str, Any] | None = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state for a checkpoint; the rule is a setting and not part of it."""
-        return {name: value for name, value in vars(self).items() if name != "stop"}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state`."""
-        for name in self.state_dict():
-            setattr(self, name, state[name])
 
     def see(self, value: float, epoch: int, net: nn.Module) -> None:
         """Use the value of an epoch that has ended."""
@@ -178,8 +174,7 @@ def validation_value(
     logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
     if monitor == "pw_js":
         return -pw_js(logits, y, loss_classes(session, device))
-    mask = loss_mask(session, device)
-    logits = logits if mask is None else logits + mask
+    logits = among(logits, loss_classes(session, device))
     return -float((logits.argmax(1) == y).float().mean())
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.storage import load_torch_file, user_cache
 from embedbench.storage.atomic_write import write_safely
@@ -14,12 +19,6 @@ from embedbench.storage.atomic_write import write_safely
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-
-import math
-from dataclasses import dataclass
-
-from embedbench.config.json_records import JsonRecord, parse_json
 
 HEAD = "embedbench.head.weight"  # the classifier (n, d) that lies with a pretrained trunk
 # Keys of the weights in a training checkpoint, the best first.
@@ -40,28 +39,31 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
         raise _missing(path)
     load_jax: Any = getattr(model, "load_pretrained", None)  # some ViTs read such files
     if path.suffix == ".npz" and load_jax is not None:
-        try:
+        with _refusing(path, cfg):
             load_jax(str(path))
-        except Exception as error:  # NumPy and timm raise many kinds on a foreign file
-            raise UserError(
-                f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
-            ) from error
         return file_sha256(path)
     state = _read(path)
     for name in _FILTERS:
         convert = getattr(sys.modules[type(model).__module__], name, None)
         if convert is not None:
-            try:
+            with _refusing(path, cfg):
                 state = convert(state, model)
-            except Exception as error:  # timm's renaming fails in many ways on a foreign file
-                raise UserError(
-                    f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
-                ) from error
             break
     _adapt(state, model, path, cfg, channels)
     _check(model, state, path, cfg)
     model.load_state_dict(state, strict=False)
     return file_sha256(path)
+
+
+@contextmanager
+def _refusing(path: Path, cfg: dict[str, Any]) -> Iterator[None]:
+    """Raise UserError for a foreign file, on which NumPy and timm fail in many ways."""
+    try:
+        yield
+    except Exception as error:
+        raise UserError(
+            f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
+        ) from error
 
 
 def _read(path: Path) -> dict[str, torch.Tensor]:

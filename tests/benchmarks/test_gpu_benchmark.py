@@ -1,6 +1,5 @@
 """`benchmarks/gpu.py` at toy size on the CPU: stopped, killed, broken, and taken up again."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from gpu_parts.step import Bench, Figure, Step, there  # noqa: E402  (the path i
 from gpu_parts.table import markdown  # noqa: E402  (the path is set above)
 
 NOTHING: Any = lambda bench: []  # noqa: E731
-DONE = {"figures": [], "left": {}, "seconds": 1.0}
+DONE = {"figures": [], "seconds": 1.0}
 
 
 class Puppet:
@@ -27,9 +26,9 @@ class Puppet:
     def __init__(self, answers: dict[str, dict[str, Any]], asked: list[str]) -> None:
         self.answers, self.asked, self.alive = answers, asked, True
 
-    def ask(self, step: str, kept: dict[str, Any], seconds: float) -> dict[str, Any]:
-        self.asked.append(step)
-        answer = dict(self.answers.get(step, DONE))
+    def ask(self, step: Step, seconds: float) -> dict[str, Any]:
+        self.asked.append(step.name)
+        answer = dict(self.answers.get(step.name, DONE))
         self.alive = not (answer.get("late") or answer.pop("dies", False))
         return answer
 
@@ -40,7 +39,6 @@ class Puppet:
 def state_in(out: Path) -> State:
     state = State(out, "cpu", False)
     state.begin({"date": "today", "card": "cpu"})
-    state.data["missing"] = {}
     return state
 
 
@@ -56,7 +54,7 @@ def driven(
         return Puppet(answers or {}, asked)
 
     end = time.monotonic() + seconds
-    gpu.drive(plan, state, "cpu", end, start, lambda: state.save(0.0))
+    gpu.drive(plan, state, end, start, lambda: state.save(0.0))
     return asked, started
 
 
@@ -64,12 +62,12 @@ def test_what_does_not_fit_waits_for_the_next_call(tmp_path: Path) -> None:
     plan = [Step("a/1", 10, NOTHING), Step("a/2", 1000, NOTHING), Step("b/1", 5, NOTHING)]
     state = state_in(tmp_path)
     assert driven(plan, state, 100) == (["a/1", "b/1"], ["a", "b"])
-    assert state.data["missing"] == {
+    assert state.missing == {
         "a/2": "time is up: about 1000 s are needed, 100 were left",
     }
     again = state_in(tmp_path)
     assert driven(plan, again, 2000) == (["a/2"], ["a"])
-    assert again.data["missing"] == {}
+    assert again.missing == {}
     assert {name: step["call"] for name, step in again.steps.items()} == {
         "a/1": 1, "b/1": 1, "a/2": 2,
     }  # fmt: skip
@@ -86,16 +84,13 @@ def test_a_step_that_breaks_or_dies_is_a_line_and_the_others_go_on(tmp_path: Pat
     assert driven(plan, state_in(tmp_path), 1000) == ([], [])  # not again unasked
 
 
-def test_what_was_cut_off_is_given_more_time(tmp_path: Path) -> None:
+def test_what_is_cut_off_is_missing(tmp_path: Path) -> None:
     step = Step("a/1", 50, NOTHING)
     state = state_in(tmp_path)
     driven([step], state, 100, {"a/1": {"late": True, "seconds": 100.0}})
     assert "a/1" not in state.steps
-    assert state.data["missing"]["a/1"] == "time is up: cut off after 100 s"
-    again = state_in(tmp_path)
-    assert driven([step], again, 110)[0] == []  # 1.25 times 100 s do not fit
-    assert driven([step], again, 130)[0] == ["a/1"]
-    assert again.data["cut"] == {}
+    assert state.missing["a/1"] == "time is up: cut off after 100 s"
+    assert driven([step], state_in(tmp_path), 100)[0] == ["a/1"]
 
 
 def test_what_hangs_is_killed_and_not_repeated(tmp_path: Path) -> None:
@@ -108,7 +103,7 @@ def test_what_needs_a_missing_module_is_left_out(tmp_path: Path) -> None:
     state = state_in(tmp_path)
     plan = [Step("a/1", 1, NOTHING, ("no_such_module",)), Step("a/2", 1, NOTHING, ("json",))]
     assert driven(plan, state, 1000)[0] == ["a/2"]
-    assert state.data["missing"] == {"a/1": "needs no_such_module, which is missing"}
+    assert state.missing == {"a/1": "needs no_such_module, which is missing"}
     assert there("json")
     assert not there("no_such_module.inside")
 
@@ -129,9 +124,9 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> Non
         Figure("speed|of", "3 s", "2 s", False, "slow").__dict__,
         Figure("size", "3 MB").__dict__,
     ]
-    state.done("answers/a", {"figures": figures, "seconds": 2.0, "left": {"rows": 1}}, "H100")
-    state.done("answers/b", {"error": "ValueError: no", "seconds": 1.0}, "H100")
-    state.data["missing"] = {"answers/c": "time is up", "answers/d": "time is up"}
+    state.done("answers/a", {"figures": figures, "seconds": 2.0})
+    state.done("answers/b", {"error": "ValueError: no", "seconds": 1.0})
+    state.missing.update({"answers/c": "time is up", "answers/d": "time is up"})
     names = [f"answers/{x}" for x in "abcd"]
     page = markdown(state.data, names, {"answers": "Answers"})
     assert "| answers/a | speed\\|of | 3 s | 2 s | **missed** | slow | 2.0 | 1 |" in page
@@ -141,7 +136,6 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> Non
     assert "2 of 4 steps were run: 0 aims hold, 1 are missed, 1 steps broke." in page
     assert "| 1 | " in page
     assert "Without `numba`:" in page
-    assert state.data["kept"] == {"H100": {"rows": 1}}
 
 
 def test_what_is_there_is_not_called_missing() -> None:
@@ -167,15 +161,6 @@ def test_a_step_of_every_part_runs_at_toy_size(name: str, tmp_path: Path) -> Non
         assert (figure.holds is None) or figure.aim
     if not name.startswith(("extraction/resnet50/b", "runs", "images")):
         assert all(f.holds for f in figures)  # the CPU answers as the CPU does
-    json.dumps(bench.left)
-
-
-def test_another_card_is_compared_with(tmp_path: Path) -> None:
-    (step,) = (s for s in gpu.steps_of("extraction") if s.name == "extraction/resnet50/bits")
-    first = Bench("cpu", True, tmp_path)
-    step.run(first)
-    here = step.run(Bench("cpu", True, tmp_path, kept={"H100": first.left}))[-1]
-    assert (here.what, here.figure) == ("resnet50: cpu in place of H100", "same bits")
 
 
 def test_every_learner_has_its_steps() -> None:

@@ -27,7 +27,6 @@ from gpu_parts.step import Figure, Step
 def prints(bench):
     print("noise")
     os.system("echo more noise")
-    bench.left["seen"] = bench.kept
     return [Figure("a thing", "1 s", "2 s", True)]
 
 def breaks(bench):
@@ -53,23 +52,23 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work
     (tmp_path / "strange_steps.py").write_text(SCRIPT)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "strange_steps", raising=False)
-    steps = importlib.import_module("strange_steps").steps
-    return lambda: Worker(steps, Bench("cpu", True, tmp_path))
+    return lambda: Worker(Bench("cpu", True, tmp_path))
 
 
 def test_a_worker_answers_whatever_happens_in_it(worker: Callable[[], Worker]) -> None:
+    steps = {step.name: step for step in importlib.import_module("strange_steps").steps()}
     one = worker()
-    answer = one.ask("prints", {"card": {"x": 1}}, 20)
-    assert answer["left"] == {"seen": {"card": {"x": 1}}}
-    assert answer["figures"][0]["figure"] == "1 s"
-    assert one.ask("breaks", {}, 20)["error"].startswith("ValueError: too bad (strange_steps.py:")
-    assert one.ask("poisons", {}, 20)["error"].startswith("RuntimeError: CUDA error: an illegal")
-    one.process.join(20)  # a broken context is left behind
-    assert not one.alive
+    assert one.ask(steps["prints"], 20)["figures"][0]["figure"] == "1 s"
+    said = one.ask(steps["breaks"], 20)["error"]
+    assert said.startswith("ValueError: too bad (strange_steps.py:")
+    assert one.alive
+    said = one.ask(steps["poisons"], 20)["error"]
+    assert said.startswith("RuntimeError: CUDA error: an illegal")
+    assert not one.alive  # a broken context is left behind
     two = worker()
-    assert two.ask("dies", {}, 20)["error"] == "the process ended with signal 9"
+    assert two.ask(steps["dies"], 20)["error"] == "the process ended"
     three = worker()
-    assert three.ask("hangs", {}, 1)["late"]
+    assert three.ask(steps["hangs"], 1)["late"]
     assert not three.alive
 
 
@@ -83,7 +82,7 @@ from gpu_parts.step import Bench
 from gpu_parts.worker import Worker
 from strange_steps import steps
 if __name__ == "__main__":
-    Worker(steps, Bench("cpu", True, Path({str(tmp_path)!r}))).ask("hangs", {{}}, 100)
+    Worker(Bench("cpu", True, Path({str(tmp_path)!r}))).ask(steps()[-1], 100)
 """
     (tmp_path / "parent.py").write_text(code)
     parent = subprocess.Popen([sys.executable, str(tmp_path / "parent.py")])

@@ -25,6 +25,7 @@ from embedbench.extract.extraction_work import Job
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.output_path import Target
 from embedbench.files.resumable_file import Partial
 from embedbench.storage import leases
 
@@ -45,9 +46,15 @@ class Small(Executor):
 
 def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *args: Any) -> Any:
     Partial.BLOCK = BLOCK
-    if change is not None and function is engine_shards.fill:
-        return change(function, *args)
-    return function(*args)
+    _, _, asked, *shard = args
+    if change is None or asked is not engine_shards.fill_range:
+        return function(*args)
+    target, job, origin, blocks = shard
+
+    def fill(target: Target = target) -> None:
+        function(*args[:3], target, job, origin, blocks)
+
+    return change(fill, target, blocks)
 
 
 @dataclass
@@ -122,7 +129,7 @@ def test_a_worker_is_killed_at_a_block(tmp_path: Path) -> None:
     assert file.digests == whole.digests
 
 
-def _slowly(fill: Callable[..., None], *args: Any) -> None:
+def _slowly(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
     write = Partial.write
 
     def slow(self: Partial, *words: Any, **more: Any) -> None:
@@ -130,7 +137,7 @@ def _slowly(fill: Callable[..., None], *args: Any) -> None:
         write(self, *words, **more)
 
     with mock.patch.object(Partial, "write", slow):
-        fill(*args)
+        fill()
 
 
 def test_a_task_that_fails_twice_ends_the_command(tmp_path: Path) -> None:
@@ -161,14 +168,12 @@ def test_a_task_that_fails_once(tmp_path: Path) -> None:
     assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
 
 
-def _fails_once(
-    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
-) -> None:
-    once = shard.target.path.parent / "once"
+def _fails_once(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+    once = target.path.parent / "once"
     if 1 in blocks and not once.exists():
         once.touch()
         raise RuntimeError("the machine is in a bad mood")
-    fill(shard, blocks)
+    fill()
 
 
 def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
@@ -177,10 +182,10 @@ def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
 
 
-def _dies(fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]) -> None:
+def _dies(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
     if 1 in blocks:
         os.kill(os.getpid(), signal.SIGKILL)
-    fill(shard, blocks)
+    fill()
 
 
 def test_two_kinds_of_device(tmp_path: Path) -> None:
@@ -197,14 +202,12 @@ def test_two_kinds_of_device(tmp_path: Path) -> None:
     assert "device_names" not in whole.provenance["arithmetic"]
 
 
-def _elsewhere(
-    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
-) -> None:
+def _elsewhere(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
     """Block 1 is computed by an older processor."""
     if 1 not in blocks:
-        return fill(shard, blocks)
+        return fill()
     with mock.patch.object(extraction_work, "_device", return_value="cpu OLD"):
-        return fill(shard, blocks)
+        return fill()
 
 
 def test_a_machine_that_does_not_share_the_directory(tmp_path: Path) -> None:
@@ -213,13 +216,10 @@ def test_a_machine_that_does_not_share_the_directory(tmp_path: Path) -> None:
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_without), **PIXELS)
 
 
-def _without(
-    fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]
-) -> None:
-    path = shard.target.path
+def _without(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
+    path = target.path
     (path.parent / "elsewhere").mkdir(exist_ok=True)
-    elsewhere = replace(shard.target, path=path.parent / "elsewhere" / path.name)
-    fill(replace(shard, target=elsewhere), blocks)
+    fill(replace(target, path=path.parent / "elsewhere" / path.name))
 
 
 def test_a_source_that_is_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,12 +300,12 @@ def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.M
     assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
 
 
-def _left(fill: Callable[..., None], shard: engine_shards.Shard, blocks: tuple[int, ...]) -> None:
+def _left(fill: Callable[..., None], target: Target, blocks: tuple[int, ...]) -> None:
     """Block 1 is at first held by a machine that does nothing any more."""
-    once = shard.target.path.parent / "once"
+    once = target.path.parent / "once"
     if 1 in blocks and not once.exists():
         once.touch()
-        lease = leases.Lease(shard.target.directory / "block-000001.lease")
+        lease = leases.Lease(target.directory / "block-000001.lease")
         elsewhere = json.loads(lease.contents()) | {"machine": "another", "host": "gone"}
         lease.path.write_text(json.dumps(elsewhere))
-    fill(shard, blocks)
+    fill()

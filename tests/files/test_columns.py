@@ -42,6 +42,7 @@ import pytest
 from file_helpers import (
     JOB,
     PROVENANCE,
+    begin,
     blocks,
     contents,
     flip,
@@ -60,7 +61,6 @@ from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.optional_columns import read_list
-from embedbench.files.resumable_file import Partial
 from embedbench.files.user_metadata import UserMetadata
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
@@ -241,7 +241,7 @@ def test_damage_of_a_column_is_named(tmp_path: Path, name: str) -> None:
 def test_blocks_carry_columns(tmp_path: Path) -> None:
     columns = {key: np.resize(values, 2500) for key, values in COLUMNS.items()}
     whole = written(tmp_path / "a.h5", columns, n=2500)
-    partial = Partial(tmp_path / "b.h5", JOB)
+    partial = begin(tmp_path / "b.h5", JOB)
     for number, arrays in enumerate(blocks()):
         partial.write(number, arrays)
     file = partial.finish(make_samples(), PROVENANCE, columns=columns)

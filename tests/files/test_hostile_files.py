@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from file_helpers import JOB, PROVENANCE, contents, flip, make_features, make_samples
+from file_helpers import JOB, PROVENANCE, begin, contents, done, flip, make_features, make_samples
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files import file_digests, hdf5_layout
@@ -22,10 +22,9 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card, card_text
-from embedbench.files.resumable_file import Partial
+from embedbench.files.output_path import text_digest
 from embedbench.files.sample_metadata import Samples, levels
 from embedbench.files.train_test_split import read_split_list
-from embedbench.files.unfinished_work import text_digest
 from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 from embedbench.storage import safe_hdf5
@@ -219,34 +218,36 @@ def test_levels_are_those_of_a_walk() -> None:
 
 @pytest.mark.parametrize("stored", [b"[]", b"3", b"[" * 10**5, b"\xff", b""])
 def test_unfinished_work_whose_job_cannot_be_read_is_dropped(path: Path, stored: bytes) -> None:
-    partial = Partial(path.with_name("b.h5"), JOB)
+    partial = begin(path.with_name("b.h5"), JOB)
     partial.write(0, {"features": make_features(3)})
     (partial.directory / "job.json").write_bytes(stored)
-    assert Partial(path.with_name("b.h5"), JOB).done() == set()
+    assert done(begin(path.with_name("b.h5"), JOB)) == set()
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "tables"),
     [
-        b"[]",
-        b'{"tables": 1, "note": null}',
-        b'{"tables": [["features", "float32"]], "note": null}',
-        b'{"tables": [["features", "float99", [1]]], "note": null}',
-        b'{"tables": [["features", "float32", [1000000000000]]], "note": null}',
-        b'{"tables": [["features", "float32", "x"]], "note": null}',
-        b'{"tables": [["features", "float32", [-1, -1]]], "note": null}',
+        (b"[]", b"{}"),
+        (b'{"note": null}', b"{"),
+        (b'{"note": null}', b"[]"),
+        (b'{"note": null}', b'{"features": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}'),
+        (b'{"note": null}', b'{"x": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}'),
+        (b'{"note": null}', b'{"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}'),
+        (b'{"note": null}', b'{"x": {"dtype": "F32", "shape": [9], "data_offsets": [0, 36]}}'),
     ],
 )
-def test_a_block_of_another_form_is_made_again(path: Path, head: bytes) -> None:
+def test_a_block_of_another_form_is_made_again(path: Path, head: bytes, tables: bytes) -> None:
     """Its checksum is right: who wrote it could compute that."""
-    partial = Partial(path.with_name("b.h5"), JOB)
+    partial = begin(path.with_name("b.h5"), JOB)
     partial.write(0, {"features": make_features(3)})
     partial.write(1, {"features": make_features(3)})
     (first, _) = sorted(partial.directory.glob("block-*"))
     job = text_digest(file_digests.canonical_json(JOB)).encode()
-    body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n" + bytes(4)
+    body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n"
+    body += len(tables).to_bytes(8, "little") + tables + bytes(4)
     first.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    assert partial.done() == {1}
+    partial = begin(path.with_name("b.h5"), JOB)
+    assert done(partial) == {1}
 
 
 # --- what is imported ---

@@ -193,7 +193,7 @@ def test_a_pixel_file_has_the_samples_of_the_embedding_file(tmp_path: Path) -> N
     result = diff(shown.path, embedded.path)
     assert result.digests == {"samples": True, "recipe": False, "content": False}
     assert result.cosine is None
-    assert result.neighbours.queries == 24
+    assert result.neighbours["queries"] == 24
     assert result.reasons[0].startswith("recipe: backbone.layer")
 
 

@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_helpers import JOB, PROVENANCE, blocks, contents, flip, make_features, make_samples
+from file_helpers import (
+    JOB,
+    PROVENANCE,
+    begin,
+    blocks,
+    contents,
+    done,
+    flip,
+    make_features,
+    make_samples,
+)
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.file_digests import canonical_json
-from embedbench.files.output_path import check_target
+from embedbench.files.output_path import check_target, text_digest
 from embedbench.files.resumable_file import Partial
-from embedbench.files.unfinished_work import text_digest
 from embedbench.files.write_file import write_file
 from embedbench.storage.atomic_write import write_safely
 
@@ -65,7 +74,7 @@ def test_a_failed_overwrite_keeps_the_old_file(tmp_path: Path) -> None:
 def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     path.write_text("mine")
-    for make in (lambda: whole(path), lambda: Partial(path, JOB)):
+    for make in (lambda: whole(path), lambda: begin(path, JOB)):
         with pytest.raises(UserError, match=r"exists; .*--overwrite"):
             make()
     assert path.read_text() == "mine"
@@ -78,7 +87,7 @@ def test_impossible_targets_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message):
             whole(path)
         with pytest.raises(UserError, match=message):
-            Partial(path, JOB)
+            begin(path, JOB)
 
 
 @pytest.mark.parametrize(
@@ -126,12 +135,12 @@ def test_blocks_in_any_order_give_the_file_written_at_once(tmp_path: Path, seed:
     order = np.random.default_rng(seed).permutation(len(parts)).tolist()
     path = tmp_path / "a.h5"
     for number in order:
-        work = Partial(path, JOB)  # a new process each time
-        assert number not in work.done()
+        work = begin(path, JOB)  # a new process each time
+        assert number not in done(work)
         work.write(number, parts[number])
-    assert work.done() == set(order)
+    assert done(work) == set(order)
     assert not path.exists()
-    file = Partial(path, JOB).finish(make_samples(), PROVENANCE)
+    file = begin(path, JOB).finish(make_samples(), PROVENANCE)
     assert list(tmp_path.iterdir()) == [path]
     assert file.digests == whole(tmp_path / "b.h5").digests
     assert contents(path) == contents(tmp_path / "b.h5")
@@ -140,7 +149,7 @@ def test_blocks_in_any_order_give_the_file_written_at_once(tmp_path: Path, seed:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_damaged_block_is_redone(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "a.h5"
-    work = Partial(path, JOB)
+    work = begin(path, JOB)
     for number, part in enumerate(blocks()):
         work.write(number, part)
     victim = work.directory / "block-000001.bin"
@@ -149,8 +158,8 @@ def test_a_damaged_block_is_redone(tmp_path: Path, seed: int) -> None:
     with pytest.raises(DamagedFileError, match="run the same command again"):
         work.finish(make_samples(), PROVENANCE)
     assert (work.directory / "job.json").exists()
-    work = Partial(path, JOB)
-    assert work.done() == {0, 2}
+    work = begin(path, JOB)
+    assert done(work) == {0, 2}
     work.write(1, blocks()[1])
     assert work.finish(make_samples(), PROVENANCE).digests == whole(tmp_path / "b.h5").digests
 
@@ -159,11 +168,11 @@ def test_skipped_samples_and_notes_survive_an_interruption(tmp_path: Path) -> No
     path, parts = tmp_path / "a.h5", blocks()
     samples = make_samples()
     kept = np.delete(np.arange(2500), 1030)  # row 6 of block 1
-    work = Partial(path, JOB)
+    work = begin(path, JOB)
     part = {name: np.delete(rows, 6, axis=0) for name, rows in parts[1].items()}
     work.write(1, part, note={"skipped": [1030]})
-    work = Partial(path, JOB)
-    assert work.done() == {1}
+    work = begin(path, JOB)
+    assert done(work) == {1}
     assert work.note(1) == {"skipped": [1030]}
     for number in (0, 2):
         work.write(number, parts[number])
@@ -180,7 +189,7 @@ def test_skipped_samples_and_notes_survive_an_interruption(tmp_path: Path) -> No
 
 
 def test_a_missing_block_is_named(tmp_path: Path) -> None:
-    work = Partial(tmp_path / "a.h5", JOB)
+    work = begin(tmp_path / "a.h5", JOB)
     for number in (0, 2):
         work.write(number, blocks()[number])
     with pytest.raises(UserError, match="block 1 is missing"):
@@ -192,11 +201,11 @@ def test_a_missing_block_is_named(tmp_path: Path) -> None:
 
 
 def test_bad_blocks_are_refused(tmp_path: Path) -> None:
-    work = Partial(tmp_path / "a.h5", JOB)
+    work = begin(tmp_path / "a.h5", JOB)
     bad = make_features(4)
     bad[2] = np.nan
-    with pytest.raises(UserError, match=r"row 2 of features \(sample 'c'\)"):
-        work.write(0, {"features": bad}, ids=["a", "b", "c", "d"])
+    with pytest.raises(UserError, match=r"row 2 of features holds NaN"):
+        work.write(0, {"features": bad})
     with pytest.raises(UserError, match="same number of rows"):
         work.write(0, {"features": make_features(4), "layers/b": make_features(5)})
     work.write(0, {"features": make_features(4, 5)})
@@ -207,35 +216,35 @@ def test_bad_blocks_are_refused(tmp_path: Path) -> None:
 
 def test_work_of_another_job_is_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    Partial(path, JOB).write(0, blocks()[0])
+    begin(path, JOB).write(0, blocks()[0])
     with pytest.raises(UserError, match=r"another job .it differs in recipe.; .*--overwrite"):
-        Partial(path, {**JOB, "recipe": {"size": 256}})
-    assert Partial(path, JOB).done() == {0}
-    assert Partial(path, {**JOB, "recipe": {"size": 256}}, overwrite=True).done() == set()
+        begin(path, {**JOB, "recipe": {"size": 256}})
+    assert done(begin(path, JOB)) == {0}
+    assert done(begin(path, {**JOB, "recipe": {"size": 256}}, overwrite=True)) == set()
 
 
 def test_overwrite_keeps_work_that_a_living_process_is_doing(tmp_path: Path) -> None:
     path, other = tmp_path / "a.h5", {**JOB, "recipe": {"size": 256}}
-    work = Partial(path, JOB)
+    work = begin(path, JOB)
     work.write(0, blocks()[0])
     with work.at_work(), pytest.raises(UserError, match=rf"process {os.getpid()} .* at work on"):
-        Partial(path, other, overwrite=True)
-    assert Partial(path, JOB).done() == {0}
-    Partial(path, other, overwrite=True)  # it has ended
+        begin(path, other, overwrite=True)
+    assert done(begin(path, JOB)) == {0}
+    begin(path, other, overwrite=True)  # it has ended
 
 
 def test_a_process_whose_work_was_dropped_changes_no_other_work(tmp_path: Path) -> None:
     """It was taken for dead, and goes on."""
     path, other = tmp_path / "a.h5", {**JOB, "recipe": {"size": 256}}
-    late = Partial(path, JOB)
+    late = begin(path, JOB)
     late.write(0, blocks()[0])
     block = (late.directory / "block-000000.bin").read_bytes()
-    work = Partial(path, other, overwrite=True)
+    work = begin(path, other, overwrite=True)
     assert (late.is_gone(), work.is_gone()) == (True, False)
     with pytest.raises(UserError, match="another process has dropped"):
         late.write(1, blocks()[1])
     (work.directory / "block-000000.bin").write_bytes(block)  # it was at it in that moment
-    assert work.done() == set()
+    assert done(work) == set()
     with pytest.raises(DamagedFileError, match="it belongs to another job"):
         work.finish(make_samples(), PROVENANCE)
 
@@ -258,7 +267,7 @@ def test_who_comes_second_takes_the_file_that_the_first_has_made(tmp_path: Path)
         assert list(tmp_path.iterdir()) == [path]
         assert path.stat().st_mtime_ns == made
     with pytest.raises(UserError, match="exists"):
-        Partial(path, JOB)
+        begin(path, JOB)
 
 
 def test_a_directory_that_another_process_clears_up_is_made_again(
@@ -273,17 +282,17 @@ def test_a_directory_that_another_process_clears_up_is_made_again(
         write_safely(name, text)
 
     monkeypatch.setattr("embedbench.files.resumable_file.write_safely", write)
-    Partial(path, JOB).write(0, blocks()[0])
-    assert Partial(path, JOB).done() == {0}
+    begin(path, JOB).write(0, blocks()[0])
+    assert done(begin(path, JOB)) == {0}
     assert [file.name for file in tmp_path.iterdir()] == [".a.h5.partial"]
 
 
 def test_work_that_did_not_note_its_job_starts_anew(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    work = Partial(path, JOB)
+    work = begin(path, JOB)
     work.write(0, blocks()[0])
     (work.directory / "job.json").unlink()
-    assert Partial(path, JOB).done() == set()
+    assert done(begin(path, JOB)) == set()
 
 
 def test_what_finished_work_left_behind_is_removed(
@@ -291,7 +300,7 @@ def test_what_finished_work_left_behind_is_removed(
 ) -> None:
     """Killed after the file had its name, but before the directory was gone."""
     path = tmp_path / "a.h5"
-    work = Partial(path, JOB)
+    work = begin(path, JOB)
     for number, part in enumerate(blocks()):
         work.write(number, part)
     with monkeypatch.context() as patch:
@@ -299,7 +308,7 @@ def test_what_finished_work_left_behind_is_removed(
         work.finish(make_samples(), PROVENANCE)
     assert work.directory.exists()
     with pytest.raises(UserError, match="exists"):
-        Partial(path, JOB)
+        begin(path, JOB)
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -310,25 +319,24 @@ def test_an_interrupted_overwrite_is_not_taken_for_finished_work(
     """Whatever the time of the old file, which the same job has made."""
     path = tmp_path / "a.h5"
     whole(path)
-    Partial(path, JOB, overwrite=True).write(0, blocks()[0])
+    begin(path, JOB, overwrite=True).write(0, blocks()[0])
     os.utime(path, (time, time))
     with pytest.raises(UserError, match="exists"):
-        Partial(path, JOB)
-    assert Partial(path, JOB, overwrite=True).done() == {0}
+        begin(path, JOB)
+    assert done(begin(path, JOB, overwrite=True)) == {0}
 
 
 WORKER = textwrap.dedent(
     """
     import sys, time
     from pathlib import Path
-    from file_helpers import JOB, PROVENANCE, blocks, make_samples
-    from embedbench.files.resumable_file import Partial
+    from file_helpers import JOB, PROVENANCE, begin, blocks, done, make_samples
 
-    work = Partial(Path(sys.argv[1]), JOB)
-    done = work.done()
+    work = begin(Path(sys.argv[1]), JOB)
+    there = done(work)
     print("started", flush=True)
     for number, part in enumerate(blocks(size=25)):
-        if number not in done:
+        if number not in there:
             work.write(number, part)
             time.sleep(0.001)
     work.finish(make_samples(), PROVENANCE)

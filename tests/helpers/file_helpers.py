@@ -9,6 +9,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.files.output_path import check_target
+from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
 
 PROVENANCE: dict[str, Any] = {
@@ -54,6 +56,16 @@ def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
         {"features": features[first : first + size], "layers/b": layer[first : first + size]}
         for first in range(0, n, size)
     ]
+
+
+def begin(path: Path, job: dict[str, Any], *, overwrite: bool = False) -> Partial:
+    """Begin or resume work on a file."""
+    return Partial(check_target(path, overwrite=overwrite), job)
+
+
+def done(work: Partial) -> set[int]:
+    """Numbers of the complete blocks."""
+    return {block for block in range(200) if work.is_whole(block)}
 
 
 def contents(path: Path) -> dict[str, Any]:

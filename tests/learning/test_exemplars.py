@@ -18,7 +18,7 @@ from embedbench.checks.learner_contract import (
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplars import Exemplars, Memory, exemplar_bytes, herding
+from embedbench.learning.exemplars import Exemplars, Memory, herding
 from embedbench.learning.learner import Learner, Tags
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -311,7 +311,7 @@ def test_the_footprint_is_the_bytes_of_the_state(settings: dict[str, Any], logit
         offered(held, labels, 4)
         state = held.state_dict()
         size = sum(v.nbytes for v in state.values() if isinstance(v, Tensor))
-        assert held.footprint().total == size == len(held) * exemplar_bytes(3, 5 * logits)
+        assert held.footprint().total == size == len(held) * (4 * 3 + 8 + 4 * 5 * logits)
 
 
 @pytest.mark.parametrize("select", ["reservoir", "balanced", "all"])

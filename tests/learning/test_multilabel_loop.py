@@ -18,7 +18,7 @@ from embedbench.learning.loss import set_loss
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop, pw_js
-from embedbench.learning.training_loop import Hooks, Log, Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
@@ -110,19 +110,19 @@ def test_a_monitor_for_other_labels_is_refused() -> None:
 # --- plateau ---
 
 
-def plateau(values: list[float], **settings: Any) -> tuple[Log, list[float], Any]:
+def plateau(values: list[float], **settings: Any) -> tuple[dict[str, Any], list[float], Any]:
     """The log, the learning rate of every epoch, and the optimiser, of scripted values."""
     net = mlp_net(WIDTH, 4, 1, 8, seed=0)
     optimiser = make_optimiser("sgd", net, lr=1.0, weight_decay=0.0)
     rates: list[float] = []
     left = iter(values)
     stop = Stop(rule="plateau", epochs=len(values), min_steps=0, **settings)
-    hooks = Hooks(
+    training = Training(
+        *(net, optimiser, STREAM.sessions[0], 1000, stop, generator(0, 0), "cpu"),
         regularise=lambda: rates.append(optimiser.param_groups[0]["lr"]),
         validate=lambda: next(left),
     )
-    how = Loop(1000, stop, generator(0, 0), "cpu")
-    return fit(net, optimiser, STREAM.sessions[0], how, hooks=hooks), rates, optimiser
+    return training.run(), rates, optimiser
 
 
 def test_the_learning_rate_falls_on_a_plateau_and_training_goes_on_to_the_cap() -> None:
@@ -130,9 +130,9 @@ def test_the_learning_rate_falls_on_a_plateau_and_training_goes_on_to_the_cap() 
     values = [-0.2, -0.25, -0.29, -0.28, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5]
     log, rates, optimiser = plateau(values, patience=2, min_delta=0.1)
     assert rates == pytest.approx([1.0] * 4 + [0.1] * 4 + [0.01] * 3)
-    assert log.epochs == 11
-    assert log.stopped == "epochs"
-    assert log.lr == pytest.approx(0.001)  # after the last epoch once more
+    assert log["epochs"] == 11
+    assert log["stopped"] == "epochs"
+    assert log["lr"] == pytest.approx(0.001)  # after the last epoch once more
     assert optimiser.param_groups[0]["lr"] == 1.0  # the next session begins where this one did
 
 
@@ -140,10 +140,10 @@ def test_a_plateau_ends_training_once_the_rate_is_low_enough() -> None:
     """A third at every second epoch without a gain: 1, 1/3, 1/9, and 1/27 is below 0.05."""
     log, rates, _ = plateau([-0.5] * 20, patience=1, factor=1 / 3, lr_min=0.05)
     assert rates == pytest.approx([1.0] * 3 + [1 / 3] * 2 + [1 / 9] * 2)
-    assert (log.epochs, log.stopped) == (7, "lr_min")
-    assert log.lr == pytest.approx(1 / 27)
+    assert (log["epochs"], log["stopped"]) == (7, "lr_min")
+    assert log["lr"] == pytest.approx(1 / 27)
     log, _, _ = plateau([-0.5] * 8, patience=1, factor=1 / 3, lr_min=1 / 28)
-    assert (log.epochs, log.stopped) == (8, "epochs")
+    assert (log["epochs"], log["stopped"]) == (8, "epochs")
     with pytest.raises(UserError, match=r"stop.factor must be in \(0, 1\), got 1"):
         Stop(factor=1.0)
     with pytest.raises(UserError, match=r"stop.rewind goes to .* needs stop.restore=true"):
@@ -163,22 +163,22 @@ def test_training_goes_on_from_the_best_epoch_or_the_last(rewind: bool) -> None:
         return next(left)
 
     stop = Stop(rule="plateau", epochs=5, min_steps=0, patience=1, rewind=rewind)
-    how = Loop(1000, stop, generator(0, 0), "cpu")
-    hooks = Hooks(
-        regularise=lambda: starts.append(copy.deepcopy(net.state_dict())), validate=looked
-    )
     optimiser = make_optimiser("sgd", net, lr=0.5, weight_decay=0.0)
-    fit(net, optimiser, STREAM.sessions[0], how, hooks=hooks)
+    Training(
+        *(net, optimiser, STREAM.sessions[0], 1000, stop, generator(0, 0), "cpu"),
+        regularise=lambda: starts.append(copy.deepcopy(net.state_dict())),
+        validate=looked,
+    ).run()
     same = [all(torch.equal(starts[4][k], end[k]) for k in end) for end in ends]
     assert same == [False, rewind, False, not rewind, False]
 
 
 def test_the_best_epoch_is_kept_or_the_last() -> None:
     kept, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0)
-    assert kept.kept_epoch == 2
-    assert kept.best == -0.9
+    assert kept["kept_epoch"] == 2
+    assert kept["best"] == -0.9
     last, _, _ = plateau([-0.1, -0.9, -0.2, -0.3], patience=9, min_delta=0.0, restore=False)
-    assert last.kept_epoch == 4
+    assert last["kept_epoch"] == 4
 
 
 def test_the_first_session_has_a_cap_of_its_own() -> None:

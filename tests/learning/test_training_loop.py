@@ -1,7 +1,6 @@
 """The training loop: stopping rules on scripted values, steps, optimisers, seeds."""
 
 import copy
-import dataclasses
 import itertools
 import json
 import math
@@ -21,7 +20,7 @@ from embedbench.learning.learner import NoCheckpoint, learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import Hooks, Log, Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.models.mlp import MLP
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
@@ -37,16 +36,26 @@ def four_samples() -> Session:
     return session(blobs(labels, 3, seed=0), labels, n_val=2)
 
 
-def loop(batch_size: int, stop: Stop) -> Loop:
-    """A loop that draws the same batches at every call."""
-    return Loop(batch_size, stop, generator(0, 0), "cpu")
+Log = dict[str, Any]
+
+
+def training(
+    net: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    data: Session,
+    batch_size: int,
+    stop: Stop,
+    **more: Any,
+) -> Training:
+    """A training that draws the same batches at every call."""
+    return Training(net, optimiser, data, batch_size, stop, generator(0, 0), "cpu", **more)
 
 
 def train(data: Session, stop: Stop, *, batch_size: int = 4) -> tuple[Log, torch.nn.Module]:
     """Train a small net, the same at every call."""
     net = mlp_net(data.x.width, 8, 1, 3, seed=0)
     optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
-    return fit(net, optimiser, data, loop(batch_size, stop)), net
+    return training(net, optimiser, data, batch_size, stop).run(), net
 
 
 @pytest.fixture
@@ -120,12 +129,12 @@ def test_patience(
 ) -> None:
     looked = scripted(values)
     log, net = train(four_samples(), Stop(**{**EASY, **settings}))
-    assert (log.epochs, log.kept_epoch) == (epochs, kept)
-    assert log.stopped == (reason or "epochs")
+    assert (log["epochs"], log["kept_epoch"]) == (epochs, kept)
+    assert log["stopped"] == (reason or "epochs")
     assert equal(net.state_dict(), looked[kept - 1])
     assert not equal(looked[0], looked[1])  # the epochs are worth telling apart
     known = [v for v in values[:epochs] if not math.isnan(v)]
-    assert log.best == pytest.approx(min(known) if known else NAN, nan_ok=True)
+    assert log["best"] == pytest.approx(min(known) if known else NAN, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +158,13 @@ def test_training_ends_when_every_validation_sample_is_right(
 ) -> None:
     scripted(values)
     log, _ = train(four_samples(), Stop(**{**EASY, "monitor": "accuracy", "epochs": 9, **settings}))
-    assert (log.epochs, log.stopped) == (epochs, reason or "perfect")
+    assert (log["epochs"], log["stopped"]) == (epochs, reason or "perfect")
 
 
 def test_without_validation_data_nothing_is_perfect() -> None:
     data = session(blobs([0, 1, 0, 1], 3, seed=0), [0, 1, 0, 1])
     log, _ = train(data, Stop(perfect=1, min_steps=0, epochs=20))
-    assert log.stopped != "perfect"
+    assert log["stopped"] != "perfect"
 
 
 def test_another_rule_has_no_perfect() -> None:
@@ -169,7 +178,7 @@ def test_without_restore_the_last_weights_stay(
 ) -> None:
     looked = scripted([1, 2, 3])
     log, net = train(four_samples(), Stop(**EASY, patience=1, restore=False))
-    assert (log.epochs, log.kept_epoch) == (3, 3)
+    assert (log["epochs"], log["kept_epoch"]) == (3, 3)
     assert equal(net.state_dict(), looked[2])
 
 
@@ -187,10 +196,10 @@ def test_epochs_before_min_steps_are_neither_counted_nor_kept(
     stop = Stop(min_steps=min_steps, min_delta=0.0, patience=0)
     log, net = train(four_samples(), stop, batch_size=batch_size)
     per_epoch = math.ceil(4 / batch_size)
-    assert log.kept_epoch == first_seen == max(1, math.ceil(min_steps / per_epoch))
-    assert log.epochs == first_seen + 1
-    assert log.steps == (first_seen + 1) * per_epoch
-    assert log.kept_steps == first_seen * per_epoch
+    assert log["kept_epoch"] == first_seen == max(1, math.ceil(min_steps / per_epoch))
+    assert log["epochs"] == first_seen + 1
+    assert log["steps"] == (first_seen + 1) * per_epoch
+    assert log["kept_steps"] == first_seen * per_epoch
     assert equal(net.state_dict(), looked[0])
 
 
@@ -199,8 +208,8 @@ def test_a_cap_below_min_steps_keeps_the_last_epoch(
 ) -> None:
     looked = scripted([])
     log, _ = train(four_samples(), Stop(epochs=3, min_steps=30))
-    assert (log.epochs, log.kept_epoch, log.stopped) == (3, 3, "epochs")
-    assert math.isnan(log.best)
+    assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (3, 3, "epochs")
+    assert math.isnan(log["best"])
     assert not looked
 
 
@@ -212,16 +221,16 @@ def test_what_is_monitored(monitor: str) -> None:
         p = torch.log_softmax(net(data.val_x.tensor()), 1).numpy()
     loss = -np.mean([p[i, c] for i, c in enumerate(data.val_y)])
     accuracy = np.mean(p.argmax(1) == data.val_y)
-    assert log.best == pytest.approx(loss if monitor == "loss" else accuracy, rel=1e-5)
-    assert log.monitor == monitor
+    assert log["best"] == pytest.approx(loss if monitor == "loss" else accuracy, rel=1e-5)
+    assert log["monitor"] == monitor
 
 
 def test_without_validation_data_the_training_loss_is_watched() -> None:
     data = session(blobs([0, 1, 0, 1], 3, seed=0), [0, 1, 0, 1])
     log, _ = train(data, Stop(monitor="accuracy"))
-    assert log.monitor == "train_loss"
-    assert 0 < log.best < 1
-    assert log.steps >= 30
+    assert log["monitor"] == "train_loss"
+    assert 0 < log["best"] < 1
+    assert log["steps"] >= 30
 
 
 # --- the other rules ---
@@ -232,25 +241,25 @@ def test_epochs_rule_runs_exactly_that_many_and_never_looks(
 ) -> None:
     looked = scripted([])
     log, _ = train(four_samples(), Stop(rule="epochs", epochs=7), batch_size=3)
-    assert (log.epochs, log.steps, log.stopped) == (7, 14, "epochs")
-    assert "kept_epoch" not in log.to_json()
+    assert (log["epochs"], log["steps"], log["stopped"]) == (7, 14, "epochs")
+    assert "kept_epoch" not in log
     assert not looked
 
 
 def test_trained_rule_ends_at_the_first_epoch_below_the_target() -> None:
     data, target = four_samples(), 0.3
     log, _ = train(data, Stop(rule="trained", target=target, min_steps=0))
-    assert log.stopped == "trained"
-    assert log.train_loss <= target
-    before, _ = train(data, Stop(rule="epochs", epochs=log.epochs - 1))
-    assert before.train_loss > target
+    assert log["stopped"] == "trained"
+    assert log["train_loss"] <= target
+    before, _ = train(data, Stop(rule="epochs", epochs=log["epochs"] - 1))
+    assert before["train_loss"] > target
 
 
 def test_trained_rule_waits_for_min_steps_and_for_the_cap() -> None:
     log, _ = train(four_samples(), Stop(rule="trained", target=100.0, min_steps=9))
-    assert (log.steps, log.stopped) == (9, "trained")
+    assert (log["steps"], log["stopped"]) == (9, "trained")
     log, _ = train(four_samples(), Stop(rule="trained", target=0.0, epochs=5))
-    assert (log.epochs, log.stopped) == (5, "epochs")
+    assert (log["epochs"], log["stopped"]) == (5, "epochs")
 
 
 def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
@@ -264,9 +273,9 @@ def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
                 p.grad = torch.full_like(p, NAN)
 
     optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
-    log = fit(net, optimiser, data, loop(4, Stop(min_steps=0)), hooks=Hooks(regularise=spoil))
-    assert (log.epochs, log.kept_epoch, log.stopped) == (4, 4, "diverged")
-    assert 0 < log.best < math.inf  # there was an epoch to go back to
+    log = training(net, optimiser, data, 4, Stop(min_steps=0), regularise=spoil).run()
+    assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (4, 4, "diverged")
+    assert 0 < log["best"] < math.inf  # there was an epoch to go back to
     assert all(p.isnan().all() for p in net.parameters())
 
 
@@ -293,17 +302,17 @@ def test_two_epochs_worked_by_hand() -> None:
         assert net.weight.grad is not None
         gradients.append(net.weight.grad.item())
 
-    hooks = Hooks(
-        objective=lambda x, y: ((net(x) - 1) ** 2).mean(),
-        regularise=read_gradient,
-        stepped=lambda: ends.append(net.weight.item()),
-        validate=lambda: next(values),
-    )
-    log = fit(net, optimiser, data, loop(1, Stop(epochs=2, min_steps=0)), hooks=hooks)
+    hooks: Any = {
+        "objective": lambda x, y: ((net(x) - 1) ** 2).mean(),
+        "regularise": read_gradient,
+        "stepped": lambda: ends.append(net.weight.item()),
+        "validate": lambda: next(values),
+    }
+    log = training(net, optimiser, data, 1, Stop(epochs=2, min_steps=0), **hooks).run()
     assert gradients == [-2, -1, -0.5, -0.25]
     assert ends == ENDS
     last = (0.125**2 + 0.25**2) / 2  # the losses before the third and the fourth step
-    assert log == Log(2, 4, "epochs", last, 1, 2, "loss", 1.0)
+    assert list(log.values()) == [2, 4, "epochs", last, 1, 2, "loss", 1.0]
     assert net.weight.item() == 0.75  # the first epoch was the best
     assert not net.training
 
@@ -315,14 +324,14 @@ def test_regularise_changes_the_gradient_before_the_step() -> None:
         assert net.weight.grad is not None
         net.weight.grad *= 0.5
 
-    hooks = Hooks(objective=lambda x, y: ((net(x) - 1) ** 2).mean(), regularise=halve)
-    fit(net, optimiser, data, loop(1, Stop(rule="epochs", epochs=1)), hooks=hooks)
+    hooks: Any = {"objective": lambda x, y: ((net(x) - 1) ** 2).mean(), "regularise": halve}
+    training(net, optimiser, data, 1, Stop(rule="epochs", epochs=1), **hooks).run()
     assert net.weight.item() == 1 - 0.75**2
 
 
 def test_the_loop_has_the_cap_of_the_first_session_or_of_later_ones() -> None:
     stop = Stop(rule="epochs", epochs=2, first_epochs=3)
-    assert [Loop(1, stop, generator(0, 0), "cpu", first=f).cap for f in (True, False)] == [3, 2]
+    assert [training(*one_weight(), 1, stop, first=f).cap for f in (True, False)] == [3, 2]
 
 
 ALWAYS = ["epochs", "steps", "stopped", "train_loss"]
@@ -342,9 +351,9 @@ WATCHED = [*ALWAYS, "kept_epoch", "kept_steps", "monitor", "best"]
 )
 def test_a_log_survives_json_and_names_what_its_rule_knows(stop: Stop, names: list[str]) -> None:
     log, _ = train(four_samples(), stop)
-    entries = json.loads(json.dumps(log.to_json()))
+    entries = json.loads(json.dumps(log))
     assert list(entries) == names
-    np.testing.assert_equal(Log.from_json(entries).to_json(), log.to_json())
+    np.testing.assert_equal(entries, log)
 
 
 class Recorder:
@@ -374,33 +383,33 @@ def taught(checkpoint: Recorder) -> tuple[Log, float]:
     """Three epochs whose values never improve: the learning rate falls after the second."""
     net, optimiser, data = one_weight()
     stop = Stop(rule="plateau", epochs=3, patience=0, min_steps=0)
-    hooks = Hooks(objective=lambda x, y: ((net(x) - 1) ** 2).mean(), validate=lambda: 1.0)
-    log = fit(net, optimiser, data, loop(1, stop), hooks=hooks, checkpoint=checkpoint)
+    hooks: Any = {"objective": lambda x, y: ((net(x) - 1) ** 2).mean(), "validate": lambda: 1.0}
+    log = training(net, optimiser, data, 1, stop, **hooks).run(checkpoint)
     return log, net.weight.item()
 
 
 def test_a_checkpoint_is_offered_every_epoch_but_the_last_and_the_end() -> None:
     checkpoint = Recorder()
     log, _ = taught(checkpoint)
-    assert log.lr == pytest.approx(0.0025)
+    assert log["lr"] == pytest.approx(0.0025)
     assert checkpoint.calls == [
         ("resume", *INSIDE),
         (1, *INSIDE),
         (2, *INSIDE),
-        (3, log.lr, 0.25, *PARTS),  # the rate is back before the end is saved
+        (3, log["lr"], 0.25, *PARTS),  # the rate is back before the end is saved
     ]
 
 
 def test_a_training_goes_on_after_the_epochs_that_are_done() -> None:
     checkpoint = Recorder(done=2)
     log, weight = taught(checkpoint)
-    assert (log.epochs, log.steps, weight) == (3, 6, ENDS[1])
+    assert (log["epochs"], log["steps"], weight) == (3, 6, ENDS[1])
     assert [call[0] for call in checkpoint.calls] == ["resume", 3]
 
 
 def test_a_training_that_had_ended_ends_at_once() -> None:
     ended, _ = taught(Recorder())
-    checkpoint = Recorder(3, ended.to_json())
+    checkpoint = Recorder(3, ended)
     assert taught(checkpoint) == (ended, 0)
     assert len(checkpoint.calls) == 1
 
@@ -441,10 +450,10 @@ def test_steps_are_optimiser_steps(n: int, batch_size: int, per_epoch: int) -> N
     net = mlp_net(3, 4, 1, 2, seed=0)
     optimiser = make_optimiser("adam", net, lr=1e-3, weight_decay=0.0)
     called: list[int] = []
-    how = loop(batch_size, Stop(rule="epochs", epochs=4))
-    log = fit(net, optimiser, data, how, hooks=Hooks(regularise=lambda: called.append(1)))
+    stop, count = Stop(rule="epochs", epochs=4), lambda: called.append(1)
+    log = training(net, optimiser, data, batch_size, stop, regularise=count).run()
     taken = {int(state["step"]) for state in optimiser.state.values()}
-    assert taken == {log.steps} == {len(called)} == {4 * per_epoch}
+    assert taken == {log["steps"]} == {len(called)} == {4 * per_epoch}
 
 
 # --- the loop itself ---
@@ -459,8 +468,11 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
     data = session(blobs(labels, 4, seed), labels)
     net = mlp_net(4, 5, 2, 3, seed)
     plain = copy.deepcopy(net)
-    how = Loop(4, Stop(rule="epochs", epochs=3), generator(seed, 5), "cpu")
-    fit(net, make_optimiser(name, net, lr=0.01, weight_decay=0.1), data, how)
+    stop, trained = (
+        Stop(rule="epochs", epochs=3),
+        make_optimiser(name, net, lr=0.01, weight_decay=0.1),
+    )
+    Training(net, trained, data, 4, stop, generator(seed, 5), "cpu").run()
     if name == "nadam":
         optimiser: Any = NAdam(
             plain.parameters(), lr=0.01, weight_decay=0.1
@@ -488,8 +500,8 @@ def test_train_loss_is_the_mean_over_samples_not_over_batches() -> None:
     net = mlp_net(3, 4, 1, 2, seed=0)
     expected = torch.nn.functional.cross_entropy(net(data.x.tensor()), torch.tensor(labels))
     frozen = torch.optim.SGD(net.parameters(), lr=0.0)
-    log = fit(net, frozen, data, loop(4, Stop(rule="epochs", epochs=1)))
-    assert log.train_loss == pytest.approx(expected.item(), rel=1e-6)
+    log = training(net, frozen, data, 4, Stop(rule="epochs", epochs=1)).run()
+    assert log["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_a_loss_mask_leaves_the_other_classes_units_alone() -> None:
@@ -499,7 +511,7 @@ def test_a_loss_mask_leaves_the_other_classes_units_alone() -> None:
     net = mlp_net(3, 4, 1, 3, seed=0)
     head = copy.deepcopy(list(net.children())[-1].state_dict())
     optimiser = make_optimiser("adam", net, lr=0.01, weight_decay=0.0)
-    fit(net, optimiser, data, loop(4, Stop(epochs=5, min_steps=0)))
+    training(net, optimiser, data, 4, Stop(epochs=5, min_steps=0)).run()
     after = list(net.children())[-1].state_dict()
     for name in ("weight", "bias"):
         assert torch.equal(after[name][2], head[name][2])
@@ -643,11 +655,16 @@ def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() 
     data = session(blobs(labels, 3, seed=0), labels)
     net = mlp_net(3, 8, 1, 2, seed=0)
     optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
-    how = dataclasses.replace(loop(8, Stop(rule="epochs", epochs=99)), presented=50)
     looks = itertools.count()  # two a step, and three samples from memory between them
-    log = fit(net, optimiser, data, how, hooks=Hooks(replayed=lambda: (next(looks) + 1) // 2 * 3))
+    hooks: Any = {"presented": 50, "replayed": lambda: (next(looks) + 1) // 2 * 3}
+    log = training(net, optimiser, data, 8, Stop(rule="epochs", epochs=99), **hooks).run()
     # an epoch is 8 + 8 + 4 and 9 from memory: 29; then 40 and 51
-    assert (log.epochs, log.steps, log.presented, log.stopped) == (2, 5, 51, "presented")
+    assert (log["epochs"], log["steps"], log["presented"], log["stopped"]) == (
+        2,
+        5,
+        51,
+        "presented",
+    )
 
 
 class _Saved(NoCheckpoint):
@@ -673,7 +690,7 @@ def test_a_resumed_training_presents_no_more(epochs: int) -> None:
     for _ in range(2):
         net = mlp_net(data.x.width, 8, 1, 3, seed=0)
         optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
-        how = dataclasses.replace(loop(3, Stop(rule="epochs", epochs=99)), presented=11)
-        logs.append(fit(net, optimiser, data, how, checkpoint=saved))
+        stop = Stop(rule="epochs", epochs=99)
+        logs.append(training(net, optimiser, data, 3, stop, presented=11).run(saved))
     assert logs[0] == logs[1]
-    assert (logs[0].epochs, logs[0].steps, logs[0].presented) == (3, 5, 11)
+    assert tuple(logs[0][name] for name in ("epochs", "steps", "presented")) == (3, 5, 11)

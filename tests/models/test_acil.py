@@ -35,7 +35,7 @@ def data(seed: int, n: int = 300) -> tuple[Array, Array]:
 
 def hidden(learner: ACIL, x: Array) -> Array:
     """h = ReLU(Bx), with the learner's float32 weights."""
-    h: Array = learner._features(torch.tensor(x)).double().numpy()
+    h: Array = learner.features(torch.tensor(x)).double().numpy()
     return h
 
 

@@ -32,7 +32,7 @@ from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
@@ -135,10 +135,10 @@ def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) ->
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
         torch.manual_seed(seed)
         checkpoint.begin(0)
-        how = Loop(16, Stop(rule="epochs", epochs=4), generator(0, 0), "cpu")
-        optimiser = make_optimiser("sgd", net, lr=0.1, weight_decay=0.0)
-        log = fit(net, optimiser, STREAM.sessions[0], how, checkpoint=checkpoint)
-        return log.to_json(), net.state_dict()
+        optimiser, stop = make_optimiser("sgd", net, lr=0.1), Stop(rule="epochs", epochs=4)
+        data = STREAM.sessions[0]
+        log = Training(net, optimiser, data, 16, stop, generator(0, 0), "cpu").run(checkpoint)
+        return log, net.state_dict()
 
     with torch.random.fork_rng(devices=[]):
         whole, other = trained(NO_CHECKPOINT, 1), trained(NO_CHECKPOINT, 2)

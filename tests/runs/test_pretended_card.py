@@ -28,7 +28,7 @@ from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
-from embedbench.learning.training_loop import Loop, fit
+from embedbench.learning.training_loop import Training
 from embedbench.models.ncm import NCM
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.checkpoint import CheckpointDirectory
@@ -224,9 +224,9 @@ def test_a_net_that_draws_on_the_card_goes_on(tmp_path: Path) -> None:
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4)).to("cuda")
         torch.manual_seed(seed)
         checkpoint.begin(0)
-        how = Loop(16, Stop(rule="epochs", epochs=4), generator(0, 0), "cuda")
-        optimiser = make_optimiser("sgd", net, lr=0.1, weight_decay=0.0)
-        fit(net, optimiser, stream.sessions[0], how, checkpoint=checkpoint)
+        optimiser, stop = make_optimiser("sgd", net, lr=0.1), Stop(rule="epochs", epochs=4)
+        data = stream.sessions[0]
+        Training(net, optimiser, data, 16, stop, generator(0, 0), "cuda").run(checkpoint)
         return {name: p.cpu() for name, p in net.state_dict().items()}
 
     with torch.random.fork_rng(devices=[]), pretended_card():

@@ -25,15 +25,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from embedbench.array_types import Bools, Bytes, Float32s, Ints
+from embedbench.array_types import Bytes, Float32s
 from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
@@ -76,18 +76,14 @@ def dequantise(frames: Bytes) -> Float32s:
     return (np.arange(256) / 255 * 4 - 2).astype(np.float32)[frames]
 
 
-@dataclass
-class _Clips:
-    """The clips of at least ten frames, by column."""
+class _Clip(NamedTuple):
+    """A clip of at least ten frames: its record, and what is in it."""
 
-    path: array[int] = field(default_factory=lambda: array("l"))  # index of the file
-    offset: array[int] = field(default_factory=lambda: array("q"))
-    labels: array[int] = field(
-        default_factory=lambda: array("l")
-    )  # index of the combination of labels
-    videos: list[str] = field(default_factory=list)
-    combinations: dict[tuple[int, ...], int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=lambda: {"short": 0, "repeated": 0})
+    path: Path
+    offset: int
+    video: str
+    labels: tuple[int, ...]
+    is_eval: bool
 
 
 def read_audioset(
@@ -121,61 +117,57 @@ def read_audioset(
         raise UserError(f"--classes must be at least 2, not {n_classes}.")
     ontology, files = read_ontology(directory), _files(directory)
     paths = [path for part in PARTS for path in files[part]]
-    clips = _scan(paths, ontology, progress)
-    is_eval = np.array(clips.path) < len(files["eval"])  # these files come first
-    counts = count_clips(ontology, _combined(clips, is_eval))
+    clips, left_out = _scan(paths, ontology, frozenset(files["eval"]), progress)
+    n = Counter((clip.labels, clip.is_eval) for clip in clips)
+    counts = count_clips(ontology, {labels: (n[labels, False], n[labels, True]) for labels, _ in n})
     taken = choose_classes(ontology, counts, n_classes)
     indices = sorted(index for index, mid in ontology.ids.items() if mid in taken)
-    rows, labels, split = _cut(clips, is_eval, indices)
-    classes = [ontology.ids[index] for index in indices]
+    parts = _train_and_test(clips, indices)
+    selected, sizes = [clip for part in parts for clip in part], [len(part) for part in parts]
     samples = Samples(
-        ids=np.array([clips.videos[row] for row in rows]),
-        labels=labels,
-        split=split,
-        classes=tuple(ontology.names[mid] for mid in classes),
-        parents=np.full(len(classes), -1),
+        ids=np.array([clip.video for clip in selected]),
+        labels=np.repeat(np.arange(len(indices)).repeat(2), sizes),
+        split=np.repeat([TRAIN, TEST] * len(indices), sizes),
+        classes=tuple(ontology.names[ontology.ids[index]] for index in indices),
+        parents=np.full(len(indices), -1),
     )
-    features = dequantise(_frames([(paths[clips.path[row]], clips.offset[row]) for row in rows]))
+    features = dequantise(_frames(selected))
     selection = {
         "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],
         "columns": ["ontology id", "name", "training clips that count", "eval clips that count"],
         "files": {part: len(members) for part, members in files.items()},
-        "left_out": clips.left_out,
+        "left_out": left_out,
     }
     return samples, features, _provenance(selection)
 
 
-def _scan(paths: Sequence[Path], ontology: Ontology, progress: Progress) -> _Clips:
-    """Read the place, video and labels of every record."""
-    clips, seen = _Clips(), set[str]()
-    number = {path: i for i, path in enumerate(paths)}
-    for record in records(paths):
-        if record.offset == 0:
-            progress(number[record.path], len(paths))
-        video, labels, frames = _clip(record)
-        if len(frames) < FRAMES:
-            clips.left_out["short"] += 1
-            continue
-        if video in seen:
-            clips.left_out["repeated"] += 1
-            continue
-        seen.add(video)
-        if labels not in clips.combinations and not ontology.ids.keys() >= set(labels):
-            strange = min(set(labels) - ontology.ids.keys())
-            raise UserError(
-                f"{record.path}: clip {video} has label {strange}, which {LABELS} does not have; "
-                "take both from one release of AudioSet."
-            )
-        clips.path.append(number[record.path])
-        clips.offset.append(record.offset)
-        clips.labels.append(clips.combinations.setdefault(labels, len(clips.combinations)))
-        clips.videos.append(video)
+def _scan(
+    paths: Sequence[Path], ontology: Ontology, is_eval: frozenset[Path], progress: Progress
+) -> tuple[list[_Clip], dict[str, int]]:
+    """Read the labels of every record; return the clips, and how many were left out and why."""
+    clips: dict[str, _Clip] = {}  # by video
+    combinations: dict[tuple[int, ...], tuple[int, ...]] = {}  # each is kept once
+    left_out = {"short": 0, "repeated": 0}
+    for number, path in enumerate(paths):
+        progress(number, len(paths))
+        for record in records([path]):
+            video, labels, frames = _parse(record)
+            if len(frames) < FRAMES or video in clips:
+                left_out["short" if len(frames) < FRAMES else "repeated"] += 1
+                continue
+            if labels not in combinations and (strange := set(labels) - ontology.ids.keys()):
+                raise UserError(
+                    f"{path}: clip {video} has label {min(strange)}, which {LABELS} does not have; "
+                    "take both from one release of AudioSet."
+                )
+            labels = combinations.setdefault(labels, labels)
+            clips[video] = _Clip(path, record.offset, video, labels, path in is_eval)
     progress(len(paths), len(paths))
-    return clips
+    return list(clips.values()), left_out
 
 
-def _clip(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
+def _parse(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
     """Return video id, labels and frames of a record."""
     try:
         context, lists = sequence_example(record.data)
@@ -192,41 +184,29 @@ def _clip(record: Record) -> tuple[str, tuple[int, ...], list[bytes]]:
         ) from error
 
 
-def _combined(clips: _Clips, is_eval: Bools) -> dict[tuple[int, ...], tuple[int, int]]:
-    """Return the numbers of training and of eval clips of each combination of labels."""
-    labels, n = np.array(clips.labels, np.int64), len(clips.combinations)
-    train, test = np.bincount(labels[~is_eval], minlength=n), np.bincount(labels[is_eval], None, n)
-    counts = zip(train.tolist(), test.tolist(), strict=True)
-    return dict(zip(clips.combinations, counts, strict=True))
-
-
-def _cut(clips: _Clips, is_eval: Bools, indices: Sequence[int]) -> tuple[list[int], Ints, Bytes]:
-    """Return the selected clips, class by class, with their classes and splits."""
-    combinations = [[i for i in labels if i in indices] for labels in clips.combinations]
-    only = np.array([labels[0] if len(labels) == 1 else -1 for labels in combinations])
-    index_of = only[np.array(clips.labels, np.int64)]  # (clips,) the one selected label
-    rows: list[int] = []
-    split: list[int] = []
-    sizes = []
-    for index in indices:
-        members = np.flatnonzero(index_of == index).tolist()
-        members.sort(key=lambda row: hashlib.sha256(clips.videos[row].encode()).digest())
-        test = [row for row in members if is_eval[row]][:MOST_TEST]
-        train = [row for row in members if not is_eval[row]]
+def _train_and_test(clips: Sequence[_Clip], indices: Sequence[int]) -> list[list[_Clip]]:
+    """Return the clips with one selected label: training and test clips, class by class."""
+    members: dict[int, list[_Clip]] = {index: [] for index in indices}
+    for clip in clips:
+        here = members.keys() & clip.labels
+        if len(here) == 1:
+            members[here.pop()].append(clip)
+    parts = []
+    for of_class in members.values():
+        of_class.sort(key=lambda clip: hashlib.sha256(clip.video.encode()).digest())
+        test = [clip for clip in of_class if clip.is_eval][:MOST_TEST]
+        train = [clip for clip in of_class if not clip.is_eval]
         held_out = max(LEAST_TEST - len(test), 0)
-        test, train = test + train[:held_out], train[held_out:][:MOST_TRAIN]
-        rows += train + test
-        split += [TRAIN] * len(train) + [TEST] * len(test)
-        sizes.append(len(train) + len(test))
-    return rows, np.repeat(np.arange(len(indices)), sizes), np.array(split, np.uint8)
+        parts += [train[held_out:][:MOST_TRAIN], test + train[:held_out]]
+    return parts
 
 
-def _frames(places: Sequence[tuple[Path, int]]) -> Bytes:
-    """Return the first ten frames of the records at places, one after another: (n, 1280)."""
-    out = np.empty((len(places), FRAMES * WIDTH), np.uint8)
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    for i, record in zip(order, records_at(places[i] for i in order), strict=True):
-        out[i] = np.frombuffer(b"".join(_clip(record)[2][:FRAMES]), np.uint8)
+def _frames(clips: Sequence[_Clip]) -> Bytes:
+    """Return the first ten frames of clips, one after another: (n, 1280)."""
+    out = np.empty((len(clips), FRAMES * WIDTH), np.uint8)
+    order = sorted(range(len(clips)), key=lambda i: clips[i][:2])  # as the records lie on the disk
+    for i, record in zip(order, records_at(clips[i][:2] for i in order), strict=True):
+        out[i] = np.frombuffer(b"".join(_parse(record)[2][:FRAMES]), np.uint8)
     return out
 
 
@@ -302,6 +282,12 @@ def read_ontology(directory: Path) -> Ontology:
     UserError
         A file is missing, is not what its name says, or does not belong to the others.
     """
+    for name in (LABELS, ONTOLOGY, QUALITY):
+        if not (directory / name).is_file():
+            raise UserError(
+                f"{directory / name} is missing; AudioSet's records need {LABELS}, {ONTOLOGY} and "
+                f"{QUALITY} beside them, as AudioSet publishes them."
+            )
     rows = _csv(directory / LABELS, ("index", "mid", "display_name"))
     children, restricted = _json(directory / ONTOLOGY)
     rated = _csv(directory / QUALITY, ("label_id", "num_rated", "num_true"))
@@ -321,7 +307,6 @@ def read_ontology(directory: Path) -> Ontology:
 
 
 def _csv(path: Path, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    _present(path)
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]
@@ -335,7 +320,6 @@ def _csv(path: Path, columns: tuple[str, str, str]) -> list[tuple[str, str, str]
 
 def _json(path: Path) -> tuple[dict[str, list[str]], set[str]]:
     """Return the children of every class, and the classes with restrictions."""
-    _present(path)
     classes = parse_json(read_text(path), str(path))
     if isinstance(classes, list) and len(classes) > MOST:
         raise UserError(f"{path} has {len(classes):,} classes; AudioSet has 632.")
@@ -347,14 +331,6 @@ def _json(path: Path) -> tuple[dict[str, list[str]], set[str]]:
             f"{path} is not AudioSet's ontology, a list of objects with id, child_ids and "
             f"restrictions ({type(error).__name__}: {error})."
         ) from error
-
-
-def _present(path: Path) -> None:
-    if not path.is_file():
-        raise UserError(
-            f"{path} is missing; AudioSet's records need {LABELS}, {ONTOLOGY} and {QUALITY} "
-            "beside them, as AudioSet publishes them."
-        )
 
 
 def _related(children: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
@@ -369,11 +345,9 @@ def _related(children: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
                 descendants.add(mid)
                 waiting += children.get(mid, [])
         below[top] = descendants
-    above: dict[str, set[str]] = {mid: set() for mid in children}
-    for top, descendants in below.items():
-        for mid in descendants & above.keys():
-            above[mid].add(top)
-    return {mid: frozenset(below[mid] | above[mid]) for mid in children}
+    return {
+        mid: frozenset(below[mid] | {top for top in below if mid in below[top]}) for mid in children
+    }
 
 
 def count_clips(

@@ -6,21 +6,19 @@ By hand, since the hub's client and fsspec begin anew, and name a file before it
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.verify import verify
-from embedbench.storage import leases, user_cache
+from embedbench.storage import leases
 from embedbench.storage.atomic_write import continuing
 from embedbench.system.callback_types import Notify, Progress
 
 from . import download_cache
-from .download_cache import FetchedFile
-from .remote_servers import LostError, Remote, file_changed
+from .download_cache import FetchedFile, find_version
+from .remote_servers import LostError, Remote, ask, file_changed
 from .uri import Name
 
 ATTEMPTS = 3  # without a new byte
@@ -29,21 +27,13 @@ ATTEMPTS = 3  # without a new byte
 def download(
     name: Name,
     remote: Remote,
-    ask: Callable[[Name], Remote],
     *,
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> FetchedFile:
     """Fetch a file that is not in the cache; of several processes one fetches, the others wait.
 
-    Parameters
-    ----------
-    ask : callable
-        Asks again, after a connection was lost.
-    progress : callable
-        Takes the bytes that have arrived, and those of the file.
-    notify : callable
-        Takes a sentence, such as that it waits for another process.
+    `progress` and `notify` are as in `fetch.local`.
 
     Raises
     ------
@@ -54,17 +44,19 @@ def download(
     place = download_cache.directory()
     mark = hashlib.sha256(download_cache.key(remote.url, remote.version).encode()).hexdigest()
     path = place / f"{mark[:32]}.partial"
-    found: list[FetchedFile] = []
+    there: FetchedFile | None = None
 
     def is_there() -> bool:
-        found[:] = [f for f in [find_cached(name, remote)] if f]
-        return bool(found)
+        nonlocal there
+        there = find_version(name, remote)
+        return there is not None
 
     lease = leases.wait(path.with_suffix(".lease"), is_there, name.url, notify)
     if lease is None:
-        return found[0]
+        assert there is not None
+        return there
     with lease:
-        sha256 = _arrive(path, name, remote, ask, progress)
+        sha256 = _arrive(path, name, remote, progress)
         expected = name.sha256 or remote.sha256
         if sha256 != expected and expected:
             path.unlink()
@@ -80,30 +72,11 @@ def download(
             digests=_verified(path, remote.url),
         )
         made = download_cache.put(path, about, name)
-    remember(remote, sha256)
+    download_cache.remember(remote, sha256)
     return made
 
 
-def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
-    """The file that a server means, if it was fetched."""
-    key = download_cache.key(remote.url, remote.version) if remote.version else ""
-    sha256 = name.sha256 or remote.sha256 or user_cache.load("names", key)
-    found = download_cache.find(sha256, name) if isinstance(sha256, str) else None
-    if found is None:
-        return None
-    remember(remote, found.sha256)
-    return replace(found, url=remote.url, commit=remote.commit)
-
-
-def remember(remote: Remote, sha256: str) -> None:
-    """Keep what a name means: in this version, and that it meant it."""
-    for version in {remote.version, sha256} - {""}:
-        user_cache.save("names", download_cache.key(remote.url, version), sha256)
-
-
-def _arrive(
-    path: Path, name: Name, remote: Remote, ask: Callable[[Name], Remote], progress: Progress
-) -> str:
+def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
     """Write the bytes that are missing of a partial file; return the SHA-256 of all."""
     with continuing(path, f"{remote.url} to the cache") as file:
         sha, have = hashlib.sha256(), 0

@@ -20,6 +20,7 @@ from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.storage import atomic_write, leases, regular_files, user_cache
 
+from .remote_servers import Remote
 from .uri import Name
 
 ABOUT = ".about.json"
@@ -102,19 +103,34 @@ def find(sha256: str, name: Name) -> FetchedFile | None:
     return replace(about, **known, path=str(path), used="")
 
 
-def find_content(content: str, name: Name) -> FetchedFile | None:
-    """The file of a name with this content digest; None if it was not fetched."""
-    for entry in entries():
-        same = user_cache.load("names", key(name.url, entry.sha256)) == entry.sha256
-        if entry.digests.get("content") != content or not same:
-            continue
-        if found := find(entry.sha256, name):
-            return found
-    return None
+def find_fixed(name: Name) -> FetchedFile | None:
+    """The file of a fixed name; None if it was not fetched, or the name may mean another one."""
+    sha256 = name.sha256
+    if sha256 is None and name.commit:
+        sha256 = user_cache.load("names", key(name.url, name.commit))
+    return find(sha256, name) if isinstance(sha256, str) else None
+
+
+def find_version(name: Name, remote: Remote) -> FetchedFile | None:
+    """The file that a server means now; None if it was not fetched."""
+    sha256 = name.sha256 or remote.sha256
+    if not sha256 and remote.version:
+        sha256 = user_cache.load("names", key(remote.url, remote.version))
+    found = find(sha256, name) if isinstance(sha256, str) else None
+    if found is None:
+        return None
+    remember(remote, found.sha256)
+    return replace(found, url=remote.url, commit=remote.commit)
+
+
+def remember(remote: Remote, sha256: str) -> None:
+    """Keep what a name means in a version."""
+    if remote.version:
+        user_cache.save("names", key(remote.url, remote.version), sha256)
 
 
 def key(url: str, version: str) -> str:
-    """The key of what a name meant in one version, or that it meant one SHA-256 once."""
+    """The key of what a URL means in one version: a commit, an ETag, …."""
     return f"{url} {version}"
 
 

@@ -10,11 +10,10 @@ from embedbench.storage.regular_files import check_regular, unreadable
 from embedbench.system.callback_types import Callbacks, Notify, Progress
 
 from . import known_files
-from .uri import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
+from .uri import KNOWN, LOCAL, Name, as_written, is_name
 
 if TYPE_CHECKING:
     from .download_cache import FetchedFile
-    from .remote_servers import Remote
 
 ANOTHER = "it is another file than the one that was named"
 
@@ -36,8 +35,6 @@ def local(
         A path, or a name such as `hf://datasets/ORG/NAME@REV/file.h5`.
     progress : callable
         Takes the bytes that have arrived, and those of the file.
-    notify : callable
-        Takes a sentence, such as that it waits for another process.
 
     Raises
     ------
@@ -53,20 +50,17 @@ def local(
 def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> str:
     """The name that can mean only what `name` means now; the file is fetched.
 
-    Such a name needs no network on this machine, and means the same on another one.
+    Such a name needs no network on this machine, and means the same on another one. A path stays
+    as it is.
 
     Parameters
     ----------
-    name : str
-        A path, which stays as it is, or a name.
     expect : str or None
         The content digest that the file must have.
-    **calls : callable
-        `progress` and `notify`, see `local`.
     """
     result = as_written(name)
     if is_name(name) and not known_files.find_shipped(name):
-        result = str(here) if (here := find_here(name)) else fetch(name, expect, **calls).fixed
+        result = str(here) if (here := find_here(name)) else fetch(name, **calls).fixed
     if expect is not None:
         _check(name, local(result), expect)
     return result
@@ -96,18 +90,20 @@ def find_here(text: str) -> Path | None:
     return path
 
 
-def fetch(text: str, expect: str | None = None, **calls: Unpack[Callbacks]) -> "FetchedFile":
-    """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
-    from .download import download, find_cached
+def fetch(text: str, **calls: Unpack[Callbacks]) -> "FetchedFile":
+    """Fetch the file of a name, unless it is in the cache; see `local`."""
+    from .download import download
+    from .download_cache import find_fixed, find_version
+    from .remote_servers import ask
 
     entry = known_files.entry(text) if text.startswith(KNOWN) else None
     name = parse_name(text)
-    if (found := _without_asking(name, expect)) is None:
+    if (result := find_fixed(name)) is None:
         remote = ask(name)
-        found = find_cached(name, remote) or download(name, remote, ask, **calls)
+        result = find_version(name, remote) or download(name, remote, **calls)
     if entry:
-        _check(text, Path(found.path), entry.content)
-    return found
+        _check(text, Path(result.path), entry.content)
+    return result
 
 
 def parse_name(text: str) -> Name:
@@ -124,32 +120,11 @@ def parse_name(text: str) -> Name:
     return Name(Name.parse(entry.url).url, entry.sha256)
 
 
-def ask(name: Name) -> "Remote":
-    """Ask a server or store for the facts of a file."""
-    from .remote_servers import Address, ask_hub, ask_server, ask_store
-
-    if name.scheme == HUB:
-        return ask_hub(name)
-    return ask_server(Address(name.url, name.url)) if name.scheme in WEB else ask_store(name)
-
-
 def origin(name: str) -> "FetchedFile | None":
     """The origin of a file that was fetched by a fixed name; None for paths."""
-    if not is_name(name) or find_here(name):
-        return None
-    return _without_asking(parse_name(name), None)
+    from .download_cache import find_fixed
 
-
-def _without_asking(name: Name, expect: str | None) -> "FetchedFile | None":
-    """The file in the cache, where the name or the content digest decides what it is."""
-    from . import download_cache
-
-    sha256 = name.sha256
-    if sha256 is None and name.commit:
-        sha256 = user_cache.load("names", download_cache.key(name.url, name.commit))
-    if isinstance(sha256, str):
-        return download_cache.find(sha256, name)
-    return download_cache.find_content(expect, name) if expect else None
+    return None if not is_name(name) or find_here(name) else find_fixed(parse_name(name))
 
 
 def _check(name: str, path: Path, expect: str) -> None:

@@ -24,9 +24,9 @@ from embedbench.files.inspect import Card, card
 from embedbench.storage import safe_hdf5, untrusted_files
 from embedbench.storage.atomic_write import continuing
 
-from .download import find_cached
-from .fetch import ask, find_here, local, origin, parse_name
-from .remote_servers import LostError, Remote
+from .download_cache import find_version
+from .fetch import find_here, local, origin, parse_name
+from .remote_servers import LostError, Remote, ask
 
 LONGEST = 2**26  # bytes of a range, and of an answer
 
@@ -46,7 +46,7 @@ def peek(text: str) -> Card:
     if path is None and found is None:
         name = parse_name(text)
         remote = ask(name)
-        found = find_cached(name, remote)
+        found = find_version(name, remote)
         if found is None and remote.by_ranges:
             return _by_ranges(remote)
     path = path or Path(found.path if found else local(text))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.client import HTTPException, HTTPMessage
+from types import MappingProxyType
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
@@ -22,7 +23,7 @@ from embedbench.errors import UserError
 from embedbench.text.printable_text import printable
 from embedbench.version import __version__
 
-from .uri import Name
+from .uri import HUB, WEB, Name
 
 PIECE = 2**20  # bytes read at a time
 
@@ -86,6 +87,13 @@ def file_changed(url: str) -> UserError:
     return UserError(f"{url} changed while it was read; run the command again")
 
 
+def ask(name: Name) -> Remote:
+    """Ask a server or store for the facts of a file."""
+    if name.scheme == HUB:
+        return ask_hub(name)
+    return ask_server(name.url, name.url) if name.scheme in WEB else ask_store(name)
+
+
 # --- web servers ---
 
 
@@ -94,58 +102,47 @@ _SIZE = re.compile(r"[0-9]{1,18}")  # no file is larger
 _RANGE = re.compile(rf"bytes ({_SIZE.pattern})-({_SIZE.pattern})/({_SIZE.pattern})")
 
 
-@dataclass(frozen=True)
-class Address:
-    """The address of requests, and the name that sentences give it.
+def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType({})) -> Remote:
+    """Ask a server for the facts of a file: one request for its first byte.
 
     Parameters
     ----------
     url : str
-        What is asked.
+        What is asked. It may hold a signature and is never printed.
     name : str
-        What the user named. `url` may hold a signature and is never printed.
-    headers : mapping
+        What the user named, for sentences.
+    login : mapping
         Headers of each request; secret.
     """
-
-    url: str = field(repr=False)
-    name: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-def ask_server(address: Address) -> Remote:
-    """Ask a server for the facts of a file: one request for its first byte."""
-    with _answer(address, {"Range": "bytes=0-0"}) as answer:
+    with _answer(url, name, {**login, "Range": "bytes=0-0"}) as answer:
         size, by_ranges = _size(answer), answer.status == 206
         tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
     if size is None:
         raise UserError(
-            f"the server of {address.name} does not say how long the file is; download it by hand"
+            f"the server of {name} does not say how long the file is; download it by hand"
         )
-    strong = tag if tag.startswith('"') else ""
-    read = partial(_read, address, strong or ("" if tag else when), tag or when, size)
-    return Remote(address.name, tag or when, size, read, by_ranges=by_ranges)
+    version = tag or when
+    weak = tag and not tag.startswith('"')
+    headers = {**login, "If-Range": version} if version and not weak else login
 
+    def read(start: int, end: int) -> Iterator[bytes]:
+        """Yield bytes; those before `start` are left out where a server knows no ranges."""
+        with _answer(url, name, {**headers, "Range": f"bytes={start}-{end - 1}"}) as answer:
+            now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
+            if (version and now and now != version) or _size(answer) != size:
+                raise file_changed(name)
+            at = int(match[1]) if (match := _range(answer)) else 0
+            if at > start:
+                raise UserError(f"the server of {name} sent other bytes than it was asked for")
+            try:
+                while at < end and (piece := answer.read(min(PIECE, end - at))):
+                    if at + len(piece) > start:
+                        yield piece[max(0, start - at) :]
+                    at += len(piece)
+            except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
+                raise lost(name, error) from None
 
-def _read(
-    address: Address, condition: str, version: str, size: int, start: int, end: int
-) -> Iterator[bytes]:
-    """Yield bytes; those before `start` are read and left out where a server knows no ranges."""
-    headers = {"Range": f"bytes={start}-{end - 1}"}
-    with _answer(address, headers | ({"If-Range": condition} if condition else {})) as answer:
-        now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
-        if (version and now and now != version) or _size(answer) != size:
-            raise file_changed(address.name)
-        at = int(match[1]) if (match := _range(answer)) else 0
-        if at > start:
-            raise UserError(f"the server of {address.name} sent other bytes than it was asked for")
-        try:
-            while at < end and (piece := answer.read(min(PIECE, end - at))):
-                if at + len(piece) > start:
-                    yield piece[max(0, start - at) :]
-                at += len(piece)
-        except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
-            raise lost(address.name, error) from None
+    return Remote(name, version, size, read, by_ranges=by_ranges)
 
 
 def _range(answer: Any) -> re.Match[str] | None:
@@ -163,21 +160,21 @@ def _size(answer: Any) -> int | None:
     return int(text) if _SIZE.fullmatch(text) else None
 
 
-def _answer(address: Address, headers: Mapping[str, str]) -> Any:
+def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
     """The answer to a request, open for reading."""
     agent = {"User-Agent": f"embedbench/{__version__}", "Accept-Encoding": "identity"}
-    request = Request(address.url, headers={**agent, **address.headers, **headers})
     try:
-        return build_opener(_Redirects(address.name)).open(request, timeout=SECONDS)
+        request = Request(url, headers={**agent, **headers})
+        return build_opener(_Redirects(name)).open(request, timeout=SECONDS)
     except HTTPError as error:
         with error:
-            raise _status_refused(address.name, error.code) from None
+            raise _status_refused(name, error.code) from None
     except URLError as error:
-        raise lost(address.name, error.reason) from None
+        raise lost(name, error.reason) from None
     except (OSError, HTTPException) as error:
-        raise lost(address.name, error) from None
+        raise lost(name, error) from None
     except ValueError:
-        raise UserError(f"{address.name} is no address; check the name") from None
+        raise UserError(f"{name} is no address; check the name") from None
 
 
 def _status_refused(name: str, code: int) -> UserError:
@@ -248,7 +245,7 @@ def ask_hub(name: Name) -> Remote:
     token = get_token() if same else None
     login = {"Authorization": f"Bearer {token}"} if token else {}
     fixed = part.at(about.commit_hash)
-    remote = ask_server(Address(about.location, fixed, login))
+    remote = ask_server(about.location, fixed, login)
     sha256 = about.etag if about.etag and len(about.etag) == 64 else None
     if about.size not in (None, remote.size):
         raise UserError(f"{fixed} has {remote.size:,} bytes, and the hub says {about.size:,}")
