@@ -31,16 +31,14 @@ from embedbench.scores import (
 )
 from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
 from embedbench.scores.offline_references import offline_groups, reference_values
-from embedbench.scores.prediction_metrics import AnswerMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
 from embedbench.scores.sample_jackknife import LeftOut, share_of_rows
-from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
 from .headings_and_units import difference_text
-from .result_rows import LATER, Row, run_value, searches, stream_title
+from .result_rows import LATER, Group, Row, run_value, searches, stream_title
 from .row_labels import labels
 
 OWN_ORDERS = "seeds (each its own class order)"
@@ -219,11 +217,7 @@ class TableVerdicts(NamedTuple):
 def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
     """The verdicts on the rows of one table; chance, and what has no score, is not compared."""
     each = {str(i): measure_runs([row], metric) for i, row in enumerate(rows) if row.learns}
-    learn = {i: runs for i, runs in each.items() if runs}
-    study = ComparisonStudy("", metric, {i: _scores(runs) for i, runs in learn.items()})
-    if learn:
-        group = rows[0].group
-        study = with_answers(study, learn, over=group.over, outside=group.outside.get(metric))
+    study = make_study("", metric, each, rows[0].group)
     verdicts = dict(zip(study.scores, study.verdicts if study.scores else (), strict=True))
     in_order = [verdicts.get(str(i)) for i in range(len(rows))]
     return TableVerdicts(in_order, study.units, study.groups, metric)
@@ -302,31 +296,24 @@ def order_name(run: RunRecord) -> str:
 
 
 class MeasuredRun(NamedTuple):
-    """A run in a comparison: where it stands, its score, and where its answers are, if they are."""
+    """A run in a comparison: its record, its score, and where its answers are, if they are."""
 
-    block: Block
-    value: float
     record: RunRecord
+    value: float
     place: Path | None
+
+    @property
+    def block(self) -> Block:
+        """The order and the seeds by which it is paired."""
+        return order_name(self.record), str(self.record.seeds)
 
 
 def measure_runs(rows: Sequence[Row], metric: str) -> list[MeasuredRun]:
     """The runs of some rows that have a score."""
     every = ((row, r, run_value(r, metric)) for row in rows for r in row.used)
     return [
-        MeasuredRun(run_block(r), value, r, row.place_of(r))
-        for row, r, value in every
-        if not math.isnan(value)
+        MeasuredRun(r, value, row.place_of(r)) for row, r, value in every if not math.isnan(value)
     ]
-
-
-def run_block(run: RunRecord) -> Block:
-    """The order and the seeds by which a run is paired."""
-    return order_name(run), str(run.seeds)
-
-
-def _scores(runs: Sequence[MeasuredRun]) -> dict[Block, float]:
-    return {run.block: run.value for run in runs}
 
 
 def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
@@ -336,55 +323,63 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
     named = labels([[r for row in those for r in row.records] for those in each])
-    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
-    learners = {label: runs for label, runs in measured.items() if runs}
     group = rows[0].group
-    if not learners:
+    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
+    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
+    tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
+    notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
+    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
+    study = make_study(stream_title(group.first), metric, measured, group, notes=notes)
+    if not study.scores:
         raise UserError(
             f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
         )
-    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
-    tuned = [f"{label} ({how})" for label, runs in used.items() if (how := searches(runs))]
-    notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
-    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    scores = {label: _scores(runs) for label, runs in learners.items()}
-    study = ComparisonStudy(stream_title(group.first), metric, scores, notes=tuple(notes))
-    outside = group.outside.get(metric)
-    return with_answers(study, learners, over=group.over, outside=outside).best_first()
+    return study.best_first()
 
 
-def with_answers(
-    study: ComparisonStudy,
+def make_study(
+    title: str,
+    metric: str,
     learners: Mapping[str, Sequence[MeasuredRun]],
+    group: Group,
     *,
-    over: learner_verdicts.Over,
-    outside: OutsideMetric | AnswerMetric | None = None,
+    over: learner_verdicts.Over | None = None,
+    notes: Sequence[str] = (),
 ) -> ComparisonStudy:
-    """A study that knows what its metric is, and where the answers of its runs are."""
+    """A study of the learners that have runs; it knows where their answers are.
+
+    `group` says whether less is better, and what verdicts are over where `over` does not.
+    """
+    learners = {label: runs for label, runs in learners.items() if runs}
+    outside = group.outside.get(metric)
+    study = ComparisonStudy(
+        title,
+        metric,
+        {label: {run.block: run.value for run in runs} for label, runs in learners.items()},
+        lower=outside is not None and outside.lower_is_better,
+        notes=tuple(notes),
+        over=over or group.over,
+    )
     runs = [run for each in learners.values() for run in each]
-    lower = study.lower or (outside is not None and outside.lower_is_better)
-    study = replace(study, lower=lower, over=over)
-    score = runs[0].record.score
-    if find_metric(study.metric) is None or score not in single_label_scores.SCORES:
+    score = group.first.score
+    if not runs or find_metric(metric) is None or score not in single_label_scores.SCORES:
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {
         label: {
-            run.block: partial(_left_out, run.place, run.record, study.metric, grouped=grouped)
+            run.block: partial(_left_out, run.place, run.record, metric, grouped=grouped)
             for run in each
             if run.place is not None
         }
         for label, each in learners.items()
     }
     known = [
-        (*run.block, run.value, run.place is not None, _has_references(run, study.metric))
-        for run in runs
+        (*run.block, run.value, run.place is not None, _has_references(run, metric)) for run in runs
     ]
     pins = [run.record.predictions_sha256 for run in runs]
-    key = json.dumps([scoring_version(), study.metric, score, [*learners], pins, known])
-    is_pinned = all(pins)
-    return replace(study, answers=answers, key=key if is_pinned else "")
+    key = json.dumps([scoring_version(), metric, score, [*learners], pins, known])
+    return replace(study, answers=answers, key=key if all(pins) else "")
 
 
 def _has_references(run: MeasuredRun, metric: str) -> bool:

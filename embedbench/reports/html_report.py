@@ -47,6 +47,7 @@ from .verdict_sentence import verdict
 
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
+ANSWERS = ("accuracy", "class_accuracy", "within_accuracy", "within_class_accuracy")
 _USED, _ID = re.compile(r'(?:href="|url\()#([^")]*)'), re.compile(r' id="([^"]*)"')
 
 
@@ -95,8 +96,9 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
     entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
     for k, entry in enumerate(entries):
         entry["efforts"] = [texts[k] for texts in efforts.values()]
-    drawn = [row for row in rows if row.used]
     environments = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
+    labels = has_labels(group.first)
+    both = [r.number(name).values for name in ANSWERS for r in rows if r.used]
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
@@ -108,21 +110,15 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
-        "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
-        "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
         "ranking": _with_levels(group, rows, entries),
         "columns": [(name, heading(name)) for name in choose_columns(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "equal": any(row.are_equal for row in rows),
         **_figures(rows, styles),
-        **_answers(rows, entries),
-        "maps": _maps(rows, entries),
+        "label_heads": list(map(heading, LABELS)) if labels else [],
+        "same_answers": both[: len(both) // 2] == both[len(both) // 2 :],
         "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
-        "sessions": [
-            {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
-        ],
-        "runs": [_run(r, e, run) for r, e in zip(rows, entries, strict=True) for run in r.records],
         "metric_names": list(rows[0].metrics),
         "digests": _digests(group),
         "environments": list(dict.fromkeys(environments)),
@@ -165,6 +161,12 @@ def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict
         "commands": row.commands,
         "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
         "params": row.params,
+        "used": bool(row.used),
+        "costly": bool(with_final_score([row])),
+        "answers": _answers(row) if row.used else [],
+        "map": _map(row) if row.used and row.learns else "",
+        "sessions": _session_table(row) if row.used else {},
+        "runs": [_run(row, record) for record in row.records],
     }
 
 
@@ -213,22 +215,16 @@ def _cell(row: Row, name: str, stat: Stat | None = None) -> TableCell:
     return TableCell(text, half, "" if text == "–" else ", ".join(each))
 
 
-def _answers(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> dict[str, object]:
-    """The second table: of label sets, or of answers among all classes and within the session."""
-    used = [(r, e) for r, e in zip(rows, entries, strict=True) if r.used]
-    if has_labels(rows[0].records[0]):
-        labels = [{"cells": [_cell(r, name) for name in LABELS], "row": e} for r, e in used]
-        return {"labels": labels, "label_heads": list(map(heading, LABELS)), "within": []}
-    within, same = [], True
-    for row, entry in used:
-        cells = []
-        for names in (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy")):
-            both = [row.number(name) for name in names]
-            gap = Stat.of(np.subtract(both[1].values, both[0].values))
-            cells += [_cell(row, FINAL, stat) for stat in (*both, gap)]
-            same &= both[0].values == both[1].values
-        within.append({"cells": cells, "row": entry})
-    return {"labels": [], "within": within, "same_answers": same}
+def _answers(row: Row) -> list[TableCell]:
+    """Of label sets, or of answers among all classes and within the session, and their gaps."""
+    if has_labels(row.records[0]):
+        return [_cell(row, name) for name in LABELS]
+    cells = []
+    for name in ANSWERS[:2]:
+        both = row.number(name), row.number(f"within_{name}")
+        gap = Stat.of(np.subtract(both[1].values, both[0].values))
+        cells += [_cell(row, FINAL, stat) for stat in (*both, gap)]
+    return cells
 
 
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -240,16 +236,9 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
 
 
-def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """A heat map of R for each learner, mean over its runs."""
-    return [
-        {
-            "row": e,
-            "svg": svg(draw_maps({"": stack_runs(r, "R").mean(axis=0)}, 2.6), f"R of {r.label}"),
-        }
-        for r, e in zip(rows, entries, strict=True)
-        if r.used and r.learns
-    ]
+def _map(row: Row) -> str:
+    """A heat map of R, mean over the runs."""
+    return svg(draw_maps({"": stack_runs(row, "R").mean(axis=0)}, 2.6), f"R of {row.label}")
 
 
 def _session_table(row: Row) -> dict[str, object]:
@@ -285,17 +274,12 @@ def _summary(values: Sequence[Any]) -> str:
     return ", ".join(sorted({str(v) for v in present}))
 
 
-def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, object]:
-    values = []
-    for name in row.metrics:
-        value = run_value(record, name)
-        values.append("–" if math.isnan(value) else format_signed(value, 4))
-    marked = ("outlier", "threads", "reference")
-    among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
+def _run(row: Row, record: RunRecord) -> dict[str, object]:
+    values = (run_value(record, name) for name in row.metrics)
+    among = [f for f in ("outlier", "threads", "reference") if record.run in row.flags.get(f, [])]
     return {
-        "row": entry,
         "seed": record.run,
-        "numbers": values,
+        "numbers": ["–" if math.isnan(value) else format_signed(value, 4) for value in values],
         "flags": [*record.flags, *among],
         "used": any(r is record for r in row.used),
     }

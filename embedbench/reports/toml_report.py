@@ -110,8 +110,8 @@ class SelectedRun(NamedTuple):
         """The run in a comparison; None if there is nothing but its numbers."""
         if self.record is None or self.row is None:
             return None
-        block, place = compare_learners.run_block(self.record), self.row.place_of(self.record)
-        return compare_learners.MeasuredRun(block, value, self.record, place)
+        place = self.row.place_of(self.record)
+        return compare_learners.MeasuredRun(self.record, value, place)
 
 
 def select(
@@ -327,17 +327,17 @@ def _studies(
         learners: dict[str, list[compare_learners.MeasuredRun]] = {}
         scores: dict[str, dict[compare_learners.Block, float]] = {}
         for label, place, seed, value, run in each:
-            stored = None if together else runs[run].measured(value)
-            block = stored.block if stored else (short[place] * together, str(seed))
+            block = short[place] * together, str(seed)
+            if stored := None if together else runs[run].measured(value):
+                learners.setdefault(label, []).append(stored)
+                block = stored.block
             scores.setdefault(label, {})[block] = value
-            learners.setdefault(label, []).extend([stored] if stored else [])
         title = " · ".join(filter(None, [selection.title, stream]))
         study = compare_learners.ComparisonStudy(title, metric, scores, over_streams=together)
-        if {k: len(v) for k, v in learners.items()} == {k: len(v) for k, v in scores.items()}:
-            row = runs[part.run[0]].row
+        row = runs[part.run[0]].row
+        if row and all(len(learners.get(k, ())) == len(v) for k, v in scores.items()):
             over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-            outside = row and row.group.outside.get(metric)
-            study = compare_learners.with_answers(study, learners, over=over, outside=outside)
+            study = compare_learners.make_study(title, metric, learners, row.group, over=over)
         yield stream or "", study.best_first()
 
 
