@@ -14,7 +14,6 @@ from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.learning.net_learner import NetLearner
-from embedbench.learning.online_learner import OnlineLearner
 from embedbench.models.er import ER
 from embedbench.models.fr import FR
 from embedbench.models.si import SI
@@ -84,7 +83,6 @@ EARLIER: dict[str, dict[str, Any]] = {  # the defaults then
     **{n: {"updates": 1} for n in ("er", "er-ace", "er-infinite", "gss", "mir", "remind")},
 }
 OWN = [name for name in learner_names() if name not in ALIASES]
-BASES = (NetLearner, OnlineLearner)
 NET_LEARNERS = [name for name in OWN if issubclass(learner_class(name), NetLearner)]
 
 
@@ -126,7 +124,7 @@ def documented(cls: type) -> set[str]:
 def test_every_setting_is_documented(name: str) -> None:
     """In the docstring of the learner, or of a base that it shares."""
     cls = learner_class(name)
-    known = documented(cls).union(*map(documented, (b for b in BASES if issubclass(cls, b))))
+    known = set().union(*map(documented, cls.__mro__))
     assert {f.name for f in dataclasses.fields(cls)} <= known
 
 
