@@ -51,39 +51,20 @@ Block = tuple[str, str]  # order, seeds
 
 @dataclass(frozen=True)
 class ComparisonStudy:
-    """Scores of learners on blocks; the best learner comes first.
+    """Scores of learners on blocks; the best learner comes first."""
 
-    Parameters
-    ----------
-    title, metric : str
-        Protocol and files, and the name of the metric.
-    scores : dict
-        Learner's label → block → score, a fraction; larger is better except for metrics in `LOWER`.
-    lower : bool
-        Whether less is better, of a metric of other people.
-    notes : tuple of str
-        Remarks on the learners.
-    answers : dict
-        Learner's label → block → makes the score without each group of the test sample.
-    key : str
-        What the answers are: the cache keeps the test sample's share under it; empty: not kept.
-    over : str
-        `seeds` leaves the test sample's share out.
-    over_streams : bool
-        Whether the orders are streams.
-    """
-
-    title: str
+    title: str  # protocol and files
     metric: str
-    scores: dict[str, dict[Block, float]]
-    lower: bool = False
-    notes: tuple[str, ...] = ()
+    scores: dict[str, dict[Block, float]]  # label → block → score, a fraction
+    lower: bool = False  # whether less is better, of a metric that is not in `LOWER`
+    notes: tuple[str, ...] = ()  # remarks on the learners
+    # label → block → makes the score without each group of the test sample
     answers: Mapping[str, Mapping[Block, Callable[[], LeftOut | None]]] = field(
         default_factory=dict
     )
-    key: str = ""
-    over: learner_verdicts.Over = "seeds and samples"
-    over_streams: bool = False
+    key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
+    over: learner_verdicts.Over = "seeds and samples"  # `seeds` leaves the test sample's share out
+    over_streams: bool = False  # whether the orders are streams
 
     @property
     def learners(self) -> list[str]:
@@ -194,23 +175,11 @@ class ComparisonStudy:
 
 
 class TableVerdicts(NamedTuple):
-    """The verdict on each row of a table, None where it is not compared.
-
-    Parameters
-    ----------
-    rows : sequence of RowVerdict or None
-        One for each row.
-    units : str
-        What n counts.
-    groups : str
-        What the test sample is counted in: samples, or groups of them.
-    metric : str
-        What is compared.
-    """
+    """The verdict on each row of a table, None where it is not compared."""
 
     rows: Sequence[learner_verdicts.RowVerdict | None]
-    units: str
-    groups: str = "samples"
+    units: str  # what n counts
+    groups: str = "samples"  # what the test sample is counted in: samples, or groups of them
     metric: str = FINAL
 
 
@@ -278,7 +247,6 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
 
 
 def _key(run: RunRecord) -> str:
-    """The properties that all runs of a study share."""
     params = LATER | {k: v for k, v in run.protocol_params.items() if k != "order"}
     files = [f.digests for f in run.all_files]
     key = [run.protocol, params, files, run.digests.features, run.score]
@@ -383,7 +351,6 @@ def make_study(
 
 
 def _has_references(run: MeasuredRun, metric: str) -> bool:
-    """Whether the runs that a run's metric refers to are there."""
     if run.place is None or metric == FINAL:
         return False
     root = home(run.record, run.place, run.place)

@@ -69,7 +69,6 @@ def _view(
     remarks: Sequence[str],
     fact: str = "",
 ) -> TableView:
-    """The view of a study."""
     orders, unit = study.orders, _unit(study.metric)
     data = plain({k: getattr(study, k) for k in ("title", "metric", "orders", "units")} | entries)
     what = "streams" if study.units == "streams" else "class orders"
@@ -227,7 +226,6 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
 def _order_table(
     learners: Sequence[dict[str, Any]], orders: Sequence[str], units: str, metric: str
 ) -> Table:
-    """Learners are rows, orders columns, ranks in brackets."""
     numbers = ("mean", "least", "most", "sd_orders", "sd_seeds")
     table = new_table(["learner", "mean", "least", "most", f"sd {units}", "sd seeds", *orders])
     for entry in learners:
@@ -302,7 +300,6 @@ def pool_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
 
 
 def _seed_spreads(row: Row, metric: str) -> dict[str, Any]:
-    """The spreads of one learner."""
     varied = [r for r in row.varied if not {*r.flags} & {*LEFT_OUT}]
     runs = [r for r in (*row.used, *varied) if not math.isnan(run_value(r, metric))]
     seeds = {kind: pool_spread(_values_alike(runs, kind, metric)) for kind in KINDS}
@@ -330,7 +327,6 @@ def _values_alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[lis
 
 
 def _seed_view(title: str, metric: str, learners: Sequence[dict[str, Any]]) -> TableView:
-    """One row per learner, one column per kind of seed."""
     kinds = [kind for kind in KINDS if any(e["seeds"][kind]["n"] for e in learners)]
     table = new_table(["learner", *kinds, "sum", "all four"])
     for entry in learners:

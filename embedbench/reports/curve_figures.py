@@ -40,24 +40,12 @@ PARTS = (  # curves of their own
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session or by training samples.
+    """Scores of one learner, session by session or by training samples."""
 
-    Parameters
-    ----------
-    values : array of float
-        (n, T) fractions, one row per run; NaN where undefined.
-    style : int or None
-        Index of its colour and marker; None for what others are compared with (dotted).
-    label : str
-        Its name in a legend.
-    samples : array of float or None
-        (T,) training samples seen at each column; None where columns are sessions.
-    """
-
-    values: Floats
-    style: int | None
-    label: str = ""
-    samples: Floats | None = None
+    values: Floats  # (n, T) fractions, one row per run; NaN where undefined
+    style: int | None  # its colour and mark; None for what others are compared with (dotted)
+    label: str = ""  # its name in a legend
+    samples: Floats | None = None  # (T,) training samples seen; None where columns are sessions
 
     def across(self, first: int) -> Floats:
         """(T,) positions of the columns along the x axis; `first` is the first session's."""
@@ -75,18 +63,10 @@ def draw_curves(
     chance: Curve | None = None,
     name: str = "",
 ) -> Figure:
-    """Means over runs, see `draw_curve`; α_ideal dashed. The y axis fits what is drawn.
+    """Means over runs, see `draw_curve`; the y axis fits what is drawn.
 
-    Parameters
-    ----------
-    ideal : float
-        α_ideal as a fraction; NaN draws no line.
-    first : int
-        The session of the first column of values.
-    chance : Curve or None
-        Drawn where it lies between the others.
-    name : str
-        The scores; "" is their unit.
+    `ideal` is α_ideal as a fraction, dashed, unless NaN; `first` the session of the first column;
+    `chance` is drawn where it lies between the others; `name` says what the scores are.
     """
     pale = 0.15 if len(curves) < MANY else 0.06
     figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
@@ -330,7 +310,6 @@ def _until_known(values: Floats) -> Floats:
 
 
 def _drawn(rows: Sequence[Row]) -> list[Row]:
-    """The learners that are drawn."""
     return [row for row in rows if row.used and row.learns]
 
 

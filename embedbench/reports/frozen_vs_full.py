@@ -123,7 +123,6 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _stream(frozen: Group, full: Group) -> dict[str, Any]:
-    """What is said of one stream, without its learners."""
     both = {"frozen": frozen, "full": full}
     return {
         "title": f"{frozen.title} → {', '.join(full.file_names)}",
@@ -218,7 +217,6 @@ def _sides_text(sides: Sides, name: str) -> str:
 
 
 def _facts(stream: dict[str, Any]) -> list[str]:
-    """How the two sides of one stream were measured, and on which devices."""
     facts = [SCORE_NAMES.get(stream["score"], stream["score"])]
     if all(stream["ideal"].values()):
         ideals = (

@@ -91,7 +91,6 @@ def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
 
 
 def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
-    """The values of one table for the template."""
     group, judged, efforts = rows[0].group, judge(rows), effort(rows)
     entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
     for k, entry in enumerate(entries):
@@ -140,7 +139,6 @@ def _figures(rows: Sequence[Row], styles: dict[str, int]) -> dict[str, object]:
 
 
 def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict[str, object]:
-    """One row of the main table."""
     style = styles.get(row.label)
     footprint = {k: v for k, v in row.footprint.items() if k != "total"}
     cells = {name: _cell(row, name) for name in choose_columns(row.group) if name != BEHIND}
@@ -189,7 +187,6 @@ def _with_levels(
 
 
 def _level(name: str, words: str, value: float) -> dict[str, object]:
-    """A row of the main table with a final score alone."""
     cells = {FINAL: TableCell(value_text(value, FINAL))}
     empty = dict.fromkeys(("glyph", "n", "equal", "efforts", "memory", "learn"), "")
     return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}

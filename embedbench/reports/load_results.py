@@ -23,9 +23,9 @@ from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
+from embedbench.text.table_export import flatten
 
 from .long_table import LongTable, matching, need_pandas
-from .row_labels import flat
 
 if TYPE_CHECKING:
     import pandas
@@ -156,7 +156,7 @@ class Run:
             "digests": vars(b.digests) | {"predictions": b.predictions_sha256},
         }
         for name, table in tables.items():
-            row |= {sys.intern(key): value for key, value in flat(table, f"{name}.").items()}
+            row |= {sys.intern(key): value for key, value in flatten(table, f"{name}.").items()}
         return row | {"command": b.command}
 
     def predictions(self) -> AnyPredictions:

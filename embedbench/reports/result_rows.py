@@ -75,36 +75,16 @@ def stream_title(run: RunRecord) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """The properties that all rows of one table share.
+    """The properties that all rows of one table share."""
 
-    Parameters
-    ----------
-    place : str
-        Directory of the stream, relative to the root.
-    records : tuple of RunRecord
-        All runs of the table, without variations.
-    varied : int
-        Number of variations: runs that repeat another run with single seeds set differently.
-    further : tuple of str
-        Metrics that get a column beside those that every table has.
-    outside : dict
-        Those among them that records do not hold, by name.
-    apart : str
-        Settings of the protocol that differ between tables of one title.
-    remarks : tuple of str
-        Remarks on the learners: several settings of one, some of them tuned.
-    over : str
-        What the verdicts on its rows rest on, see `learner_verdicts`.
-    """
-
-    place: str
-    records: tuple[RunRecord, ...]
-    varied: int = 0
-    further: tuple[str, ...] = ()
-    outside: Outside = field(default_factory=dict)
-    apart: str = ""
-    remarks: tuple[str, ...] = ()
-    over: Over = "seeds and samples"
+    place: str  # directory of the stream, relative to the root
+    records: tuple[RunRecord, ...]  # all runs of the table, without variations
+    varied: int = 0  # variations: runs that repeat another with single seeds set differently
+    further: tuple[str, ...] = ()  # metrics with a column beside those that every table has
+    outside: Outside = field(default_factory=dict)  # those among them that records do not hold
+    apart: str = ""  # settings of the protocol that differ between tables of one title
+    remarks: tuple[str, ...] = ()  # on the learners: several settings of one, some of them tuned
+    over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
 
     @property
     def first(self) -> RunRecord:
@@ -248,28 +228,14 @@ def _range(values: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One learner with one setting on one stream: means over its runs.
-
-    Parameters
-    ----------
-    group : Group
-        The table that the row belongs to.
-    label : str
-        The learner's name, with the settings that tell it from namesakes in the table.
-    used, left_out : tuple of RunRecord
-        Runs that the means include, and runs flagged `nan` or `diverged`.
-    varied : tuple of RunRecord
-        Runs that repeat one of these with single seeds set differently; no mean includes them.
-    place : Path or None
-        Directory of its runs; None: their answers are not there.
-    """
+    """One learner with one setting on one stream: means over its runs."""
 
     group: Group
-    label: str
-    used: tuple[RunRecord, ...]
-    left_out: tuple[RunRecord, ...]
-    varied: tuple[RunRecord, ...] = ()
-    place: Path | None = None
+    label: str  # the learner's name, with the settings that tell it from namesakes in the table
+    used: tuple[RunRecord, ...]  # runs that the means include
+    left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
+    varied: tuple[RunRecord, ...] = ()  # that repeat one of these with single seeds set differently
+    place: Path | None = None  # directory of its runs; None: their answers are not there
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""

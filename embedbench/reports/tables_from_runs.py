@@ -28,10 +28,11 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
+from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
 from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
-from .row_labels import differences, flat, labels
+from .row_labels import differences, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -125,9 +126,8 @@ def _apart(rows: Sequence[Row]) -> list[Row]:
 
 
 def _settings(run: RunRecord) -> dict[str, Any]:
-    """The settings of a run's protocol, and its file of unknown samples."""
     unknown = "none" if run.unknown is None else run.unknown.name
-    return flat(run.protocol_params) | {"unknown": unknown}
+    return flatten(run.protocol_params) | {"unknown": unknown}
 
 
 def _name(place: Path, root: Path) -> str:

@@ -84,11 +84,6 @@ def _differ(group: Group) -> bool:
     return any(abs(a - b) > ROUNDING for a, b in pairs)
 
 
-def print_tables(rows: Sequence[Row]) -> None:
-    """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
-    print(table_text(rows, width=terminal_text.terminal_width(), colour=terminal_text.has_styles()))
-
-
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
     """The tables as text; `width` is what they fit into, None: one line per row, however long."""
     return render_text(table_parts(rows, width or NATURAL), width=width, colour=colour)
@@ -138,7 +133,6 @@ def _csv_row(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
 
 
 def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
-    """Title, table and remarks of the rows of one table."""
     group, judged = rows[0].group, judge(rows)
     title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows, judged)}")
     table = _table(rows, judged, stacked=False)
@@ -282,8 +276,9 @@ def _footer(rows: Sequence[Row]) -> list[str]:
 def print_report(
     rows: Sequence[Row], *, as_json: bool, extra: dict[str, Any] | None = None
 ) -> None:
-    """Print the tables of all rows to stdout; `extra` is added to the JSON."""
+    """Print the tables to stdout, as wide as the terminal; `extra` is added to the JSON."""
     if as_json:
         print(json.dumps({**to_json(rows), **(extra or {})}, indent=1, allow_nan=False))
     elif rows:
-        print_tables(rows)
+        width, colour = terminal_text.terminal_width(), terminal_text.has_styles()
+        print(table_text(rows, width=width, colour=colour))

@@ -292,7 +292,6 @@ def _stat(cell: Cell, name: str) -> Stat:
 
 
 def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
-    """A heading: the metric, or the column without what all columns share, or both."""
     metric = name.removeprefix(MAX)
     title = MAX * name.startswith(MAX) + heading(metric)
     short = _short(columns)[column]

@@ -193,7 +193,6 @@ def _replay(
 
 
 def _send(run: Run, tracker: Tracker) -> None:
-    """Give one run to a tracker."""
     made = run.record
     tracker.cell_started(run)
     for i, costs in enumerate(made.sessions):

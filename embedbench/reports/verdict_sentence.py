@@ -75,7 +75,6 @@ def _level(row: Row) -> str:
 
 
 def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
-    """What to say of the learners that do not lead."""
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
@@ -111,7 +110,6 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _cost(row: Row) -> str:
-    """Memory and seconds of the leader, as far as they are known."""
     size, seconds = row.footprint.get("total"), row.seconds["learn"].mean
     parts = [] if size is None else [f"holds {megabytes(size)} MB"]
     parts += [] if math.isnan(seconds) else [f"learns in {amount(seconds)} s"]
@@ -131,7 +129,6 @@ def _cheapest(level: Sequence[Row], leader: Row) -> str:
 
 
 def _by_gacc(ranked: Sequence[Row]) -> str:
-    """The leader by gAcc, on few-shot streams."""
     means = {row.label: row.number("gacc").mean for row in ranked}
     known = {label: value for label, value in means.items() if not math.isnan(value)}
     if not known:
@@ -143,7 +140,6 @@ def _by_gacc(ranked: Sequence[Row]) -> str:
 
 
 def _lost(every: Sequence[Row]) -> str:
-    """Learners without a run that counts."""
     lost = [row for row in every if not row.used]
     verb = "has" if len(lost) == 1 else "have"
     return f"{_names(lost)} {verb} no run without NaN or divergence" if lost else ""
