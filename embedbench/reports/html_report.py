@@ -41,7 +41,7 @@ from .terminal_tables import (
     choose_columns,
     describe_weak_reference,
     effort,
-    who_has,
+    flags_of_rows,
 )
 from .verdict_sentence import verdict
 
@@ -225,12 +225,9 @@ def _answers(row: Row) -> list[TableCell]:
 
 
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
-    meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
-    for flag in ("few-steps", "tuned"):
-        who = [who_has(row, flag) for row in rows if flag in row.flags]
-        meaning[flag] += f" [{'; '.join(who)}]"
-    return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
+    each = {f: (FLAGS[f][1] if f in FLAGS else "", who) for f, who in flags_of_rows(rows).items()}
+    named = ("few-steps", "tuned")
+    return [(f, f"{what} [{who}]" if f in named else what) for f, (what, who) in each.items()]
 
 
 def _map(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -111,40 +111,41 @@ class Group:
     @property
     def notes(self) -> list[str]:
         """Notes of the runs, and remarks on this table; each once."""
-        notes = dict.fromkeys(self.remarks)
-        notes |= dict.fromkeys(n for r in self.records for n in r.notes)
-        if self.varied:
-            runs = (
-                "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
+        return list(dict.fromkeys(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        yield from self.remarks
+        for r in self.records:
+            yield from r.notes
+        if n := self.varied:
+            yield (
+                f"{'1 run repeats another' if n == 1 else f'{n} runs repeat others'} with single "
+                "seeds set otherwise and no mean includes them; what each kind of seed decides: "
+                "report --by seeds"
             )
-            notes[
-                f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
-                "of seed decides: report --by seeds"
-            ] = None
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
             makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
-            notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
+            yield f"reference runs are missing, so Ω is open; {makes} makes them"
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
-            notes[
+            yield (
                 f"Ω{omega[5:]} above 1: better than the offline reference, which answers among all "
                 "classes of the stream, and may have been trained too little"
-            ] = None
+            )
         whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
         values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
-            notes[OTHER_REFERENCES] = None
+            yield OTHER_REFERENCES
         if self.first.score != "pw_js" and not all(r.learns for r in self.records):
-            notes[
+            yield (
                 "the row chance has answers that were drawn; elsewhere chance is what such answers "
                 "score on average"
-            ] = None
+            )
         for origin in dict.fromkeys(m.origin for m in self.outside.values()):
             names = [name for name, m in self.outside.items() if m.origin == origin]
             verb, them = ("is a metric", "it") if len(names) == 1 else ("are metrics", "them")
-            notes[f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"] = None
-        return list(notes)
+            yield f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"
 
     @cached_property
     def ideals(self) -> list[float]:

@@ -230,13 +230,17 @@ def count_tried(row: Row, flag: str) -> str:
 
 def legend(rows: Sequence[Row]) -> list[str]:
     """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
-    lines = []
-    for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
-        who = [who_has(row, flag) for row in rows if flag in row.flags]
-        if who:
-            meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
-            lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
-    return lines
+    return [
+        f"{mark(flag)}  {f'{flag}: {FLAGS[flag][1]}' if flag in FLAGS else flag} [{who}]"
+        for flag, who in flags_of_rows(rows).items()
+    ]
+
+
+def flags_of_rows(rows: Sequence[Row]) -> dict[str, str]:
+    """Each flag that occurs → the rows that have it."""
+    each = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
+    having = {f: [who_has(row, f) for row in rows if f in row.flags] for f in each}
+    return {flag: "; ".join(who) for flag, who in having.items() if who}
 
 
 def who_has(row: Row, flag: str) -> str:
