@@ -48,7 +48,9 @@ from .verdict_sentence import verdict
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
 ANSWERS = ("accuracy", "class_accuracy", "within_accuracy", "within_class_accuracy")
-_USED, _ID = re.compile(r'(?:href="|url\()#([^")]*)'), re.compile(r' id="([^"]*)"')
+_DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_STYLE = re.compile(r' style="([^"]*)"')
 
 
 def write_html(
@@ -67,7 +69,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
     """The page as text; `name` is its heading."""
     styles = styles_in(rows)
     outside = {n: m.function for row in rows for n, m in row.group.outside.items()}
-    return page(
+    text = page(
         "report.html.j2",
         name=name,
         tables=list(_tables(parts)),
@@ -78,6 +80,7 @@ def render(rows: Sequence[Row], name: str, parts: Sequence[Text | Table] = ()) -
         n_learners=len({r.learner for r in rows if r.learns}),
         metrics=[_formula(n, f) for n, f in (all_metrics() | outside).items()],
     )
+    return share_styles(text)
 
 
 def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
@@ -309,8 +312,7 @@ def _formula(name: str, metric: Any) -> dict[str, object]:
 def svg(figure: Figure, label: str) -> str:
     """A figure as an SVG element with colours and font of the page.
 
-    `label` describes it for screen readers. Ids that nothing refers to go; the others begin with a
-    prefix, since the figures of one page need different ones.
+    `label` describes it for screen readers.
     """
     text = printable(render_figure(figure, "svg", page=True).decode(), lines=True)
     _, head, body = re.split(r"(<svg[^>]*>)", text, maxsplit=1)
@@ -319,8 +321,56 @@ def svg(figure: Figure, label: str) -> str:
         body = body.replace(fixed, f"var({variable})")
     body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", body)  # matplotlib before 3.11
     body = re.sub(r"font-family: [^;\"]*;? ?", "", body.replace("xlink:href", "href"))
-    prefix, used = f"f{zlib.crc32((label + body).encode()):08x}", {*_USED.findall(body)}
-    body = _USED.sub(lambda m: m[0].replace("#", f"#{prefix}-"), body)
-    body = _ID.sub(lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", body)
+    body = slim(body, f"f{zlib.crc32((label + body).encode()):08x}")
     box, name = re.findall('viewBox="[^"]*"', head)[0], html.escape(printable(label))
     return f'<svg role="img" aria-label="{name}" {box}>{body.strip()}'
+
+
+def slim(drawing: str, prefix: str) -> str:
+    """SVG without what no reader sees: with four digits, no unused ids, bare groups, line breaks.
+
+    Ids that are used begin with the prefix: the figures of one page need different ones.
+    """
+    uses = re.findall(r'(?:href="|url\()#([^")]*)', drawing)
+    ids = {name: f"{prefix}-{i}" for i, name in enumerate(dict.fromkeys(uses))}
+
+    def tag(match: re.Match[str]) -> str:
+        text = match[0]
+        if "data:" not in text:
+            text = re.sub(r"\s+", " ", text)
+            text = re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.4g}", text)
+        text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
+        text = re.sub(r' id="([^"]*)"', lambda m: f' id="{ids[m[1]]}"' if m[1] in ids else "", text)
+        text = re.sub(r'(href="|url\()#([^")]*)', lambda m: f"{m[1]}#{ids[m[2]]}", text)
+        text = re.sub('(?<= d=")[^"]*', lambda m: re.sub(" ?([A-Za-z]) ?", r"\1", m[0]), text)
+        return _STYLE.sub(lambda m: re.sub("([:;]) ", r"\1", m[0]), text)
+
+    is_bare: list[bool] = []
+
+    def group(match: re.Match[str]) -> str:
+        if match[0].endswith("/>"):
+            return ""
+        if match[0] == "</g>":
+            return "" if is_bare.pop() else match[0]
+        is_bare.append(match[0] == "<g>")
+        return "" if is_bare[-1] else match[0]
+
+    return re.sub(r"</?g\b[^>]*>", group, re.sub(r">\s+<", "><", _TAG.sub(tag, drawing)))
+
+
+def share_styles(page: str) -> str:
+    """A page whose SVG elements have classes in the place of styles.
+
+    The rules of the classes are added at the end of its first `style` element.
+    """
+    names: dict[str, str] = {}
+
+    def name(style: re.Match[str]) -> str:
+        return f' class="{names.setdefault(style[1], f"s{len(names)}")}"'
+
+    def drawing(match: re.Match[str]) -> str:
+        return _TAG.sub(lambda tag: _STYLE.sub(name, tag[0]), match[0])
+
+    page = _DRAWING.sub(drawing, page)
+    rules = "\n".join(f".{name} {{{style}}}" for style, name in names.items())
+    return page.replace("</style>", f"{rules}\n</style>", 1)

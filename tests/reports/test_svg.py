@@ -32,7 +32,7 @@ def test_colours_are_the_pages() -> None:
 
 def test_the_grid_is_seen_and_is_thinner_than_axes_and_curves() -> None:
     widths = dict(
-        re.findall(r"stroke: var\(--(c0|blank)\); stroke-width: ([\d.]+); stroke-linec", drawn())
+        re.findall(r"stroke:var\(--(c0|blank)\);stroke-width:([\d.]+);stroke-linec", drawn())
     )
     assert widths == {"c0": "1.1", "blank": "0.4"}
 
