@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
@@ -43,62 +43,56 @@ class Curve:
     """Scores of one learner, session by session or by training samples."""
 
     values: Floats  # (n, T) fractions, one row per run; NaN where undefined
+    x: Floats | Ints  # (T,) sessions, or training samples seen
     style: int | None  # its colour and mark; None for what others are compared with (dotted)
     label: str = ""  # its name in a legend
-    samples: Floats | None = None  # (T,) training samples seen; None where columns are sessions
-
-    def across(self, first: int) -> Floats:
-        """(T,) positions of the columns along the x axis; `first` is the first session's."""
-        every = np.arange(first, first + self.values.shape[1], dtype=np.float64)
-        return every if self.samples is None else self.samples
 
 
 @rc_context(STYLE)
 def draw_curves(
     curves: Sequence[Curve],
     ideal: float,
-    first: int,
     width: float,
     *,
     chance: Curve | None = None,
     name: str = "",
+    across: str = "after session",
 ) -> Figure:
     """Means over runs, see `draw_curve`; the y axis fits what is drawn.
 
-    `ideal` is α_ideal as a fraction, dashed, unless NaN; `first` the session of the first column;
-    `chance` is drawn where it lies between the others; `name` says what the scores are.
+    `ideal` is α_ideal as a fraction, dashed, unless NaN; `chance` is drawn where it lies between
+    the others; `name` says what the scores are, `across` what they are drawn over.
     """
     pale = 0.15 if len(curves) < MANY else 0.06
     figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
-        draw_curve(axes, replace(curve, values=100 * curve.values), first, alpha=pale)
+        draw_curve(axes, replace(curve, values=100 * curve.values), alpha=pale)
     if not math.isnan(ideal):
         axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
     fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
     if chance is not None:
         (low, high), guesses = axes.get_ylim(), 100 * chance.values.mean(axis=0)
         if ((low <= guesses) & (guesses <= high)).any():
-            draw_curve(axes, replace(chance, values=guesses[None]), first)
-    last = max(curve.across(first)[-1] for curve in curves)
+            draw_curve(axes, replace(chance, values=guesses[None]))
+    last = max(curve.x[-1] for curve in curves)
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
     axes.spines["left"].set_visible(False)
-    by_session = all(curve.samples is None for curve in curves)
-    axes.set_xlabel("after session" if by_session else "training samples seen")
+    axes.set_xlabel(across)
     axes.set_title(name or "%", loc="left")
     return figure
 
 
-def draw_curve(axes: Axes, curve: Curve, first: int, *, alpha: float = 0.15) -> None:
+def draw_curve(axes: Axes, curve: Curve, *, alpha: float = 0.15) -> None:
     """Draw the mean of a curve in percent over its runs, and how far they lie apart.
 
     That is a band of the 95 % t-interval, between 0 and 100; of fewer than `LEAST` runs, whose
     interval says little, the runs themselves.
     """
-    values, x = curve.values, curve.across(first)
+    values, x = curve.values, curve.x
     n, sessions = values.shape
     mean = values.mean(axis=0)
     label = "" if np.isnan(mean).all() else words(curve.label)
@@ -151,16 +145,17 @@ def accuracy_curves(
     ) -> Figure:
         def curve(row: Row) -> Curve:
             values = np.array([read(run) for run in row.used], dtype=np.float64)
-            return Curve(values, styles.get(row.label), row.label if row.learns else guess)
+            x = np.arange(first, first + values.shape[1])
+            return Curve(values, x, styles.get(row.label), row.label if row.learns else guess)
 
         level = next(map(curve, guesses), level)
-        return draw_curves([*map(curve, learners)], ideal, first, width, chance=level, name=name)
+        return draw_curves([*map(curve, learners)], ideal, width, chance=level, name=name)
 
     base_ideal, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
     by_chance = np.full((1, group.sessions), group.chance)
     # a row of chance alone is drawn itself
-    level = None if learners is drawn else Curve(by_chance, None, guess)
+    level = None if learners is drawn else Curve(by_chance, np.arange(group.sessions), None, guess)
     figures = {"All sessions so far": figure(lambda r: r.pooled, ideal, name, level=level)}
     if all(len(r.R) == len(r.R[0]) for row in drawn for r in row.used):
         shared = ideal if group.first.reference.normalise_new else math.nan
@@ -188,11 +183,15 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
         return {}
     curves = [
-        Curve(_align(moments), styles.get(row.label), row.label, _samples(moments))
+        Curve(_align(moments), _samples(moments), styles.get(row.label), row.label)
         for row, moments in drawn
     ]
     name = score_name(rows[0].group)
-    return {"All sessions so far, by samples": draw_curves(curves, math.nan, 0, width, name=name)}
+    return {
+        "All sessions so far, by samples": draw_curves(
+            curves, math.nan, width, name=name, across="training samples seen"
+        )
+    }
 
 
 def _samples(moments: Sequence[Moments]) -> Floats:
@@ -274,9 +273,9 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
             values = [ANSWER_METRICS[f"{kind}_auroc_by_{signal}"].curve(p) for p in made]
             known = [100 * v for v in values if v is not None]
             if known and not np.isnan(known).all():
-                curves[row.label] = Curve(
-                    _until_known(np.array(known)), styles[row.label], row.label
-                )
+                drawn = _until_known(np.array(known))
+                x = np.arange(drawn.shape[1])
+                curves[row.label] = Curve(drawn, x, styles[row.label], row.label)
     panels = {key: curves for key, curves in panels.items() if curves}
     if not panels:
         raise UserError(_absent("unknown", "scores, and has classes that come later"))
@@ -289,7 +288,7 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     limits = []  # the panels share an axis: each of them sets it anew
     for axes, ((kind, signal), curves) in zip(every, panels.items(), strict=False):
         for curve in curves.values():
-            draw_curve(axes, curve, 0, alpha=0.08)
+            draw_curve(axes, curve, alpha=0.08)
         axes.axhline(GUESS, **CHANCE, label="guessing")
         fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
         limits.append(axes.get_ylim())
