@@ -97,7 +97,7 @@ def drive(
         save()
 
 
-def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -109,7 +109,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--list", action="store_true", help="name the steps and end")
     add("--device", default="cuda", help="cpu: to try the script itself")
     add("--toy", action="store_true", help="everything small; the figures mean nothing")
-    return parser.parse_args(words)
+    return parser.parse_args()
 
 
 def main() -> None:

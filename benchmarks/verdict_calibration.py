@@ -36,7 +36,7 @@ import scipy
 
 from embedbench.array_types import Floats
 from embedbench.scores.learner_verdicts import LEVEL, Differences, subtract_rows
-from embedbench.scores.sample_jackknife import pair_variances
+from embedbench.scores.metric_jackknife import pair_variances
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 GAPS = (5.0, 2.0, 20.0)  # points that the others are below the best, in turn

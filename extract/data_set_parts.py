@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from embedbench.errors import UserError
+from embedbench.files import sample_metadata
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
 from .source import Content, Source
 
-SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training"), TRAIN),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), VAL),
-    **dict.fromkeys(("test", "testing"), TEST),
-}
+SPLIT_NAMES = {**sample_metadata.SPLIT_NAMES, "training": TRAIN, "dev": VAL, "testing": TEST}
 
 
 def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str]:

@@ -90,8 +90,8 @@ def by_domain(source: Source) -> tuple[Source, Strings]:
                 f"--domain-from folder takes DOMAIN/CLASS/FILE, and sample {short(id_)} of "
                 f"{source.name} lies in no class folder below a domain; give a pattern instead."
             )
-    labels, classes, parents, *_ = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
-    changed = replace(source, labels=labels, classes=classes, parents=parents)
+    fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
+    changed = replace(source, **{name: fields[name] for name in ("labels", "classes", "parents")})
     return changed, np.array([domain for domain, *_ in parts])
 
 

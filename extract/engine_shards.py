@@ -5,9 +5,11 @@ all machines must see the file's directory. Leases and the blocks themselves say
 what a lost machine was at is computed again.
 """
 
+import os
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -63,6 +65,8 @@ def _work(job: Job) -> ExtractionWork:
     """Open source and backbone, or return them as they were opened by this process."""
     if job not in _opened:
         _opened.clear()
+        with suppress(OSError):  # a machine without it may still have what is asked for
+            os.chdir(job.directory)
         here = job
         if job.device in ("auto", "cuda") and torch.cuda.is_available():
             use_card("cuda")

@@ -107,9 +107,3 @@ def outside_source(source: str) -> Source:
     if len(made.parents) != len(made.classes):
         raise UserError(f"{name} has {len(made.classes)} classes and {len(made.parents)} parents.")
     return replace(made, package=plugins.find_package(function))
-
-
-def absolute_outside(source: str) -> str:
-    """A source from outside as a process in another directory names it."""
-    name, at, argument = source.partition("@")
-    return name + at + (os.path.abspath(argument) if os.path.exists(argument) else argument)

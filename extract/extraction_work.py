@@ -1,5 +1,6 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from embedbench.system.cpu_threads import cores, limit_threads
 from . import open_backbone as backbones
 from .backbone import DTYPES, OURS, Backbone, arithmetic_of
 from .embed_batches import Batch, compute_batches, decode, first_image, quiet_readers
-from .open_source import absolute, open_source
+from .open_source import open_source
 from .source import Source, unusable
 from .torchvision_decoder import DECODERS
 
@@ -235,6 +236,8 @@ class Job:
     ----------
     cpus : int or None
         Cores of a process at work; None: all that it may use.
+    directory : str
+        Where relative paths begin in another process; empty in this one.
     """
 
     source: str
@@ -251,6 +254,7 @@ class Job:
     batch_size: int | None
     any_device: bool
     cpus: int | None = None
+    directory: str = ""
 
     def __post_init__(self) -> None:
         for option, value, known in (
@@ -263,17 +267,9 @@ class Job:
     def elsewhere(self, cpus: int) -> Self:
         """Return the job as other processes can open it, each with so many cores.
 
-        Paths become absolute. By default an operation has one thread, so that the rows do not
-        depend on the cores.
+        By default an operation has one thread, so that the rows do not depend on the cores.
         """
-        return replace(
-            self,
-            source=absolute(self.source),
-            backbone=self.backbone and backbones.absolute_backbone(self.backbone),
-            weights=self.weights and backbones.absolute_weights(self.weights),
-            threads=self.threads or 1,
-            cpus=cpus,
-        )
+        return replace(self, threads=self.threads or 1, cpus=cpus, directory=os.getcwd())
 
     def open_source(self) -> Source:
         """Return the opened source."""

@@ -95,11 +95,9 @@ class Folder:
                 for entry in entries:
                     if is_hidden(entry.name):
                         continue
-                    if entry.is_symlink():
-                        self._take_link(inside + entry.name)
-                    elif entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
-                    elif media_suffix(entry.name, self.known):
+                    else:
                         self._take(inside + entry.name, entry)
         except OSError as error:
             if not inside:
@@ -108,32 +106,24 @@ class Folder:
         return directories
 
     def _take(self, path: str, entry: os.DirEntry[str]) -> None:
-        """Take a file that is no link."""
-        problem = id_problem(path)
-        if not problem and not entry.is_file(follow_symlinks=False):
-            problem = _kind_problem(entry.stat(follow_symlinks=False).st_mode)
-        self._add(path, problem)
-
-    def _take_link(self, path: str) -> None:
-        """Take what a link leads to; a broken one only if its name is that of a sample."""
-        try:
-            mode = os.stat(os.path.join(self.root, path)).st_mode
-        except OSError as error:
-            if not media_suffix(path, self.known):
-                self.not_followed.append(path)
-                return
-            broken = isinstance(error, FileNotFoundError)
-            self._add(path, "a link to nothing" if broken else explain_os_error(error))
-            return
-        if stat.S_ISDIR(mode):
-            heapq.heappush(self._links, path)
-        elif media_suffix(path, self.known):
-            self._add(path, id_problem(path) or _kind_problem(mode))
-
-    def _add(self, path: str, problem: str) -> None:
-        if problem:
+        """Take a file, or what a link leads to; a broken link only if its name is of a sample."""
+        is_sample, problem = bool(media_suffix(path, self.known)), ""
+        if not entry.is_file(follow_symlinks=False):
+            try:
+                mode = entry.stat().st_mode
+            except OSError as error:
+                if not is_sample:
+                    self.not_followed.append(path)
+                broken = isinstance(error, FileNotFoundError)
+                problem = "a link to nothing" if broken else explain_os_error(error)
+            else:
+                if stat.S_ISDIR(mode):
+                    heapq.heappush(self._links, path)
+                    return
+                problem = _kind_problem(mode)
+        if is_sample and (problem := id_problem(path) or problem):
             self.refused.append((escape_name(path), problem))
-        else:
+        elif is_sample:
             self.paths.append(path)
 
 

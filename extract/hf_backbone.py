@@ -53,12 +53,8 @@ class HfBackbone(Network):
         `org/name@revision`.
     holds : str
         What samples are: `images`, `sounds` or `texts`.
-    layers : sequence of str
-        Intermediate embeddings: `block-8`, numbers, `last4` or `all`.
-    dtype : str
-        `float32`, or `bfloat16` or `float16` for autocast.
-    size : int or None
-        Most tokens of a text, seconds of a sound; None: 512, or as many as the model takes; 10.
+    layers, dtype, size, device : sequence of str, str, int or None, device
+        As in `pipeline.extract`; by default 512 tokens, or as many as the model takes, or 10 s.
     """
 
     def __init__(

@@ -221,18 +221,3 @@ def choose_backbone(
     if str(weights) == IN_PACKAGE:
         return backbone, shipped_weights(backbone)
     return backbone, Path(weights) if weights else None
-
-
-def absolute_backbone(name: str) -> str:
-    """Return a backbone as a process in another directory names it.
-
-    >>> absolute_backbone("resnet50"), absolute_backbone("hf:facebook/dinov2-small")
-    ('resnet50', 'hf:facebook/dinov2-small')
-    """
-    place = name.removeprefix(HF)
-    return HF + os.path.abspath(place) if place != name and os.path.isdir(place) else name
-
-
-def absolute_weights(weights: str) -> str:
-    """Return a file of weights as a process in another directory names it."""
-    return weights if weights == IN_PACKAGE else os.path.abspath(weights)

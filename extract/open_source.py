@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from embedbench import plugins
-from embedbench.array_types import Bytes, Ints
 from embedbench.errors import UserError
 from embedbench.files.formats.mnist_idx import is_idx, read_idx
 from embedbench.files.sample_metadata import TRAIN
@@ -22,7 +22,7 @@ from embedbench.storage.regular_files import check_regular, unreadable
 from . import folders_and_zips
 from .cub_lists import cub_source, is_cub
 from .data_set_parts import SPLIT_NAMES, official_split
-from .extract_plugins import absolute_outside, is_outside, outside_source
+from .extract_plugins import is_outside, outside_source
 from .source import Source, escape_name, read_sample, unusable
 from .text_tables import TEXT_TABLES, text_table
 
@@ -47,31 +47,6 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     if not opened.ids:
         raise UserError(f"{source} holds no samples that can be used.")
     return opened
-
-
-def absolute(source: str) -> str:
-    """Return a source as a process in another directory names it.
-
-    >>> absolute("demo"), absolute("torch/cifar100@/data")
-    ('demo', 'torch/cifar100@/data')
-    """
-    if source == "demo":
-        return source
-    name, at, root = source.partition("@")
-    if source.startswith("hfds/"):
-        folder, mark, options = name.removeprefix("hfds/").partition("?")
-        return f"hfds/{_absolute_folder(folder)}{mark}{options}{at}{_absolute_folder(root)}"
-    if source.startswith(LIBRARIES):
-        return name + at + (os.path.abspath(root) if root else "")
-    if is_outside(source):
-        return absolute_outside(source)
-    return os.path.abspath(Path(source).expanduser())
-
-
-def _absolute_folder(name: str) -> str:
-    """Return the absolute path of a folder; other names as they are."""
-    path = os.path.expanduser(name)
-    return os.path.abspath(path) if name and os.path.isdir(path) else name
 
 
 def _open(source: str) -> Source:
@@ -154,25 +129,21 @@ def _folder(root: Path) -> Source:
         texts = folders_and_zips.Folder(str(root), folders_and_zips.TEXT_SUFFIXES)
         folder = texts if any("/" in path for path in texts.paths) else folder
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
-    labels, classes, parents, split, remark = hierarchy(ids, str(root))
+    fields = hierarchy(ids, str(root))
     links = sorted(escape_name(link) for link in folder.not_followed)
-    left = (
-        f"left out {len(links)} links to nothing, or to folders that are read under another path, "
-        f"first {links[0]}."
-        if links
-        else ""
-    )
+    if links:
+        left = (
+            f"left out {len(links)} links to nothing, or to folders that are read under another "
+            f"path, first {links[0]}."
+        )
+        fields["remark"] = f"{fields['remark']} {left}".strip()
     return Source(
         name=escape_name(root.resolve().name),
         ids=tuple(ids),
-        labels=labels,
-        classes=classes,
-        parents=parents,
         read=lambda i: read_sample(f"{root}/{ids[i]}"),
-        split=split,
         holds=holds,
         refused=tuple(sorted(folder.refused)),
-        remark=" ".join(filter(None, (remark, left))),
+        **fields,
     )
 
 
@@ -183,18 +154,13 @@ def _zip(path: Path) -> Source:
     members, holds = _of_one_kind(list(archive.members), archive.refused, str(path))
     prefix = _common_folder(members)
     ids = [name[len(prefix) :] for name in members]
-    labels, classes, parents, split, remark = hierarchy(ids, str(path))
     return Source(
         name=escape_name(path.stem),
         ids=tuple(ids),
-        labels=labels,
-        classes=classes,
-        parents=parents,
         read=lambda i: archive.read(archive.members[members[i]]),
-        split=split,
         holds=holds,
         refused=tuple(sorted(archive.refused)),
-        remark=remark,
+        **hierarchy(ids, str(path)),
     )
 
 
@@ -205,17 +171,11 @@ def _of_one_kind(
     paths = sorted(paths)
     if paths and folders_and_zips.media_suffix(paths[0], folders_and_zips.TEXT_SUFFIXES):
         return paths, "texts"
-    sounds = [
-        path
-        for path in paths
-        if folders_and_zips.media_suffix(path) in folders_and_zips.SOUND_SUFFIXES
-    ]
-    if sounds and len(sounds) < len(paths):
-        images = [
-            path
-            for path in paths
-            if folders_and_zips.media_suffix(path) in folders_and_zips.IMAGE_SUFFIXES
-        ]
+    sounds, images = (
+        [path for path in paths if folders_and_zips.media_suffix(path, known)]
+        for known in (folders_and_zips.SOUND_SUFFIXES, folders_and_zips.IMAGE_SUFFIXES)
+    )
+    if sounds and images:
         raise UserError(
             f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
             f"(first {sounds[0]}); keep them in two folders, and extract each by itself."
@@ -240,10 +200,8 @@ def _common_folder(members: Sequence[str]) -> str:
     return f"{tops.pop()}/" if wrapped else ""
 
 
-def hierarchy(
-    ids: Sequence[str], where: str
-) -> tuple[Ints, tuple[str, ...], Ints, Bytes | None, str]:
-    """Return labels (N,), classes (C,), parents (C,), the official split of paths, and a remark.
+def hierarchy(ids: Sequence[str], where: str) -> dict[str, Any]:
+    """Return labels (N,), classes (C,), parents (C,), split and remark of a `Source` of paths.
 
     The folder of a file is its class; the folders above are the ancestors of the class. If every
     top folder is called train, val or test, or another usual name of these, they are the split and
@@ -271,9 +229,13 @@ def hierarchy(
         )
     order = leaves + inner
     index = {folder: i for i, folder in enumerate(order)}
-    labels = np.array([index[folder] for folder in folders], np.int64)
-    parents = np.array([index.get(folder[:-1], -1) for folder in order], np.int64)
-    return labels, tuple(_names(leaves) + _names(inner)), parents, split, remark
+    return {
+        "labels": np.array([index[folder] for folder in folders], np.int64),
+        "classes": tuple(_names(leaves) + _names(inner)),
+        "parents": np.array([index.get(folder[:-1], -1) for folder in order], np.int64),
+        "split": split,
+        "remark": remark,
+    }
 
 
 def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:

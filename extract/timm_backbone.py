@@ -30,20 +30,10 @@ from .source import Content, open_image
 
 
 class TimmBackbone(Network):
-    """A timm model without its classifier.
+    """A timm model without its classifier; the parameters are those of `pipeline.extract`.
 
-    Parameters
-    ----------
-    weights : Path or None
-        File of weights, or None for those that timm publishes.
-    layers : sequence of str
-        Intermediate embeddings: names such as `block-8` or `stage-3`, numbers, `last4` or
-        `all`.
-    dtype : str
-        `float32`, or `bfloat16` or `float16` for autocast.
-    size : int or None
-        Input height and width; None: those at which the weights were pretrained, or the model's
-        own.
+    Without weights they are those that timm publishes; without a size it is the one at which the
+    weights were pretrained, or the model's own.
     """
 
     def __init__(

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.array_types import Bools, Float32s, Ints
+from embedbench.array_types import Array, Bools, Float32s, Ints
 from embedbench.config.setting_ranges import (
     above,
     at_least,
@@ -18,6 +18,7 @@ from embedbench.config.setting_ranges import (
     require,
     within,
 )
+from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.footprint import Stateful
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -167,49 +168,29 @@ class MapNetwork(Stateful):
             new = np.cumsum(before[start : start + LONGEST] < start)
             part = slice(start, start + int(np.searchsorted(new, BLOCK, side="right")))
             index, local, over = by_last_use(drawn[part])
-            start += self._learn_block(
-                take(index), y[index], local, over, eps[part], sigma[part], what, novel[part]
-            )
+            draws = local, over, y[index], eps[part], sigma[part]
+            start += self._learn_block(take(index), draws, what, novel[part])
         return novel
 
     def _learn_block(
-        self,
-        x: torch.Tensor,
-        y: Labels,
-        local: Ints,
-        over: Ints,
-        eps: Floats,
-        sigma: Floats,
-        what: int,
-        novel: Bools,
+        self, x: torch.Tensor, draws: tuple[Array, ...], what: int, novel: Bools
     ) -> int:
-        """Learn draws `local` of x (S, D) until the kernel stops; return how many (see `steps`)."""
-        som, error = self.som, np.array([self.error])
-        if not 0 <= y.min() <= y.max() < len(self.b):  # the kernel looks at no bounds
-            raise ValueError(f"labels {y.min()} to {y.max()} of {len(self.b)} classes")
+        """Learn draws of x (S, D) until the kernel stops; return how many (see `steps`)."""
+        som, error, labels = self.som, np.array([self.error]), draws[2]
+        if not 0 <= labels.min() <= labels.max() < len(self.b):  # the kernel looks at no bounds
+            raise ValueError(f"labels {labels.min()} to {labels.max()} of {len(self.b)} classes")
         moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
+        between = (x @ self.W.T).numpy(), (x @ x.T).numpy()  # (S, D) @ (D, U) -> (S, U)
         done = steps(
-            local,
-            over,
-            y,
-            eps,
-            sigma,
+            draws,
             what,
             som.side,
-            (float(som.kappa), float(som.sharpness)),
-            (0.0 if what == GATED else float(som.ema), float(som.lr)),
-            float(som.theta),
-            (x @ self.W.T).numpy(),  # (S, D) @ (D, U) -> (S, U)
-            (x @ x.T).numpy(),
-            squares(x),
-            squares(self.W),
-            self.V.numpy(),
-            self.b.numpy(),
-            error,
-            self.least_error,
-            moved.numpy(),
-            left.numpy(),
-            novel,
+            transfer=(float(som.kappa), float(som.sharpness)),
+            rates=(0.0 if what == GATED else float(som.ema), float(som.lr)),
+            limits=(float(som.theta), self.least_error),
+            products=(*between, squares(x), squares(self.W)),
+            readout=(self.V.numpy(), self.b.numpy(), error),
+            changed=(moved.numpy(), left.numpy(), novel),
         )
         self.error = float(error[0])
         used = moved.any(1)
@@ -316,3 +297,42 @@ class Rehearsal:
         _, starts, counts = np.unique(y[order], return_index=True, return_counts=True)
         c = rng.integers(len(starts), size=replayed)
         return np.concatenate([first, order[starts[c] + rng.integers(counts[c])]])
+
+
+@dataclass
+class MapLearner(Learner):
+    """Base of learners with the map. They store all samples; later sessions draw from them.
+
+    Parameters
+    ----------
+    som : Som
+        The network and its training.
+    rehearsal : Rehearsal
+        How later sessions draw samples.
+    """
+
+    som: Som = field(default_factory=Som)
+    rehearsal: Rehearsal = field(default_factory=Rehearsal)
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    scores_are = "other"
+    state: ClassVar[dict[str, str]] = {"net": "som", "samples": "samples"}
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.learned = seeds, 0
+        self.net = MapNetwork(self.som, spec.input_shape[0], spec.n_classes)
+        self.samples = Store(spec.input_shape[0])
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.samples.add(session.x, session.y)
+        y, rng = self.samples.y, np.random.default_rng([self.seeds.batches, self.learned])
+        if self.learned == 0:
+            return self.net.learn_base(self.samples.take, y, self.seeds.init, rng)
+        return self.learn_draws(self.rehearsal.draw(y, len(session.x), rng), rng)
+
+    def learn_draws(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """Learn the draws of a later session, (m,) indices of samples."""
+        return self.net.learn(self.samples.take, self.samples.y, drawn)
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        return self.net.outputs(x)

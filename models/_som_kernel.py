@@ -13,33 +13,22 @@ LEAST_WIDTH = 1e-12  # least squared width of the transfer; reached only if all 
 # to the share and would overflow.
 LEAST_LEFT = 1e-12
 
+Arrays = tuple[Array, ...]
 _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz", "contract"})
 
 
 # Over 50 lines and left whole: cut in parts, the compiled loop is slower.
 @_fast
 def steps(
-    drawn: Array,
-    over: Array,
-    labels: Array,
-    eps: Array,
-    sigma: Array,
+    draws: Arrays,
     what: int,
     side: int,
     transfer: tuple[float, float],
     rates: tuple[float, float],
-    theta: float,
-    P: Array,
-    G: Array,
-    x2: Array,
-    w2: Array,
-    V: Array,
-    b: Array,
-    error: Array,
-    least_error: float,
-    moved: Array,
-    left: Array,
-    novel: Array,
+    limits: tuple[float, float],
+    products: Arrays,
+    readout: Arrays,
+    changed: Arrays,
 ) -> int:
     """Learn a block of draws in order; return how many draws were learned.
 
@@ -47,20 +36,26 @@ def steps(
     samples of the block, so a step costs about (U + C) operations and not U·D. The units themselves
     are updated at the end of the block: w ← left·(w + Σ_s moved_s x_s).
 
-    `drawn` (n,) are rows of the block's samples, which are ordered by their last draw, and `over`
-    (n,) is how many samples are not drawn again after it. `labels` (S,) are of the samples, `eps`
-    and `sigma` (n,) the map's learning rate and width (units of the grid). `what` is SOM_ONLY:
+    `draws` are: `drawn` (n,), rows of the block's samples, which are ordered by their last draw;
+    `over` (n,), how many samples are not drawn again after it; `labels` (S,) of the samples; `eps`
+    and `sigma` (n,), the map's learning rate and width (units of the grid). `what` is SOM_ONLY:
     every step moves the map; JOINT: every step moves the readout, and with a confidence under
-    `theta` the map, too; or GATED: a step moves both if the confidence is under `theta` or the
-    answer is wrong, else nothing. `transfer` is the factor of κ and the sharpness p, `rates` are
-    those of the mean distance (0: frozen) and of the readout; `least_error` limits that mean below.
+    θ the map, too; or GATED: a step moves both if the confidence is under θ or the answer is
+    wrong, else nothing. `transfer` is the factor of κ and the sharpness p, `rates` are those of the
+    mean distance (0: frozen) and of the readout; `limits` are θ and the least mean distance.
 
-    G (S, S) are inner products of samples with each other, `x2` (S,) their squared lengths. Changed
-    are P (S, U), inner products of samples and units; `w2` (U,), squared lengths of the units; the
-    readout V (U, C), `b` (C,); `error` (1,) float64, the running mean of the distance between
-    samples and nearest units; the coefficients of the units' update, `moved` (S, U) from zeros and
-    `left` (U,) from ones; and `novel` (n,), set to True for novel draws of JOINT and GATED.
+    `products` are: P (S, U), inner products of samples and units; G (S, S), of samples with each
+    other; squared lengths `x2` (S,) of samples and `w2` (U,) of units. `readout` is V (U, C), `b`
+    (C,), and `error` (1,) float64, the running mean of the distance between samples and nearest
+    units. `changed` are the coefficients of the units' update, `moved` (S, U) from zeros and `left`
+    (U,) from ones; and `novel` (n,), set to True for novel draws of JOINT and GATED. Of the others,
+    P, `w2` and the readout change, too.
     """
+    drawn, over, labels, eps, sigma = draws
+    P, G, x2, w2 = products
+    V, b, error = readout
+    moved, left, novel = changed
+    theta, least_error = limits
     n_units, n_classes = V.shape
     d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
     active = np.empty(n_units, np.int64)

@@ -11,7 +11,7 @@ from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
 from embedbench.learning.loss import Objective, only
-from embedbench.learning.network import CosineNet
+from embedbench.learning.network import CosineNet, cosine_mlp
 from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
 from embedbench.learning.training_loop import Training
@@ -82,7 +82,7 @@ class ALICE(Learner):
     def _whole(self, mixtures: int) -> CosineNet:
         """φ with a cosine head for all classes, followed by the mixtures."""
         n_inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes + mixtures
-        net = CosineNet(
+        net = cosine_mlp(
             n_inputs, self.units, self.layers, n_classes, eta=self.scale, seed=self.seeds.init
         )
         net.eta.requires_grad_(False)

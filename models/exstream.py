@@ -174,12 +174,9 @@ class Clusters(Stateful):
         """
         drawn = self.draw.random(len(y)) if self.kind == RESERVOIR else np.zeros(len(y))
         samples = np.ascontiguousarray(x.detach().cpu().numpy())
-        P, counts, held, seen, nearest, apart = (getattr(self, name).numpy() for name in TABLES)
+        tables = tuple(getattr(self, name).numpy() for name in TABLES)
         places = np.empty(len(y), np.int64)
-        _add(
-            self.kind, samples, y.cpu().numpy(), drawn,
-            P, counts, held, seen, nearest, apart, places,
-        )  # fmt: skip
+        _add(self.kind, samples, y.cpu().numpy(), drawn, tables, places)
         return torch.from_numpy(places)
 
     def full_rows(self) -> torch.Tensor:
@@ -199,24 +196,15 @@ class Clusters(Stateful):
 
 @_fast
 def _add(
-    kind: int,
-    x: Array,
-    y: Array,
-    drawn: Array,
-    P: Array,
-    counts: Array,
-    held: Array,
-    seen: Array,
-    nearest: Array,
-    apart: Array,
-    places: Array,
+    kind: int, x: Array, y: Array, drawn: Array, tables: tuple[Array, ...], places: Array
 ) -> None:
     """Add samples x (b, D) of classes y (b,); `places` (b,) gets where each one went.
 
-    `drawn` (b,) is uniform in [0, 1), for a reservoir. Changed are P (C, B, D), counts (C, B), held
-    (C,) and seen (C,), as in `Clusters`, and nearest and apart (C, B), the nearest other prototype
-    of the class and its squared distance.
+    `drawn` (b,) is uniform in [0, 1), for a reservoir. The `tables` change: P (C, B, D), counts (C,
+    B), held (C,) and seen (C,), as in `Clusters`, and nearest and apart (C, B), the nearest other
+    prototype of the class and its squared distance.
     """
+    P, counts, held, seen, nearest, apart = tables
     size = P.shape[1]
     for i in range(len(y)):
         c, slot = y[i], held[y[i]]

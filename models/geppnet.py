@@ -1,18 +1,12 @@
 """GeppNet: a self-organising map that learns novel samples and replays all earlier ones."""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
-import numpy as np
-import torch
-
-from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
-
-from ._som import MapNetwork, Rehearsal, Som
+from ._som import MapLearner
 
 
 @dataclass
-class GeppNet(Learner):
+class GeppNet(MapLearner):
     """Self-organising map and linear readout, gated by novelty, with replay of all samples seen.
 
     **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet" and Table S4. In
@@ -34,40 +28,9 @@ class GeppNet(Learner):
 
     `som.eps_later` from .03 to 0 moves Ω_new on permutations from .707 to .312 (the paper: .242).
 
-    Parameters
-    ----------
-    som : Som
-        The network and its training.
-    rehearsal : Rehearsal
-        How later sessions draw samples.
-
     Examples
     --------
     >>> from embedbench import make_learner
     >>> make_learner("geppnet").som.side ** 2  # units of the map
     529
     """
-
-    som: Som = field(default_factory=Som)
-    rehearsal: Rehearsal = field(default_factory=Rehearsal)
-
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
-    scores_are = "other"
-    state: ClassVar[dict[str, str]] = {"net": "som", "samples": "samples"}
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds = seeds
-        self.learned = 0
-        self.net = MapNetwork(self.som, spec.input_shape[0], spec.n_classes)
-        self.samples = Store(spec.input_shape[0])
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.samples.add(session.x, session.y)
-        take, y = self.samples.take, self.samples.y
-        rng = np.random.default_rng([self.seeds.batches, self.learned])
-        if self.learned == 0:
-            return self.net.learn_base(take, y, self.seeds.init, rng)
-        return self.net.learn(take, y, self.rehearsal.draw(y, len(session.x), rng))
-
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return self.net.outputs(x)

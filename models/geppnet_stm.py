@@ -1,6 +1,6 @@
 """GeppNet+STM: novel samples go to a short-term memory, and are learned from it in sleep phases."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -8,13 +8,13 @@ import torch
 
 from embedbench.array_types import Ints
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, Learner, Seeds, Session, Store, StreamSpec, Tags
+from embedbench.learning import Context, Seeds, Session, StreamSpec
 
-from ._som import MapNetwork, Rehearsal, Som
+from ._som import MapLearner
 
 
 @dataclass
-class GeppNetSTM(Learner):
+class GeppNetSTM(MapLearner):
     """GeppNet that only remembers novel samples when awake, and learns from its memory in sleep.
 
     **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet+STM". The memory is
@@ -31,8 +31,6 @@ class GeppNetSTM(Learner):
 
     Parameters
     ----------
-    som, rehearsal : Som, Rehearsal
-        As in `geppnet`; `rehearsal` draws the samples of the awake phases.
     memory : int
         Samples in the short-term memory; the oldest are replaced first.
     period, sleep : int
@@ -48,47 +46,33 @@ class GeppNetSTM(Learner):
     300
     """
 
-    som: Som = field(default_factory=Som)
-    rehearsal: Rehearsal = field(default_factory=Rehearsal)
     memory: Annotated[int, at_least(1, 10_000_000)] = 300
     period: Annotated[int, at_least(1)] = 5_000
     sleep: Annotated[int, at_least(1, 10_000_000)] = 500
     answer_from_memory: bool = False
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
-    scores_are = "other"
     state: ClassVar[dict[str, str]] = {
-        "net": "som",
-        "samples": "samples",
+        **MapLearner.state,
         "stm_x": "samples",
         "stm_y": "samples",
         "held": "transient",
     }
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds = seeds
-        self.learned = 0
-        self.net = MapNetwork(self.som, spec.input_shape[0], spec.n_classes)
-        self.samples = Store(spec.input_shape[0])
+        super().start(spec, seeds, device)
         self.stm_x = torch.zeros(self.memory, spec.input_shape[0])
         self.stm_y = torch.zeros(self.memory, dtype=torch.int32)
         self.held = 0  # number of samples in memory, the oldest first
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.samples.add(session.x, session.y)
-        rng = np.random.default_rng([self.seeds.batches, self.learned])
         self._forget()  # the memory that was kept to answer from
-        if self.learned == 0:
-            log = self.net.learn_base(self.samples.take, self.samples.y, self.seeds.init, rng)
-        else:
-            log = self._wake_and_sleep(
-                self.rehearsal.draw(self.samples.y, len(session.x), rng), rng
-            )
+        log = super().learn(session, ctx)
         if not self.answer_from_memory:
             self._forget()
         return log
 
-    def _wake_and_sleep(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
+    def learn_draws(self, drawn: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """Learn in phases: awake, novel samples are only remembered; asleep, they are learned."""
         novel, sleeps = 0, []
         for start in range(0, len(drawn), self.period):
             awake = drawn[start : start + self.period]

@@ -46,7 +46,8 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     """
     sessions = read_list(name)
     numbered = name == "cifar100"
-    row = _by_number(file, pool) if numbered else _by_name(file, pool)
+    names = map(_last, file.sample_ids[pool].tolist())
+    row = _by_number(file, pool) if numbered else dict(zip(names, pool.tolist(), strict=True))
     keys = [[_last(line) for line in lines] for lines in sessions]
     missing = [line for lines in sessions for line in lines if _last(line) not in row]
     if missing:
@@ -74,11 +75,6 @@ def _by_number(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
     )
     numbers = map(int, tails) if numbered else range(CIFAR)
     return dict(zip(map(str, numbers), pool.tolist(), strict=True))
-
-
-def _by_name(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
-    """Row of each training sample by the last part of its id."""
-    return dict(zip(map(_last, file.sample_ids[pool].tolist()), pool.tolist(), strict=True))
 
 
 def _last(path: str) -> str:

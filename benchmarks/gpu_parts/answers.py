@@ -6,6 +6,7 @@ tags allow. After the last session the scores of all samples are compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.checks.blob_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
-from embedbench.checks.learner_check_tools import SEEDS, small
+from embedbench.checks.learner_check_tools import SEEDS, measure_difference, small
 from embedbench.learning.learner import Tags
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.stream_runner import run_stream
@@ -33,13 +34,8 @@ OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purp
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
     result = []
-    for name in learner_and_protocol_names.learner_names():
-        if name in learner_and_protocol_names.ALIASES:
-            continue
-        try:
-            tags = learner_and_protocol_names.learner_class(name).tags
-        except ImportError as error:  # a module that only this learner needs
-            lacks = (error.name or "numba",)
+    for name, tags, lacks in each_learner():
+        if tags is None:
             result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
             continue
         result += [
@@ -47,6 +43,17 @@ def steps() -> list[Step]:
             for kind, seconds in kinds(tags).items()
         ]
     return sorted(result, key=lambda step: step.name.split("/")[1] != "embeddings")
+
+
+def each_learner() -> Iterator[tuple[str, Tags | None, tuple[str, ...]]]:
+    """Every learner with its tags; None where a module is missing that only this learner needs."""
+    for name in learner_and_protocol_names.learner_names():
+        if name in learner_and_protocol_names.ALIASES:
+            continue
+        try:
+            yield name, learner_and_protocol_names.learner_class(name).tags, ()
+        except ImportError as error:
+            yield name, None, (error.name or "numba",)
 
 
 def kinds(tags: Tags) -> dict[str, float]:
@@ -98,13 +105,13 @@ def compare(name: str, kind: str, bench: Bench) -> list[Figure]:
     cpu = scores_of(name, kind, "cpu", bench.toy)
     card, again = (scores_of(name, kind, bench.device, bench.toy) for _ in range(2))
     equal = float((answers(cpu, kind) == answers(card, kind)).all(axis=1).mean())
-    off, twice = apart(cpu, card), apart(card, again)
+    off, twice = measure_difference(cpu, card), measure_difference(card, again)
     repeats = card.tobytes() == again.tobytes()
     figure = f"{100 * equal:.2f} % of {len(cpu)} answers equal, scores {off:.1e} apart; twice: "
     figure += "same bits" if repeats else f"scores {twice:.1e} apart"
     rounding, note = np.nan, ""
     if kind != "images":  # bytes have no unit in the last place
-        rounding = apart(cpu, scores_of(name, kind, "cpu", bench.toy, UNIT))
+        rounding = measure_difference(cpu, scores_of(name, kind, "cpu", bench.toy, UNIT))
         note = f"a unit in the last place of the inputs moves the CPU's scores by {rounding:.1e}"
     same: bool | None = equal == 1 or off <= min(NEAR * rounding, MOST)
     if equal < 1 and same:
@@ -119,9 +126,3 @@ def compare(name: str, kind: str, bench: Bench) -> list[Figure]:
 def answers(scores: NDArray[Any], kind: str) -> NDArray[Any]:
     """The answers of scores (n, C): sets of labels (n, C), or one class (n, 1)."""
     return scores > 0 if kind == "label-sets" else scores.argmax(axis=1, keepdims=True)
-
-
-def apart(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """The largest difference of two tables of scores, each row relative to its largest."""
-    size = np.maximum(np.abs(a).max(axis=1, keepdims=True), 1e-30)
-    return float((np.abs(a - b) / size).max())

@@ -7,6 +7,7 @@ from functools import partial
 from embedbench.checks.conformance_suite import check_learner, learner_checks, run_checks
 from embedbench.checks.learner_check_tools import on_device
 from embedbench.runs import learner_and_protocol_names
+from gpu_parts.answers import each_learner
 from gpu_parts.step import Bench, Figure, Step
 
 TOY = 3  # checks per learner in a test
@@ -14,17 +15,10 @@ TOY = 3  # checks per learner in a test
 
 def steps() -> list[Step]:
     """One step per learner."""
-    result = []
-    for name in learner_and_protocol_names.learner_names():
-        if name in learner_and_protocol_names.ALIASES:
-            continue
-        needs: tuple[str, ...] = ()
-        try:
-            images = learner_and_protocol_names.learner_class(name).tags.images
-        except ImportError as error:
-            images, needs = False, (error.name or "numba",)
-        result.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
-    return result
+    return [
+        Step(f"conformance/{name}", 30 if tags and tags.images else 12, partial(hold, name), lacks)
+        for name, tags, lacks in each_learner()
+    ]
 
 
 def hold(name: str, bench: Bench) -> list[Figure]:

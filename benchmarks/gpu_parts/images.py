@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.learning.image_augmentation import augment
+from embedbench.learning.image_augmentation import Views
 from embedbench.learning.learner import Context
 from embedbench.learning.network import trunk_and_head
 from embedbench.learning.optimisers import make_optimiser
@@ -171,7 +171,7 @@ def bare(
         order = torch.randperm(len(pixels), generator=draw).to(device)
         for index in torch.split(order, BATCH):
             x = pixels[index].permute(0, 3, 1, 2).float().contiguous() * factor + offset
-            loss = cross_entropy(net(augment("crop-flip", x, views)), y[index])
+            loss = cross_entropy(net(Views("crop-flip", views)(x)), y[index])
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             optimiser.step()

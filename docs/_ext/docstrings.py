@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from embedbench.config.docstring_sections import NOTED, parameters, parts
+from embedbench.text.markdown import table
 
 __all__ = ["cell", "escaped", "literal", "markdown", "parameters", "parts", "table"]
 CODE = re.compile(r"(`[^`]*`|\*\*\w+\*\*)")
@@ -53,10 +53,3 @@ def _capital(text: str) -> str:
     """A first lower-case letter as a capital one, where the first word is a plain one."""
     first = text.split(maxsplit=1)[0]
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    lines = [[*head], *map(list, rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -8,8 +8,9 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from docstrings import cell, markdown, parameters, parts, table
+from docstrings import cell, markdown, parts, table
 
+from embedbench.config.docstring_sections import inherited_parameters
 from embedbench.reports import comparison_tables, frozen_vs_full, tables_from_runs
 from embedbench.scores import run_record, verified_records
 
@@ -59,9 +60,7 @@ def keys(
     its rows, so that it has them once.
     """
     seen = {} if seen is None else seen
-    known: dict[str, tuple[str, str]] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        known |= parameters(base)
+    known = inherited_parameters(cls)
     hints = typing.get_type_hints(cls)
     rows: dict[tuple[str, str], list[str]] = {}
     inner: list[tuple[type, str]] = []

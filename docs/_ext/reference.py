@@ -91,10 +91,8 @@ def write(folder: Path = FOLDER) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Every page: file name, Markdown."""
     groups: dict[str, type] = {}  # dataclasses that are the value of a setting
-    yield from kind("learners", learner_and_protocol_names.learner_class, groups, learner_notes)
-    yield from kind(
-        "protocols", learner_and_protocol_names.protocol_class, groups, lambda name, cls: ""
-    )
+    yield from kind("learners", learner_and_protocol_names.learner_class, groups)
+    yield from kind("protocols", learner_and_protocol_names.protocol_class, groups)
     yield "settings.md", settings_page(groups)
     yield "metrics.md", metrics_page()
     yield "presets.md", presets_page()
@@ -108,15 +106,11 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def kind(
-    room: str,
-    class_of: Callable[[str], type],
-    groups: dict[str, type],
-    notes: Callable[[str, type], str],
+    room: str, class_of: Callable[[str], type], groups: dict[str, type]
 ) -> Iterator[tuple[str, str]]:
     """The index of a room, and one page for each of its names."""
-    rows = entries(room)
     listed = []
-    for row in rows:
+    for row in entries(room):
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
@@ -130,7 +124,7 @@ def kind(
             )
         )
         if same is None:
-            yield f"{room}/{name}.md", class_page(name, cls, room, groups, notes(name, cls))
+            yield f"{room}/{name}.md", class_page(name, cls, room, groups)
     one = room.removesuffix("s")
     toctree = f"```{{toctree}}\n:hidden:\n:glob:\n\n{room}/*\n```"
     text = f"# {room.capitalize()}\n\n`embedbench list {room}` prints them. Each has a page."
@@ -148,7 +142,7 @@ def tags(cls: type) -> list[str]:
     return [tag for tag in TAGS if getattr(held, tag)]
 
 
-def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: str) -> str:
+def class_page(name: str, cls: type, room: str, groups: dict[str, type]) -> str:
     """The page of a learner or a protocol: what it is, its settings, where its code is."""
     path = f"{cls.__module__.removeprefix('embedbench.').replace('.', '/')}.py"
     key = "protocol" if room == "protocols" else name
@@ -158,7 +152,7 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: 
             f"# {name}",
             *words,
             markdown(parts(cls)[""]),
-            notes,
+            *([learner_notes(name, cls)] if room == "learners" else []),
             "## Settings",
             f"`--set {key}.SETTING=VALUE` changes one.",
             settings(cls, groups, "../"),
@@ -211,7 +205,7 @@ def presets_page() -> str:
     text = "# Presets\n\n`run --preset NAME` takes all settings of a file; `--set` changes them."
     for name in presets.preset_names():
         _, _, toml = (presets.FOLDER / f"{name}{presets.SUFFIX}").read_text("utf-8").partition("\n")
-        text += f"\n\n## {name}\n\n{markdown(presets.summary(name))}\n\n"
+        text += f"\n\n## {name}\n\n{markdown(presets.about(name)[0])}\n\n"
         text += f"```toml\n{toml.strip()}\n```"
     return text + "\n"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from docstrings import cell, escaped, table
 
-from embedbench.cli.command_output import selected_parts
 from embedbench.reports.toml_report import read_selections, select
 from embedbench.text.table_export import export_tables
 
@@ -40,4 +39,4 @@ def from_csv(path: Path) -> str:
 def reports(path: Path) -> dict[str, str]:
     """The tables of a study file in Markdown, by title; as `embedbench report FILE` has them."""
     made = select(read_selections(path), path.parent, lambda sentence: None)
-    return {one.title: export_tables(selected_parts([one]), "markdown")[0] for one in made}
+    return {one.title: export_tables(one.parts, "markdown")[0] for one in made}

@@ -195,6 +195,18 @@ def ask(
     return joined
 
 
+def measure_difference(a: Floats, b: Floats) -> float:
+    """The largest difference of two tables of scores, each row relative to its largest in `a`."""
+    size = np.maximum(np.abs(a).max(axis=1, keepdims=True), 1e-30)
+    return float((np.abs(b - a) / size).max())
+
+
+def demand_right(answers: Predictions, where: str) -> None:
+    """Raise `CheckFailed` unless 90 % of the last answers are right."""
+    right = float(np.mean(answers.answer[-1] == answers.y))
+    demand(right >= 0.9, f"expected at least 90 % right {where}, got {right:.0%}")
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two values are equal to the last bit; dicts, lists, tensors and arrays by content."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):

@@ -35,9 +35,8 @@ def images_are_learned(cls: type[Learner]) -> None:
     """Images of separate colours are learned (90 % right), by a residual trunk if it has trunks."""
     applies_where(cls.tags.images and cls.tags.learns)
     learner = tools.small(cls, **{**TINY, "epochs": 4})
-    p = tools.teach(learner, as_images(blobs(cls.tags, EVERY_CLASS, 256, n_val=16)))
-    right = float(np.mean(p.answer[-1] == p.y))
-    demand(right >= 0.9, f"expected at least 90 % right on separate colours, got {right:.0%}")
+    stream = as_images(blobs(cls.tags, EVERY_CLASS, 256, n_val=16))
+    tools.demand_right(tools.teach(learner, stream), "on separate colours")
 
 
 @tools.learner_check
@@ -62,8 +61,7 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
     state = learner.state_dict()
     seen = [c for classes in FEW for c in classes]
     whole, alone = answers[-1][:, seen], tools.ask(learner, stream, cut=1)[:, seen]
-    size = np.maximum(np.abs(whole).max(axis=1, keepdims=True), 1e-30)
-    off = float((np.abs(alone - whole) / size).max())
+    off = tools.measure_difference(whole, alone)
     demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
     demand(
         tools.same(state, learner.state_dict()),
@@ -192,11 +190,8 @@ def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
     learner, stream = tools.small(cls), blobs(cls.tags)
     tools.teach(learner, stream)
     whole = tools.ask(learner, stream)
-    size = np.abs(whole).max(axis=1, keepdims=True)
     for cut in (1, 7):
-        off = float(
-            (np.abs(tools.ask(learner, stream, cut=cut) - whole) / np.maximum(size, 1e-30)).max()
-        )
+        off = tools.measure_difference(whole, tools.ask(learner, stream, cut=cut))
         demand(
             off <= 1e-5, f"expected scores within 1e-5 in batches of {cut}, they are {off:.1e} off"
         )

@@ -23,9 +23,7 @@ def learns_blobs(cls: type[Learner]) -> None:
     """Well separated blobs are learned with the default hyperparameters (90 % right)."""
     applies_where(cls.tags.learns)
     stream = blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16)
-    p = tools.teach(cls(), stream)
-    right = float((p.answer[-1] == p.y).mean())
-    demand(right >= 0.9, f"expected at least 90 % right on separable blobs, got {right:.0%}")
+    tools.demand_right(tools.teach(cls(), stream), "on separable blobs")
 
 
 @tools.learner_check
@@ -182,6 +180,4 @@ def whole_sessions_are_learned(cls: type[Learner]) -> None:
     stream = replace(
         blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16), observe_batch=0
     )
-    p = tools.teach(learner, stream)
-    right = float(np.mean(p.answer[-1] == p.y))
-    demand(right >= 0.9, f"expected at least 90 % right from whole sessions, got {right:.0%}")
+    tools.demand_right(tools.teach(learner, stream), "from whole sessions")

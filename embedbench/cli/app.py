@@ -3,7 +3,7 @@
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,7 +26,7 @@ from . import (
     show_stream,
 )
 from .command_output import note, show_tables, with_tables
-from .shared_options import Json, Quiet, chosen_device
+from .shared_options import Quiet, chosen_device
 
 app = help_and_usage_errors.App(
     name="embedbench",
@@ -93,7 +93,7 @@ def list_command(
     prune: Annotated[
         bool, typer.Option("--prune", help="With files: remove what was fetched.")
     ] = False,
-    as_json: Json = False,
+    form: str = "text",
 ) -> None:
     """List the names that the command line knows, or the settings behind a name."""
     from .list_entries import KINDS, LONG, entries, listed_text, prune_files, show_settings
@@ -101,21 +101,16 @@ def list_command(
     if prune:
         prune_files(kind)
     if name or kind not in (None, *KINDS):
-        show_settings(kind if name else None, name or str(kind), as_json)
+        show_settings(kind if name else None, name or str(kind), form)
         return
-    kinds = [kind] if kind else [k for k in KINDS if k not in LONG]
-    listed = {k: entries(k) for k in kinds}
-
-    def text(_: Any) -> str:
-        blocks = []
-        for k, rows in listed.items():
-            title = f"{k}:\n" if len(listed) > 1 else ""
-            blocks.append(title + listed_text(rows))
-        return "\n\n".join(blocks)
-
-    named = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
-    rows = listed[kind] if kind else named
-    show_tables(listed[kind] if kind else listed, text, as_json, lambda: rows)
+    if kind:
+        rows = entries(kind)
+        show_tables(form, rows, rows, text=listed_text(rows))
+        return
+    listed = {k: entries(k) for k in KINDS if k not in LONG}
+    text = "\n\n".join(f"{k}:\n{listed_text(rows)}" for k, rows in listed.items())
+    rows = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
+    show_tables(form, listed, rows, text=text)
 
 
 @app.command()
@@ -131,23 +126,23 @@ def check(
     kind: Annotated[
         str | None, typer.Option(help="learners, protocols, metrics, … if several have the name.")
     ] = None,
-    as_json: Json = False,
+    form: str = "text",
 ) -> None:
     """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
+    if file is not None or name.startswith("zoo:"):
+        check_with_zoo(name, file, form)
+        return
     from embedbench.checks.conformance_suite import check as run_checks
     from embedbench.checks.conformance_suite import check_text
 
-    if file is not None or name.startswith("zoo:"):
-        check_with_zoo(name, file, as_json)
-        return
     results = run_checks(name, chosen_device(device), kind)
     data = [r.to_json() for r in results]
-    show_tables(data, lambda _: check_text(results), as_json, lambda: data)
+    show_tables(form, data, data, text=check_text(results))
     if not all(r.passed for r in results):
         raise typer.Exit(1)
 
 
-def check_with_zoo(name: str, file: str | None, as_json: bool) -> None:
+def check_with_zoo(name: str, file: str | None, form: str) -> None:
     """Print what a file has in common with an entry of the zoo."""
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.text.table_export import make_table
@@ -161,7 +156,7 @@ def check_with_zoo(name: str, file: str | None, as_json: bool) -> None:
     data = [finding.to_json() for finding in findings]
     fits = {True: "ok", False: "FAILED", None: "unknown"}
     rows = [{"": fits[f.fits], "fact": f.fact, "zoo": f.zoo, "file": f.file} for f in findings]
-    show_tables(data, None, as_json, lambda: data, lambda: [make_table(rows)])
+    show_tables(form, data, data, parts=[make_table(rows)])
     if any(f.fits is False for f in findings):
         raise typer.Exit(1)
 
@@ -193,15 +188,17 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep_freed_memory()
     try:
-        app(_dashes(sys.argv[1:]))
+        code = app(_dashes(sys.argv[1:]), standalone_mode=False)
     except UserError as e:
-        note(f"embedbench: {printable(str(e))}")
-        sys.exit(2)
+        sentence = str(e)
     except OSError as e:
-        what = f"{e.filename}: " if e.filename else ""
-        note(f"embedbench: {printable(f'{what}{e.strerror or e}')}")
-        sys.exit(2)
-    except SystemExit as e:
-        if e.code == 130:  # typer's answer to Ctrl-C
+        sentence = f"{e.filename}: " * bool(e.filename) + f"{e.strerror or e}"
+    except help_and_usage_errors.UsageError as e:
+        sentence = help_and_usage_errors.usage_sentence(e)
+    else:
+        if code == 130:  # typer's answer to Ctrl-C
             note("embedbench: interrupted; a run or an extraction goes on by the same command")
-        raise
+        sys.exit(code)
+    if sentence:
+        note(f"embedbench: {printable(sentence)}")
+    sys.exit(2)

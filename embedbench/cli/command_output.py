@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +13,10 @@ import typer
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.text.printable_text import printable
-from embedbench.text.table_export import FORMS, csv_text, export_tables, make_table
+from embedbench.text.table_export import csv_text, export_tables, make_table
 from embedbench.text.terminal_text import fit_width, has_styles, line, render_text, terminal_width
+
+from .shared_options import Json, taking
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,151 +26,102 @@ if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
     from embedbench.scores.learner_verdicts import Over
 
-HELP = {
-    "markdown": "Print tables as Markdown.",
-    "latex": "Print tables as LaTeX (booktabs).",
-    "csv": "Print the numbers as CSV.",
-}
-_asked: ContextVar[str | None] = ContextVar("asked", default=None)
+    # What `show_tables` prints: JSON data, rows of CSV, lines and tables.
+    Tables = tuple[Any, Sequence[Mapping[str, Any]], Sequence[Text | Table]]
 
 
-def with_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options `--markdown`, `--latex` and `--csv`; `show_tables` obeys them."""
+def chosen_form(
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables as Markdown.")] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Print tables as LaTeX (booktabs).")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV.")] = False,
+) -> str:
+    """The form that the options name; "text" without one."""
+    options = {"json": as_json, "markdown": markdown, "latex": latex, "csv": csv}
+    forms = [form for form, given in options.items() if given]
+    if len(forms) > 1:
+        raise UserError(f"--{forms[0]} and --{forms[1]}: give one of them")
+    return forms[0] if forms else "text"
 
-    @functools.wraps(command)
-    def chosen(*args: Any, **given: Any) -> None:
-        forms = [form for form in FORMS if given.pop(form, False)]
-        all_forms = [*(["json"] if given.get("as_json") else []), *forms]
-        if len(all_forms) > 1:
-            raise UserError(f"--{all_forms[0]} and --{all_forms[1]}: give one of them")
-        before = _asked.set(forms[0] if forms else None)
-        try:
-            command(*args, **given)
-        finally:
-            _asked.reset(before)
 
-    signature = inspect.signature(command, eval_str=True)
-    flags = [
-        inspect.Parameter(
-            form,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False,
-            annotation=Annotated[bool, typer.Option(f"--{form}", help=HELP[form])],
-        )
-        for form in FORMS
-    ]
-    parameters = [*signature.parameters.values(), *flags]
-    chosen.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    chosen.__annotations__ = {p.name: p.annotation for p in parameters}
-    return chosen
+with_tables = taking(form=chosen_form)  # for commands that print by `show_tables`
 
 
 def show_tables(
+    form: str,
     data: Any,
-    text: Callable[[Any], str] | None,
-    as_json: bool,
-    rows: Callable[[], Sequence[Mapping[str, Any]]],
-    parts: Callable[[], Sequence[Text | Table]] | None = None,
+    rows: Sequence[Mapping[str, Any]],
+    parts: Sequence[Text | Table] = (),
+    *,
+    text: str | None = None,
 ) -> None:
-    """Print data to stdout as JSON, as text, or in the form that was asked for (see `paste`).
-
-    Without `terminal_tables` the parts are printed.
-    """
-    if paste(rows, parts):
-        return
-    if text or as_json or not parts:
-        show(data, text or str, as_json)
-    else:
-        print(render_text(parts(), width=terminal_width(), colour=has_styles()))
-
-
-def paste(
-    rows: Callable[[], Sequence[Mapping[str, Any]]],
-    parts: Callable[[], Sequence[Text | Table]] | None = None,
-) -> bool:
-    """Print tables to stdout in the form that was asked for, notes to stderr; False: none was.
+    """Print data to stdout in a form of `chosen_form`; of tables to paste, notes go to stderr.
 
     Parameters
     ----------
-    rows : callable
-        Makes the rows of the CSV.
-    parts : callable or None
-        Makes lines and tables, for Markdown and LaTeX; None: a table of the rows.
+    data : object
+        The JSON.
+    rows : sequence of mapping
+        The rows of the CSV.
+    parts : sequence of Text or Table
+        Lines and tables, for Markdown and LaTeX; none: a table of the rows.
+    text : str or None
+        The text; None: the parts.
     """
-    form = _asked.get()
-    if form is None:
-        return False
     notes: list[str] = []
-    if form == "csv":
-        text = csv_text(rows())
+    if form == "json":
+        output = json.dumps(data, indent=1)
+    elif form == "csv":
+        output = csv_text(rows)
+    elif form != "text":
+        output, notes = export_tables(parts or [make_table(rows)], form)
+    elif text is not None:
+        output = printable(text, lines=True)
     else:
-        text, notes = export_tables(parts() if parts else [make_table(rows())], form)
-    if text:
-        print(text)
-    for sentence in notes or ([] if text else ["there is no table to print"]):
+        output = render_text(parts, width=terminal_width(), colour=has_styles())
+    if output:
+        print(output)
+    elif not notes and form != "text":
+        notes = ["there is no table to print"]
+    for sentence in notes:
         note(sentence)
-    return True
 
 
-def show_rows(rows: Sequence[Row], as_json: bool, extra: dict[str, Any] | None = None) -> None:
-    """Print the tables of runs; `extra` is added to the JSON."""
-    from embedbench.reports import terminal_tables
+def run_tables(rows: Sequence[Row]) -> Tables:
+    """The tables of runs, as `show_tables` takes them."""
+    from embedbench.reports.tables_from_runs import to_json
+    from embedbench.reports.terminal_tables import csv_rows, table_parts
 
-    if not paste(lambda: terminal_tables.csv_rows(rows), lambda: terminal_tables.table_parts(rows)):
-        terminal_tables.print_report(rows, as_json=as_json, extra=extra)
+    return to_json(rows), csv_rows(rows), table_parts(rows)
 
 
-def show_regimes(
-    root: Path, regimes: Mapping[str, Sequence[Path]], as_json: bool, over: Over
-) -> None:
-    """Print the learners' scores under each regime, whose run directories these are."""
+def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over) -> Tables:
+    """The learners' scores under each regime, whose run directories these are."""
+    from embedbench.reports import toml_report
     from embedbench.reports.tables_from_runs import collect
-    from embedbench.reports.toml_report import regime_tables
 
     each = {
         name: collect(root, list(dict.fromkeys(places)), lambda _: None, over=over)
         for name, places in regimes.items()
     }
-    show_selected(list(regime_tables(each)), as_json)
+    return selected_tables(list(toml_report.regime_tables(each)))
 
 
-def show_beside(rows: Sequence[Row], as_json: bool) -> None:
-    """Print the tables of runs, and the zoo's published rows for the data of each."""
-    from embedbench.reports.tables_from_runs import to_json
-    from embedbench.reports.terminal_tables import csv_rows, table_parts
-    from embedbench.zoo.beside_zoo import beside_parts, rows_beside
-
-    found = rows_beside(rows, note)
-    published = [row.to_json() for row in found]
-    show_tables(
-        {**to_json(rows), "published": published},
-        None,
-        as_json,
-        lambda: [*csv_rows(rows), *published],
-        lambda: [*table_parts(rows), *beside_parts(found)],
-    )
-
-
-def show_selected(tables: Sequence[TableView], as_json: bool) -> None:
-    """Print selected tables."""
+def selected_tables(tables: Sequence[TableView]) -> Tables:
+    """Selected tables, as `show_tables` takes them."""
     from embedbench.reports.toml_report import SCHEMA
 
-    data = {
-        "schema": SCHEMA,
-        "tables": plain([{"title": table.title, "rows": table.rows} for table in tables]),
-    }
+    data = plain([{"title": table.title, "rows": table.rows} for table in tables])
     rows = [{"table": table.title} | row for table in tables for row in table.rows]
-    show_tables(data, None, as_json, lambda: rows, lambda: selected_parts(tables))
+    parts = [part for table in tables for part in (*table.parts, line(""))]
+    return {"schema": SCHEMA, "tables": data}, rows, parts
 
 
-def selected_parts(tables: Sequence[TableView]) -> list[Text | Table]:
-    """Selected tables one below the other."""
-    return [part for table in tables for part in (*table.parts, line(""))]
-
-
-def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
+def show(data: Any, text: str, as_json: bool) -> None:
     """Print data to stdout, as JSON or as text."""
-    print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
+    show_tables("json" if as_json else "text", data, (), text=text)
 
 
 def note(sentence: str) -> None:

@@ -1,6 +1,6 @@
 """The command extract, and the options that it shares with import."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,6 @@ from .command_output import note, show
 from .progress_bar import bar
 
 if TYPE_CHECKING:
-    from embedbench.engines.engine import Engine
     from embedbench.files.embedding_file import EmbeddingFile
 
 
@@ -91,74 +90,76 @@ def column_keys(
 # --- extract ---
 
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
-        "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
-    ),
-]
-Backbone = Annotated[
-    str | None,
-    typer.Option(
-        help="A timm model; hf:NAME, one of transformers; 'none': a pixel file of images, for "
-        "learners with a --trunk; "
-        "'pixels': the images as rows of values; 'log-mel' for sounds; or "
-        "package.module:Class."
-    ),
-]
-Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]
-Layers = Annotated[
-    str,
-    typer.Option(
-        help="Intermediate embeddings: 7,8,9 or last4. last4 includes the last block; if the "
-        "embedding is a class token, that block is the embedding again."
-    ),
-]
-Dtype = Annotated[
-    str,
-    typer.Option(
-        help="float32, bfloat16 or float16; the last two where the processor has units for them, "
-        "or with a ! behind."
-    ),
-]
-Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
-Decoder = Annotated[
-    str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
-]
-OperationThreads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        help="Threads of an operation; they decide the last bits (default: 1 up to 15 cores).",
-        min=1,
-        max=MOST_THREADS,
-    ),
-]
-MixedDevices = Annotated[
-    bool,
-    typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
+@dataclass(frozen=True, kw_only=True)
+class BackboneOptions:
+    """What goes through which network, and how."""
+
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="A timm model; hf:NAME, one of transformers; 'none': a pixel file of images, for "
+            "learners with a --trunk; "
+            "'pixels': the images as rows of values; 'log-mel' for sounds; or "
+            "package.module:Class."
+        ),
+    ] = None
+    weights: Annotated[
+        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
+    ] = None
+    layers: Annotated[
+        str,
+        typer.Option(
+            help="Intermediate embeddings: 7,8,9 or last4. last4 includes the last block; if the "
+            "embedding is a class token, that block is the embedding again."
+        ),
+    ] = ""
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="float32, bfloat16 or float16; the last two where the processor has units for "
+            "them, or with a ! behind."
+        ),
+    ] = "float32"
+    size: Annotated[
+        int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")
+    ] = None
+    decoder: Annotated[
+        str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
+    ] = "pil"
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads of an operation; they decide the last bits (default: 1 up to 15 cores).",
+            min=1,
+            max=MOST_THREADS,
+        ),
+    ] = None
+    any_device: Annotated[
+        bool,
+        typer.Option(
+            "--allow-mixed-devices", help="Let workers have different models of GPU or CPU."
+        ),
+    ] = False
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")] = (
+        False
+    )
 
 
-@shared.taking(samples=samples, stated=collect_metadata)
+@shared.taking(how=BackboneOptions, samples=samples, stated=collect_metadata)
 def extract(
-    source: Source,
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Folder, zip, 'demo', torch/NAME@ROOT, or 'hfds/NAME?image=COLUMN&label=COLUMN&"
+            "domain=COLUMN@REVISION'; what is not said is guessed, and a line says so."
+        ),
+    ],
     out: Out,
-    backbone: Backbone = None,
-    weights: Weights = None,
-    layers: Layers = "",
-    dtype: Dtype = "float32",
-    size: Size = None,
+    how: BackboneOptions,
     device: shared.Device = "auto",
-    decoder: Decoder = "pil",
-    threads: OperationThreads = None,
     engine: shared.EngineName = None,
     resources: shared.ResourcesOf = None,
     engine_set: shared.EngineSet = None,
-    allow_mixed_devices: MixedDevices = False,
-    skip_bad: SkipBad = False,
     overwrite: shared.Overwrite = False,
     quiet: shared.Quiet = False,
     *,
@@ -169,9 +170,12 @@ def extract(
     from embedbench.files.output_path import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
-    named = (source, backbone or "")
-    source, backbone, weights, stated = _from_zoo(source, backbone, weights, samples, stated)
-    who, where = _workers(engine, resources, engine_set, threads, device)
+    named = (source, how.backbone or "")
+    source, how, stated = _from_zoo(source, how, samples, stated)
+    who = None  # this process alone computes the blocks
+    if engine or resources or engine_set:
+        who = shared.chosen_engine(engine, resources, engine_set, how.threads or 1)
+        device = shared.chosen_device(device, who)
     from embedbench.extract.pipeline import extract as run_extraction
     from embedbench.zoo.zoo_entries import ZOO, remember_file
 
@@ -179,34 +183,22 @@ def extract(
         file = run_extraction(
             source,
             target,
-            backbone=backbone,
-            weights=weights,
-            layers=[part for part in layers.split(",") if part],
-            dtype=dtype,
-            size=size,
+            **vars(how) | {"layers": [part for part in how.layers.split(",") if part]},
             **samples,
             stated=stated,
-            device=where,
-            decoder=decoder,
-            skip_bad=skip_bad,
+            device=device,
             progress=advance,
             notify=note,
-            threads=threads,
             engine=who,
-            any_device=allow_mixed_devices,
         )
     if all(name.startswith(ZOO) for name in named):
         remember_file(named[0].partition("@")[0], named[1], file)
-    show(file, describe_file, as_json=False)
+    show({}, describe_file(file), as_json=False)
 
 
 def _from_zoo(
-    source: str,
-    backbone: str | None,
-    weights: Path | None,
-    samples: dict[str, Any],
-    stated: UserMetadata,
-) -> tuple[str, str | None, Path | None, UserMetadata]:
+    source: str, how: BackboneOptions, samples: dict[str, Any], stated: UserMetadata
+) -> tuple[str, BackboneOptions, UserMetadata]:
     """What the names `zoo:…` of a source and a backbone mean; what was given stays."""
     from embedbench.zoo.zoo_entries import ZOO, describe_backbone, find_source
 
@@ -216,25 +208,11 @@ def _from_zoo(
         stated = replace(stated, licence=stated.licence or data.licence, url=stated.url or data.url)
         said = "".join(f" --{k} {v}" for k, v in options.items())
         note(f"the zoo's source: {source}{said}; licence {data.licence}")
-    if backbone and backbone.startswith(ZOO):
-        backbone, shipped, stated = describe_backbone(backbone, stated)
-        weights = weights or shipped
+    if how.backbone and how.backbone.startswith(ZOO):
+        backbone, shipped, stated = describe_backbone(how.backbone, stated)
+        how = replace(how, backbone=backbone, weights=how.weights or shipped)
         note(f"the zoo's backbone: {backbone}")
-    return source, backbone, weights, stated
-
-
-def _workers(
-    engine: str | None,
-    resources: str | None,
-    settings: list[str] | None,
-    threads: int | None,
-    device: str,
-) -> "tuple[Engine | None, str]":
-    """The engine that computes the blocks, or None for this process alone; and the device."""
-    if not (engine or resources or settings):
-        return None, device
-    who = shared.chosen_engine(engine, resources, settings, threads or 1)
-    return who, shared.chosen_device(device, who)
+    return source, how, stated
 
 
 def describe_file(file: "EmbeddingFile") -> str:

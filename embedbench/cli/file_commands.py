@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,7 +81,7 @@ def import_command(
         )
     if "selection" in file.provenance:
         note(selection_text(file.provenance["selection"]))
-    show(file, describe_file, as_json=False)
+    show({}, describe_file(file), as_json=False)
 
 
 def export(
@@ -94,7 +93,7 @@ def export(
     from embedbench.files.export_features import export_file
 
     export_file(file, out, overwrite=overwrite)
-    show(out, str, as_json=False)
+    show({}, str(out), as_json=False)
 
 
 @with_tables
@@ -123,7 +122,7 @@ def inspect(
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,
     overwrite: Overwrite = False,
-    as_json: Json = False,
+    form: str = "text",
     quiet: Quiet = False,
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
@@ -136,8 +135,12 @@ def inspect(
 
         result = peek(file)
         if result.transfer:
-            note(transfer_text(result))
-        _print_card(result, card_text, as_json)
+            cost = result.transfer
+            size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {result.bytes / 1e6:,.1f} MB"
+            requests = cost.get("requests", 0)
+            note(f"read {size} by {requests} requests; the file was not fetched")
+        data = result.to_json()
+        show_tables(form, data, pairs(data), text=card_text(result))
         return
     opened = EmbeddingFile.open(here(file))
     result = replace(card(opened), path=str(opened.path if page else file))
@@ -151,12 +154,8 @@ def inspect(
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
         _map(opened, picture, overwrite)
-    _print_card(result, _page if page else card_text, as_json)
-
-
-def _print_card(result: Card, text: Callable[[Card], str], as_json: bool) -> None:
     data = result.to_json()
-    show_tables(data, lambda _: text(result), as_json, lambda: pairs(data))
+    show_tables(form, data, pairs(data), text=_page(result) if page else card_text(result))
 
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
@@ -242,7 +241,7 @@ def order(
         restarts=restarts,
     )
     write_order(result, out)
-    show(result, order_text, as_json)
+    show(result, order_text(result), as_json)
     note(f"wrote {out}")
 
 
@@ -251,7 +250,7 @@ def verify(file: File, as_json: Json = False) -> None:
     from embedbench.files.verify import verify as verify_file
 
     damage = verify_file(file)
-    show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
+    show({"file": str(file), "damage": damage}, "\n".join(damage or ["sound"]), as_json)
     if damage:
         raise typer.Exit(1)
 
@@ -260,7 +259,7 @@ def verify(file: File, as_json: Json = False) -> None:
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
     b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
-    as_json: Json = False,
+    form: str = "text",
 ) -> None:
     """Compare two embedding files: samples, bits, directions, neighbours, scores."""
     from embedbench.files.diff import diff as diff_files
@@ -268,7 +267,7 @@ def diff(
 
     result = diff_files(a, b)
     data = result.to_json()
-    show_tables(data, lambda _: diff_text(result), as_json, lambda: pairs(data))
+    show_tables(form, data, pairs(data), text=diff_text(result))
 
 
 def push(
@@ -307,11 +306,4 @@ def push(
         note(f"there already: {', '.join(result.unchanged)}")
     if result.sent:
         note(f"sent: {', '.join(result.sent)}")
-    show(result.to_json(), lambda _: result.url, as_json)
-
-
-def transfer_text(card: Card) -> str:
-    """The bytes and requests that the card of a file elsewhere has cost."""
-    cost = card.transfer or {}
-    size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {card.bytes / 1e6:,.1f} MB"
-    return f"read {size} by {cost.get('requests', 0)} requests; the file was not fetched"
+    show(result.to_json(), result.url, as_json)

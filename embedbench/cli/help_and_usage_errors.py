@@ -11,10 +11,6 @@ from typing import Any, TypeVar, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from embedbench.text.printable_text import printable
-
-from .command_output import note
-
 # Typer does not export it.
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 FEW = 12  # options that need no headings
@@ -23,7 +19,7 @@ GROUPS = {
     "Network": "trunk weights augment backbone layers dtype size",
     "Tuning": "preset tune tune_sessions tune_seeds trials budget_mb budget_passes",
     "Study": "config allow_code save_config shard answers unknown",
-    "Machine": "jobs engine resources engine_set threads device allow_mixed_devices checkpoint",
+    "Machine": "jobs engine resources engine_set threads device any_device checkpoint",
     "Columns": "columns domain_from group_from time_from",
     "Provenance": "licence citation url backbone_name weights_licence pretrained_on",
     "Output": "overwrite as_json quiet markdown latex csv",
@@ -41,7 +37,7 @@ class App(typer.Typer):
             cls=Commands,
             no_args_is_help=True,
             pretty_exceptions_enable=False,
-            rich_markup_mode=None,  # errors are printed as one sentence, not in a box
+            rich_markup_mode=None,
             **given,
         )
 
@@ -67,14 +63,12 @@ class Command(TyperCommand):
         """Write arguments and options, a word in the place of a value's type."""
         parts: dict[str, list[tuple[str, str]]] = {h: [] for h in ("Arguments", "Options", *GROUPS)}
         params = self.get_params(ctx)
+        headings = HEADINGS if len(params) > FEW else {}
         for param in params:
             if record := param.get_help_record(ctx):
                 is_option = param.param_type_name == "option"
-                heading = (
-                    HEADINGS.get(str(param.name), "Options") if len(params) > FEW else "Options"
-                )
-                part = parts[heading if is_option else "Arguments"]
-                part.append((_typed(record[0], is_option), record[1]))
+                heading = headings.get(str(param.name), "Options") if is_option else "Arguments"
+                parts[heading].append((_typed(record[0], is_option), record[1]))
         for heading, records in parts.items():
             if records:
                 with formatter.section(heading):
@@ -91,7 +85,7 @@ def _typed(name: str, is_option: bool) -> str:
 
 
 class Commands(TyperGroup):
-    """The commands. A wrong option, argument or command ends with one sentence and exit code 2."""
+    """The commands."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write what each command does: a whole sentence, however narrow the terminal is."""
@@ -104,25 +98,14 @@ class Commands(TyperGroup):
         for param in self.get_params(ctx):
             if param.default is None and getattr(param, "is_flag", False):
                 param.default = False  # None would be read by pydantic, which is slow to import
-        try:
-            return super().parse_args(ctx, args)
-        except UsageError as error:
-            raise _ended(error, ctx) from error
-
-    def invoke(self, ctx: Any) -> Any:
-        """Read the command's options, and run it."""
-        try:
-            return super().invoke(ctx)
-        except UsageError as error:
-            raise _ended(error, ctx) from error
+        return super().parse_args(ctx, args)
 
 
-def _ended(error: Any, ctx: Any) -> BaseException:
-    """Print the sentence; help that was asked for by no arguments is left to typer."""
+def usage_sentence(error: Any) -> str:
+    """The sentence on a wrong command line; of one without words, whose help is printed, none."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        return error  # type: ignore[no-any-return]
-    sentence = printable(error.format_message()).rstrip(".")
-    path = (error.ctx or ctx).command_path
+        error.show()
+        return ""
+    sentence = error.format_message().rstrip(".")
     see = " See" if sentence.endswith("?") else "; see"
-    note(f"embedbench: {sentence[:1].lower()}{sentence[1:]}{see} {path} --help")
-    return typer.Exit(2)
+    return f"{sentence[:1].lower()}{sentence[1:]}{see} {error.ctx.command_path} --help"

@@ -4,7 +4,7 @@ import ast
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ from embedbench.config.docstring_sections import parts, source
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
-from embedbench.runs import learner_and_protocol_names
+from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets
+from embedbench.text.table_export import make_table
 from embedbench.text.terminal_text import align_pairs, fit_width, line, terminal_width
 from embedbench.zoo.zoo_entries import zoo_rows
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-KINDS = (
-    *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
-    *("backbones", "files", "zoo"),
-)
 LONG = ("backbones", "files", "zoo")  # listed alone, when they are asked for
 SOURCES = {
     "demo": "the images that are shipped: emoji",
@@ -52,101 +49,82 @@ BACKBONES = {
     "log-mel": "of sounds: log-mel frames, one a second",
     "hf:NAME": "a model of transformers: of images, sounds or texts",
 }
+PACKAGE = Path(__file__).parents[1]
 
 
 def entries(kind: str) -> list[dict[str, str]]:
     """Everything of a kind: name, summary, and the package of what is not ours."""
     if kind not in KINDS:
         raise unknown("listing", kind, KINDS)
-    rows = _ours(kind)
+    listed = OURS[kind]()
+    rows = (
+        [{"name": name, "summary": summary} for name, summary in listed.items()]
+        if isinstance(listed, dict)
+        else listed
+    )
     names = {row["name"] for row in rows}
-    for name, entry in sorted(plugins.entry_points_by_name(kind).items()):
-        if name not in names:
-            rows.append(
-                {"name": name, "summary": plugins.summary(entry), "package": plugins.origin(entry)}
-            )
-    return rows
+    return rows + [
+        {"name": name, "summary": plugins.summary(entry), "package": plugins.origin(entry)}
+        for name, entry in sorted(plugins.entry_points_by_name(kind).items())
+        if name not in names
+    ]
 
 
-def listed_text(rows: list[dict[str, str]]) -> str:
+def listed_text(rows: Sequence[dict[str, str]]) -> str:
     """Entries as text, one a line."""
     pairs = [(r["name"], r["summary"] + f" [{r.get('package')}]" * ("package" in r)) for r in rows]
     return align_pairs(pairs) if pairs else "none"
 
 
-def _ours(kind: str) -> list[dict[str, str]]:
-    """The entries of a kind that this package has."""
-    here = Path(__file__).parents[1]
-    if kind == "learners":
-        return _room(here / "models", learner_and_protocol_names.our_learners())
-    if kind == "protocols":
-        return _room(here / "protocols", learner_and_protocol_names.our_protocols())
-    if kind == "orders":
-        return [
-            {
-                "name": name,
-                "summary": what if count == "any" else f"{what}; {count} classes",
-                "classes": count,
-            }
-            for name, (what, count) in NAMED.items()
-        ]
-    if kind == "files":
-        return file_rows()
-    if kind == "zoo":
-        return zoo_rows()
-    listed = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
-    if kind == "metrics":
-        scores = here / "scores"
-        functions = [
-            *_functions(scores / "metrics.py", ["scores", "reference"]),
-            *_functions(scores / "against_chance.py", ["scores"]),
-            *_functions(scores / "few_shot_scores.py", ["accuracies"]),
-        ]
-        listed = {f.name: _first_line(f) for f in functions}
-        listed |= {n: (inspect.getdoc(f) or "").partition("\n")[0] for n, f in FUNCTIONS.items()}
-    if kind == "presets":
-        listed = {name: presets.summary(name) for name in presets.preset_names()}
-    if kind == "backbones":
-        listed = _backbones()
-    return [{"name": name, "summary": summary} for name, summary in listed.items()]
+def _metrics() -> dict[str, str]:
+    """Public functions that take scores or accuracies; not those over all metrics."""
+    listed = {}
+    for module, first in (
+        ("metrics", ["scores", "reference"]),
+        ("against_chance", ["scores"]),
+        ("few_shot_scores", ["accuracies"]),
+    ):
+        for node in _public(PACKAGE / "scores" / f"{module}.py", ast.FunctionDef):
+            over_all = node.name in ("compute", "curves", "curves_from_accuracies")
+            if [a.arg for a in node.args.args][: len(first)] == first and not over_all:
+                listed[node.name] = _first_line(node)
+    return listed | {n: (inspect.getdoc(f) or "").partition("\n")[0] for n, f in FUNCTIONS.items()}
 
 
-def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
-    """Public functions of a module that take these first arguments; not those over all metrics."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [
-        n
-        for n in tree.body
-        if isinstance(n, ast.FunctionDef)
-        and [a.arg for a in n.args.args][: len(takes)] == takes
-        and not n.name.startswith("_")
-        and n.name not in ("compute", "curves", "curves_from_accuracies")
-    ]
+def _public(path: Path, kind: type[Any]) -> Iterator[Any]:
+    """Yield the public definitions of a kind in a module, from its source."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, kind) and not node.name.startswith("_"):
+            yield node
 
 
-def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
-    rows = []
-    for name in names:
-        path = folder / f"{name.replace('-', '_')}.py"
-        summary = ""
-        if name in learner_and_protocol_names.ALIASES:
-            same, given = (
-                learner_and_protocol_names.ALIASES[name],
-                learner_and_protocol_names.alias_settings(name),
-            )
-            settings = ", ".join(f"{k}={v}" for k, v in given.items())
-            summary = f"{same} with {settings}" if given else f"another name of {same}"
-        if path.is_file():
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            classes = (n for n in tree.body if isinstance(n, ast.ClassDef))
-            public = next(n for n in classes if not n.name.startswith("_"))  # then its helpers
-            summary = _first_line(public)
-        rows.append({"name": name, "summary": summary})
-    return rows
-
-
-def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
+def _first_line(node: Any) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _classes(room: str, names: Sequence[str]) -> dict[str, str]:
+    """Learners or protocols, by name: the first line of the class, or what an alias stands for."""
+    listed = {}
+    for name in names:
+        path = PACKAGE / room / f"{name.replace('-', '_')}.py"
+        if path.is_file():
+            listed[name] = _first_line(next(_public(path, ast.ClassDef)))  # its helpers follow
+        else:
+            same, given = by_name.ALIASES[name]
+            settings = ", ".join(f"{k}={v}" for k, v in given.items())
+            listed[name] = f"{same} with {settings}" if given else f"another name of {same}"
+    return listed
+
+
+def _orders() -> list[dict[str, str]]:
+    return [
+        {
+            "name": name,
+            "summary": what if count == "any" else f"{what}; {count} classes",
+            "classes": count,
+        }
+        for name, (what, count) in NAMED.items()
+    ]
 
 
 def _backbones() -> dict[str, str]:
@@ -155,7 +133,7 @@ def _backbones() -> dict[str, str]:
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
     pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
-    ours = Path(__file__).parents[1] / "networks" / "paper_networks.py"
+    ours = PACKAGE / "networks" / "paper_networks.py"
     names: dict[str, str] = {}
     for path in (*sorted((Path(spec.origin).parent / "models").glob("*.py")), ours):
         what = "a network of the papers, to be pretrained" if path == ours else f"timm, {path.stem}"
@@ -192,17 +170,34 @@ def prune_files(kind: str | None) -> None:
     note(f"removed {count} fetched file{'s' * (count != 1)}, {size / 1e6:,.1f} MB")
 
 
+# What this package has of a kind: summaries by name, or rows that say more.
+OURS: dict[str, Callable[[], dict[str, str] | list[dict[str, str]]]] = {
+    "learners": lambda: _classes("models", by_name.our_learners()),
+    "protocols": lambda: _classes("protocols", by_name.our_protocols()),
+    "metrics": _metrics,
+    "presets": lambda: {name: presets.about(name)[0] for name in presets.preset_names()},
+    "orders": _orders,
+    "sources": lambda: SOURCES,
+    "engines": lambda: ENGINES,
+    "trackers": lambda: TRACKERS,
+    "backbones": _backbones,
+    "files": file_rows,
+    "zoo": zoo_rows,
+}
+KINDS = tuple(OURS)
+
+
 # --- the settings behind a name ---
 
 
 NAMES: dict[str, Callable[[], Sequence[str]]] = {
-    "learners": learner_and_protocol_names.learner_names,
-    "protocols": learner_and_protocol_names.protocol_names,
+    "learners": by_name.learner_names,
+    "protocols": by_name.protocol_names,
     "presets": presets.preset_names,
 }
 
 
-def show_settings(kind: str | None, name: str, as_json: bool) -> None:
+def show_settings(kind: str | None, name: str, form: str) -> None:
     """Print what a name is, and its settings; of a protocol and a preset of one name, both.
 
     Parameters
@@ -216,22 +211,16 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
         Nothing has the name.
     """
     every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
-
-    def tables() -> "list[Text | Table]":
-        from embedbench.text.table_export import make_table
-
-        parts: list[Text | Table] = []
-        for data in every:
-            table = [make_table(data["settings"])] if data["settings"] else []
-            parts += [*map(line, _head(data)), *table]
-        return parts
-
+    tables: list[Text | Table] = []
+    for data in every:
+        tables += map(line, _head(data))
+        tables += [make_table(data["settings"])] if data["settings"] else []
     show_tables(
+        form,
         every[0] if len(every) == 1 else every,
-        lambda _: "\n\n".join(map(_text, every)),
-        as_json,
-        lambda: [row for data in every for row in data["settings"]],
-        tables,
+        [row for data in every for row in data["settings"]],
+        text="\n\n".join(map(_text, every)),
+        parts=tables,
     )
 
 
@@ -260,13 +249,12 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
             f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "
             "such as embedbench list learners ewc"
         )
-    about = _of_preset(name) if kind == "presets" else _of_class(kind, name)
-    return {"kind": kind, "name": name, **about}
-
-
-def _of_preset(name: str) -> dict[str, Any]:
+    if kind != "presets":
+        return {"kind": kind, "name": name, **_of_class(kind, name)}
     summary, about = presets.about(name)
     return {
+        "kind": kind,
+        "name": name,
         "summary": summary,
         "about": about,
         "set": f"`run --preset {name}` has these settings; `--set` goes over them.",
@@ -276,14 +264,12 @@ def _of_preset(name: str) -> dict[str, Any]:
 
 def _of_class(kind: str, name: str) -> dict[str, Any]:
     """Describe a learner, by any of its names, or a protocol."""
-    learns = kind == "learners"
-    given = learner_and_protocol_names.alias_settings(name) if learns else {}
-    cls = (
-        learner_and_protocol_names.learner_class
-        if learns
-        else learner_and_protocol_names.protocol_class
-    )(name)
-    key = name if learns else "protocol"
+    given: dict[str, Any] = {}
+    cls: type[Any]
+    if kind == "learners":
+        cls, key, given = by_name.learner_class(name), name, by_name.alias_settings(name)
+    else:
+        cls, key = by_name.protocol_class(name), "protocol"
     # What the learner does not refuse, in the place of what any memory takes.
     selects = getattr(cls, "selects", ())
     ranges = {"memory.select": f"one of {', '.join(selects)}"} if selects else {}
@@ -297,9 +283,9 @@ def _of_class(kind: str, name: str) -> dict[str, Any]:
         for s in flatten_settings(cls, make(cls, given, name=name) if given else None)
     ]
     summary = parts(cls)[""].partition("\n")[0]
-    if name in learner_and_protocol_names.ALIASES:
+    if name in by_name.ALIASES:
         settings = ", ".join(f"{k}={format_setting(v)}" for k, v in given.items())
-        same = learner_and_protocol_names.ALIASES[name] + (f" with {settings}" if given else "")
+        same = by_name.ALIASES[name][0] + (f" with {settings}" if given else "")
         summary = f"another name of {same}. {summary}"
     return {
         "summary": summary,
@@ -319,8 +305,8 @@ def _kinds_of(name: str) -> list[str]:
     kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
     if kinds:
         return kinds
-    if name in learner_and_protocol_names.FIELD_NAMES:
-        learner_and_protocol_names.protocol_class(name)  # refuses it, and names ours
+    if name in by_name.FIELD_NAMES:
+        by_name.protocol_class(name)  # refuses it, and names ours
     every = [*KINDS, *(known for names in NAMES.values() for known in names())]
     error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
     raise UserError(

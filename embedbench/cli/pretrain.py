@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 
 from .command_output import show
 from .file_arguments import here
@@ -49,11 +49,10 @@ def pretrain(
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")
     check_free(out, overwrite)
-    params, order = _stream_settings(settings or [], seed)
     names: Any = {"augment": augment, "head": head}  # texts, which `Pretraining` checks
     numbers = trunk, epochs, lr, weight_decay, batch_size, warmup
     how = Pretraining(*numbers, seed=seed, deep_supervision=deep_supervision, **names)
-    opened, stream = _stream(file, protocol, params, order)
+    opened, stream = _stream(file, protocol, settings or [], seed)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)
     with bar("epochs", quiet) as advance:
@@ -68,36 +67,35 @@ def pretrain(
         )
     save_weights(out, state, metadata)
     checkpoint.unlink(missing_ok=True)
-    show({"file": str(out), "sha256": file_sha256(out), **metadata}, _text, as_json)
+    data = {"file": str(out), "sha256": file_sha256(out), **metadata}
+    show(data, _text(data), as_json)
 
 
-def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
-    """Parameters of the protocol, and the seed of the class order."""
-    from embedbench.config.run_seeds import Seeds
-    from embedbench.studies.resolve import sort_settings
-    from embedbench.studies.set_and_tune_options import parse_settings
-
-    given = sort_settings(parse_settings(items), [])
-    for name in (*given.common, *given.learners):
-        raise unknown("setting", str(name), ["protocol.…", "seeds.order"])
-    return given.protocol, given.seeds.get("order", Seeds.of(seed).order)
-
-
-def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> tuple[Any, Any]:
+def _stream(file: Path, protocol: str, settings: list[str], seed: int) -> tuple[Any, Any]:
     """The file, which must hold images, and its stream as `run` builds it."""
-    from embedbench.config.make_from_settings import make
-    from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.files.hdf5_layout import PIXELS
-    from embedbench.runs.learner_and_protocol_names import protocol_class
+    from embedbench.runs.stream_cache import StreamCache
+    from embedbench.studies.resolve import resolve
+    from embedbench.studies.set_and_tune_options import parse_settings
+    from embedbench.studies.study import Study
 
-    opened = EmbeddingFile.open(file)
+    streams = StreamCache()
+    opened = streams.file(str(file))
     if opened.kind != PIXELS:
         raise UserError(
             f"{file} holds embeddings, and a trunk is trained on images; make a pixel file with "
             "embedbench extract SOURCE --backbone none --size 36 --out FILE"
         )
-    made = make(protocol_class(protocol), params, name="protocol")
-    return opened, made.build([opened], seed=order)
+    (spec,) = resolve(
+        Study(
+            files=((str(file),),),
+            protocols=(protocol,),
+            learners=("chance",),
+            seeds=(seed,),
+            set=parse_settings(settings),
+        )
+    )
+    return opened, streams.stream(spec)
 
 
 def _text(metadata: dict[str, Any]) -> str:

@@ -21,47 +21,27 @@ if TYPE_CHECKING:
     from embedbench.papers.paper_table import PaperTable
 
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
-
-Data = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--data",
-        "--dataset",
-        help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
-        "for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …",
-    ),
-]
-PlanOnly = Annotated[
-    bool, typer.Option("--plan", help="Only print what to fetch, to run and to send back.")
-]
-
-
-Tables = Annotated[
-    list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
-]
-ResultFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Files that reproduce wrote, or directories of them: write PAPER.md, the printed "
-        "rows beside ours; nothing runs."
-    ),
-]
-
-Claims = Annotated[
-    bool,
-    typer.Option(
-        "--claims",
-        help="Judge what the paper claims, from --results or from what reproduce wrote to --out, "
-        "and write claims.md; PAPER may be all.",
-    ),
-]
+DATA = (
+    "FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for masana2020 cifar100=FILE; "
+    "for abdelsalam2021 cifar=FILE, …; for tang2024 cifar100=FILE, …"
+)
+RESULTS = (
+    "Files that reproduce wrote, or directories of them: write PAPER.md, the printed rows beside "
+    "ours; nothing runs."
+)
+CLAIMS = (
+    "Judge what the paper claims, from --results or from what reproduce wrote to --out, and write "
+    "claims.md; PAPER may be all."
+)
 
 
 @with_tables
 def reproduce(
     paper: Annotated[str, typer.Argument(help=f"{NAMES}.")],
-    tables: Tables = None,
-    data: Data = None,
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
+    ] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", "--dataset", help=DATA)] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
     learner: Annotated[str | None, typer.Option(help="Only these learners, with commas.")] = None,
@@ -72,25 +52,30 @@ def reproduce(
     engine_set: shared.EngineSet = None,
     threads: shared.Threads = 1,
     device: shared.Device = "auto",
-    plan: PlanOnly = False,
-    results: ResultFiles = None,
-    claims: Claims = False,
-    as_json: shared.Json = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only print what to fetch, to run and to send back.")
+    ] = False,
+    results: Annotated[list[Path] | None, typer.Option(help=RESULTS)] = None,
+    claims: Annotated[bool, typer.Option("--claims", help=CLAIMS)] = False,
+    form: str = "text",
     quiet: shared.Quiet = False,
 ) -> None:
     """Run a paper's experiments again; print its numbers beside ours."""
     if plan:
-        _show_plan(paper, seeds, as_json)
+        _show_plan(paper, seeds, form == "json")
         return
+    if (claims or results) and any((tables, data, learner, settings)):
+        raise UserError(
+            "--results takes no runs, nor does --claims: leave out --table, --data, --learner, "
+            "--set"
+        )
     if claims:
-        _check_no_runs(tables, data, learner, settings)
-        _judge_claims(paper, results, out, as_json)
+        _judge_claims(paper, results, out, form == "json")
         return
     chosen = paper_folders.paper(paper)  # a wrong name is refused before torch is imported
     directory = out or Path("reproduce") / chosen.stem
     if results:
-        _check_no_runs(tables, data, learner, settings)
-        _write_appendix(chosen, results, directory, as_json)
+        _write_appendix(chosen, results, directory, form == "json")
         return
 
     from embedbench.papers.paper import ReproduceRequest
@@ -111,16 +96,26 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
-    _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
+    _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), form)
 
 
-def _check_no_runs(*options: object) -> None:
-    """Refuse options of runs beside `--results` and `--claims`."""
-    if any(options):
-        raise UserError(
-            "--results takes no runs, nor does --claims: leave out --table, --data, --learner, "
-            "--set"
-        )
+def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
+    from embedbench.papers.reproduction_plan import make_plan, plan_text
+
+    plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
+    show(plan, plan_text(plan), as_json)
+
+
+def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
+    """The words after `embedbench reproduce`, as far as they decide the numbers."""
+    given = {
+        "--table": asked.names,
+        "--data": data,
+        "--set": asked.items,
+        "--learner": [",".join(asked.learners)] if asked.learners else [],
+        "--seeds": [seeds] if asked.used else [],
+    }
+    return [paper, *(word for name in given for value in given[name] for word in (name, value))]
 
 
 def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
@@ -137,28 +132,8 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
         )
     answers = write_claims(results or [stored], papers, stored)
     lines = (f"{a.claim:4} {a.file:20} {a.status}" for a in answers)
-    show([a.to_json() for a in answers], lambda _: "\n".join(lines), as_json)
+    show([a.to_json() for a in answers], "\n".join(lines), as_json)
     note(f"wrote {stored / 'claims.md'}")
-
-
-def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
-    """The words after `embedbench reproduce`, as far as they decide the numbers."""
-    given = {
-        "--table": asked.names,
-        "--data": data,
-        "--set": asked.items,
-        "--learner": [",".join(asked.learners)] if asked.learners else [],
-        "--seeds": [seeds] if asked.used else [],
-    }
-    return [paper, *(word for name in given for value in given[name] for word in (name, value))]
-
-
-def _show_plan(paper: str, seeds: str, as_json: bool) -> None:
-    """Print the plan for those who have the data."""
-    from embedbench.papers.reproduction_plan import make_plan, plan_text
-
-    plan = make_plan(paper, seeds, len(parse_seeds(seeds)))
-    show(plan, lambda _: plan_text(plan), as_json)
 
 
 def _present(
@@ -167,7 +142,7 @@ def _present(
     paper: Paper[Any],
     asked: ReproduceRequest,
     words: list[str],
-    as_json: bool,
+    form: str,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
     from embedbench.papers.paper_table import table_parts, table_rows, table_text
@@ -177,11 +152,11 @@ def _present(
     path = asked.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(
+        form,
         results.to_json(),
-        lambda _: "\n\n".join(map(table_text, tables)),
-        as_json,
-        lambda: [row for table in tables for row in table_rows(table)],
-        lambda: [part for table in tables for part in table_parts(table)],
+        [row for table in tables for row in table_rows(table)],
+        [part for table in tables for part in table_parts(table)],
+        text="\n\n".join(map(table_text, tables)),
     )
     note(f"wrote {path}")
     for sentence in failed:
@@ -195,5 +170,5 @@ def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bo
     from embedbench.papers.printed_beside_ours import write_page
 
     page, rows = write_page(paper, paths, out)
-    show(rows, lambda _: "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
+    show(rows, "\n".join(f"{n:5} {what}" for what, n in rows.items()), as_json)
     note(f"wrote {page}")

@@ -78,7 +78,7 @@ runs.command("import")(import_command)
 @with_tables
 def status(
     root: Annotated[Path, typer.Argument(metavar="RUNS")],
-    as_json: Json = False,
+    form: str = "text",
 ) -> None:
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
     from embedbench.runs.runs_status import status as look
@@ -87,10 +87,10 @@ def status(
     from .runs_status_view import status_parts
 
     now = look(root)
-    data, parts = now.to_json(), status_parts(now)
+    data = now.to_json()
     kinds = ("running", "failed", "abandoned")
     rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
-    show_tables(data, None, as_json, lambda: rows, lambda: parts)
+    show_tables(form, data, rows, parts=status_parts(now))
 
 
 @runs.command()
@@ -148,6 +148,6 @@ def _tell(result: "MergeResult | PackResult", as_json: bool) -> None:
     """Print a result, and what it left out; exit 1 if that is anything."""
     for sentence in result.left_out:
         note(f"left out: {sentence}")
-    show(result.to_json(), lambda _: result.sentence, as_json)
+    show(result.to_json(), result.sentence, as_json)
     if result.left_out:
         raise typer.Exit(1)

@@ -9,51 +9,47 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedbench.text.terminal_text import leave_out, line, new_table
+from embedbench.text.terminal_text import line, new_table, render_text
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from embedbench.runs.runs_status import Running, Status, Watcher
+    from embedbench.runs.runs_status import Status
 
 
 UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def status_parts(
-    status: Status, width: int | None = None, rows: int | None = None
-) -> list[Text | Table]:
-    """One or two lines on all runs, a table of those being made, a line for each that is not.
-
-    Parameters
-    ----------
-    width : int or None
-        Columns for the table, which loses some of its own where there are too few; None: any.
-    rows : int or None
-        Lines that there is room for: each is cut to its width; None: any number.
-    """
-    parts: list[Text | Table] = [line(text, "bold") for text in summary(status)]
+def status_parts(status: Status) -> list[Text | Table]:
+    """One or two lines on all runs, a table of those being made, a line for each that is not."""
     others = [f"failed: {f.cell}: {f.reason}" for f in status.failed]
     others += [
         f"abandoned: {a.cell}, checkpoint of {duration(a.seconds)} ago" for a in status.abandoned
     ]
-    room = len(others) + len(status.running) if rows is None else max(0, rows - len(parts) - 2)
-    running = status.running[: max(0, room - min(len(others), room // 2))]
-    others, more = others[: room - len(running)], len(others) + len(status.running) - room
-    if running:
-        table = _table(running)
-        if width is not None:
-            leave_out(table, width)
-        parts.append(table)
-    for text in map(line, others):
-        if rows is not None:
-            text.no_wrap, text.overflow = True, "ellipsis"
-        parts.append(text)
-    if more > 0:
-        parts.append(line(f"… and {more} more", "dim"))
-    return parts
+    return [*running_parts(status), *map(line, others)]
+
+
+def running_parts(status: Status) -> list[Text | Table]:
+    """One or two lines on all runs, and a table of those being made."""
+    parts: list[Text | Table] = [line(text, "bold") for text in summary(status)]
+    if not status.running:
+        return parts
+    table = new_table(["running", "session", "for", "process"])
+    for c in status.running:
+        session = "–" if c.session is None else f"{c.session} of {c.sessions}"
+        where = f"{c.pid} on {c.host.partition('.')[0]}"
+        table.add_row(*map(line, (c.cell, session, duration(c.seconds), where)))
+    return [*parts, table]
+
+
+def fitted_text(status: Status | None, width: int, height: int) -> str:
+    """The runs that are being made, in the lines and columns of a terminal."""
+    if status is None:
+        return "planning the runs"
+    lines = render_text(running_parts(status), width=width).split("\n")
+    left_out = len(lines) - height + 2
+    return "\n".join(lines if left_out < 2 else [*lines[:-left_out], f"… and {left_out} more"])
 
 
 def summary(status: Status) -> list[str]:
@@ -85,15 +81,6 @@ def count_in_words(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _table(running: tuple[Running, ...]) -> Table:
-    table = new_table(["running", "session", "for", "process"])
-    for c in running:
-        session = "–" if c.session is None else f"{c.session} of {c.sessions}"
-        where = f"{c.pid} on {c.host.partition('.')[0]}"
-        table.add_row(*map(line, (c.cell, session, duration(c.seconds), where)))
-    return table
-
-
 def duration(seconds: float) -> str:
     """Seconds in the two largest units.
 
@@ -123,37 +110,20 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
 
     from embedbench.runs.runs_status import Watcher
 
-    view = GridView(Watcher(root))
-    with Live(view, console=Console(stderr=True), refresh_per_second=1, transient=True):
-        yield
+    watcher, console = Watcher(root), Console(stderr=True)
+    seen: Status | None = None
+    next_look = 0.0
 
-
-class GridView:
-    """The state that a watcher sees, whenever it is drawn.
-
-    Parameters
-    ----------
-    watcher : Watcher
-        Looks at the directory of runs; less often where that takes long.
-    """
-
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
-        self._status: Status | None = None
-        self._next = 0.0
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        """Draw one line on all runs, and a table of those being made."""
+    def view() -> Text:
+        nonlocal seen, next_look
         began = time.monotonic()
-        if began >= self._next:
+        if began >= next_look:
             with suppress(OSError):  # it changes while it is looked at
-                now = self._watcher.look()
+                now = watcher.look()
                 if now.planned is not None:  # none before the grid runs, and after
-                    self._status = now
-            self._next = began + (time.monotonic() - began) / SHARE
-        if self._status is None:
-            yield "planning the runs"
-        else:
-            yield from status_parts(self._status, options.max_width, console.height - 1)
+                    seen = now
+            next_look = began + (time.monotonic() - began) / SHARE
+        return line(fitted_text(seen, *console.size))
+
+    with Live(get_renderable=view, console=console, refresh_per_second=1, transient=True):
+        yield

@@ -13,7 +13,6 @@ from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 
 from .command_output import note, show_tables, with_tables
-from .shared_options import Json
 
 if TYPE_CHECKING:
     from embedbench.scores.verified_records import RescoredRun
@@ -37,7 +36,7 @@ def score(
             "--update", help="Write what differs, is new or was open, and pin what agrees."
         ),
     ] = False,
-    as_json: Json = False,
+    form: str = "text",
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
     from embedbench.scores import record_files
@@ -47,7 +46,7 @@ def score(
     if audit:
         if update:
             raise UserError("--audit writes nothing; leave --update out")
-        _audit(runs, as_json)
+        _audit(runs, form)
         return
     run_dirs = record_files.find(runs, references=True)
     if not run_dirs:
@@ -57,12 +56,12 @@ def score(
         rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
     ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
-    show_tables(data, lambda _: scores_text(results), as_json, lambda: scores_rows(results))
+    show_tables(form, data, scores_rows(results), text=scores_text(results))
     if not all(r.agrees for r in results):
         raise typer.Exit(1)
 
 
-def _audit(runs: Path, as_json: bool) -> None:
+def _audit(runs: Path, form: str) -> None:
     """Print every definition of accuracy and forgetting for one run."""
     from embedbench.scores import record_files
     from embedbench.scores.metrics_by_library import audit
@@ -80,7 +79,7 @@ def _audit(runs: Path, as_json: bool) -> None:
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
     data = plain(definitions)
-    show_tables(data, lambda _: audit_text(definitions), as_json, lambda: records(data))
+    show_tables(form, data, records(data), text=audit_text(definitions))
 
 
 FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"

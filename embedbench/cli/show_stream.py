@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.errors import UserError
-from embedbench.studies.study import Study
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 
-from .command_output import note, show_tables, with_tables
+from .command_output import chosen_form, note, show_tables
 from .file_arguments import fixed_study
-from .run_options import stream_options
-from .shared_options import Json, Overwrite, Quiet, check_free, taking
+from .run_options import StreamOptions
+from .shared_options import Overwrite, Quiet, check_free, taking
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from embedbench.streams.stream_summary import StreamSummary
 
 
-@with_tables
-@taking(study=stream_options)
+@taking(options=StreamOptions, form=chosen_form)
 def show(
-    study: Study,
+    options: StreamOptions,
     export: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
@@ -41,7 +39,7 @@ def show(
         typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
     ] = None,
     overwrite: Overwrite = False,
-    as_json: Json = False,
+    form: str = "text",
     quiet: Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
@@ -53,7 +51,7 @@ def show(
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    specs = resolve(fixed_study(study, (), quiet), out="RUNS")
+    specs = resolve(fixed_study(options.study(), (), quiet), out="RUNS")
     _check_picture(out, len(specs), overwrite)
     one = len(specs) == 1  # streams of several seeds lie side by side
     directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
@@ -70,13 +68,11 @@ def show(
             note(f"wrote {directories[i]}: stream {digest[:12]}")
         if out is not None:
             _draw(task, out)
-    lines = [part for summary in summaries for part in stream_parts(summary)]
     show_tables(
+        form,
         [s.to_json() for s in summaries],
-        None,
-        as_json,
-        lambda: [row for summary in summaries for row in stream_rows(summary)],
-        lambda: lines,
+        [row for summary in summaries for row in stream_rows(summary)],
+        parts=[part for summary in summaries for part in stream_parts(summary)],
     )
 
 

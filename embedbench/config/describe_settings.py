@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .docstring_sections import parameters
+from .docstring_sections import inherited_parameters, parameters
 from .setting_ranges import field_hints
 
 REQUIRED = "(required)"  # in the place of a default
@@ -38,10 +38,7 @@ class Setting:
 
 def list_settings(cls: type) -> list[Setting]:
     """The fields of a dataclass, those first that its docstring describes; groups as one."""
-    known: dict[str, tuple[str, str]] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        known |= parameters(base)
-    own, hints = parameters(cls), field_hints(cls)
+    known, own, hints = inherited_parameters(cls), parameters(cls), field_hints(cls)
     result = []
     for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
         kind, text = known.get(field.name, ("", ""))

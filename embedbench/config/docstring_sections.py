@@ -33,6 +33,14 @@ def parameters(thing: Any) -> dict[str, tuple[str, str]]:
     return known
 
 
+def inherited_parameters(cls: type) -> dict[str, tuple[str, str]]:
+    """The parameters in the docstrings of a class and of its bases."""
+    known: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        known |= parameters(base)
+    return known
+
+
 def source(thing: Any) -> str:
     """The paragraph **Source** of a docstring, on one line; empty if it has none."""
     pieces = NOTED.split(parts(thing)[""])

@@ -7,10 +7,10 @@ imported before it is asked for.
 import importlib.util
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from embedbench import plugins
 from embedbench.errors import UserError, short, unknown
@@ -22,23 +22,15 @@ from .task_resources import Resources, pairs
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+K = TypeVar("K")
+R = TypeVar("R")
 NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
 NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Who runs the tasks.
-
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`.
-    resources : Resources
-        What one task takes.
-    settings : mapping
-        Of this engine alone, by name; as text.
-    """
+    """Who runs the tasks: one of `NAMES`, what a task takes, and settings of this engine alone."""
 
     name: str = "local"
     resources: Resources = field(default_factory=Resources)
@@ -156,6 +148,24 @@ class Engine:
 
             return slurm_executor(self.resources, self.settings, notify)
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))
+
+
+def run_calls(
+    pool: "Executor | None", calls: Iterable[tuple[K, Callable[[], R]]]
+) -> Iterator[tuple[K, Callable[[], R]]]:
+    """Each key with a function that returns the result of its call, or raises its error.
+
+    With a pool each comes when its call has ended there; without one in turn, and the function is
+    the call itself.
+    """
+    from concurrent.futures import as_completed
+
+    if pool is None:
+        yield from calls
+        return
+    pending = {pool.submit(call): key for key, call in calls}
+    for future in as_completed(list(pending)):
+        yield pending.pop(future), future.result
 
 
 def at_once(share: float, number: int) -> int:

@@ -1,15 +1,15 @@
 """A pool of processes of this machine; they end with the process that began them."""
 
 import ctypes
+import itertools
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import active_children, get_context, parent_process
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 
 from embedbench.system.keep_freed_memory import keep_freed_memory
@@ -20,10 +20,9 @@ PARENT_DEATH_SIGNAL = 1  # prctl(2)
 TRIES = 2  # of a task whose process ended
 
 _worker: int | None = None  # the number of this worker; None in any other process
-_Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(ThreadPoolExecutor):
     """Processes that take one task after the other.
 
     Each belongs to a thread, which replaces it if it ends. So a task that kills its process costs
@@ -31,76 +30,51 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, processes: int) -> None:
-        self._waiting: SimpleQueue[tuple[Future[Any], _Call] | None] = SimpleQueue()
+        self._numbers, self._thread = itertools.count(), threading.local()
+        self._pools: dict[int, ProcessPoolExecutor] = {}  # of one process each, by its number
         self._others = active_children()
-        self._ends = False  # nothing is taken any more
         self._stops = False  # nothing begins any more
-        self._threads = [
-            Thread(target=self._serve, args=(number,), name=f"worker {number}", daemon=True)
-            for number in range(processes)
-        ]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(processes, "worker", self._number_thread)
+
+    def _number_thread(self) -> None:
+        self._thread.number = next(self._numbers)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in the first process that is free."""
-        if self._ends:
-            raise RuntimeError("this executor was shut down")
-        future: Future[Any] = Future()
-        self._waiting.put((future, (fn, args, kwargs)))
-        return future
+        return super().submit(self._run, fn, args, kwargs)
+
+    def _run(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call in the process of this thread; if that ends, once more in a new one."""
+        number: int = self._thread.number
+        for _ in range(TRIES):
+            if number not in self._pools:
+                context = get_context("spawn")
+                pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(number,))
+                self._pools[number] = pool
+            try:
+                return self._pools[number].submit(fn, *args, **kwargs).result()
+            except BrokenProcessPool:
+                self._pools.pop(number).shutdown()
+                if self._stops:
+                    break
+        raise LostTaskError(TRIES)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes when they have done their tasks."""
-        self._ends = True
-        while cancel_futures:
-            try:
-                task = self._waiting.get_nowait()
-            except Empty:
-                break
-            if task is not None:
-                task[0].cancel()
-        for _ in self._threads:
-            self._waiting.put(None)
-        if wait:
-            for thread in self._threads:
-                thread.join()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        for pool in list(self._pools.values()) if wait else ():
+            pool.shutdown()
 
     def stop(self) -> None:
         """End the processes at once, in the middle of their tasks."""
         self._stops = True
-        self.shutdown(wait=False, cancel_futures=True)
-        while any(thread.is_alive() for thread in self._threads):
+        ender = threading.Thread(target=self.shutdown, kwargs={"cancel_futures": True})
+        ender.start()
+        while ender.is_alive():
             for process in active_children():
                 if process not in self._others:  # one may just have been started
                     process.terminate()
-            self._threads[0].join(0.01)
-
-    def _serve(self, number: int) -> None:
-        """Hand tasks to the process of this thread."""
-        pool = _pool(number)
-        while (task := self._waiting.get()) is not None:
-            future, (fn, args, kwargs) = task
-            if not future.set_running_or_notify_cancel():
-                continue
-            error: BaseException = LostTaskError(TRIES)
-            for _ in range(TRIES):
-                try:
-                    result = pool.submit(fn, *args, **kwargs).result()
-                except BrokenProcessPool:
-                    pool.shutdown()
-                    pool = _pool(number)
-                    if self._stops:
-                        break
-                except BaseException as raised:
-                    error = raised
-                    break
-                else:
-                    future.set_result(result)
-                    break
-            if not future.done():
-                future.set_exception(error)
-        pool.shutdown()
+            ender.join(0.01)
 
 
 @contextmanager
@@ -131,11 +105,6 @@ def cards() -> int:
     return torch.cuda.device_count()
 
 
-def _pool(number: int) -> ProcessPoolExecutor:
-    context = get_context("spawn")
-    return ProcessPoolExecutor(1, context, initializer=_begin, initargs=(number,))
-
-
 def _begin(number: int) -> None:
     """Make this process the worker with this number."""
     global _worker
@@ -155,7 +124,7 @@ def end_with_parent() -> None:
     parent = parent_process()
     if parent is None:
         return
-    Thread(target=_end_after, args=(parent,), name="parent", daemon=True).start()
+    threading.Thread(target=_end_after, args=(parent,), name="parent", daemon=True).start()
     with suppress(TypeError, OSError, AttributeError):  # not on Linux
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
 

@@ -14,21 +14,11 @@ _NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources that one task takes of a machine.
-
-    Parameters
-    ----------
-    cpus : int
-        Cores.
-    gpus : float
-        Its share of one card, 0 to 1; 0 asks for none.
-    memory : int
-        Bytes; 0 asks for none.
-    """
+    """The resources that one task takes of a machine; 0 asks for none."""
 
     cpus: int = 1
-    gpus: float = 0.0
-    memory: int = 0
+    gpus: float = 0.0  # its share of one card
+    memory: int = 0  # bytes
 
     @classmethod
     def parse(cls, text: str, *, cpus: int = 1) -> Self:

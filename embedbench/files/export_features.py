@@ -8,7 +8,7 @@ file: `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test), `sam
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +41,16 @@ def write_npz(file: EmbeddingFile, out: Path) -> Path:
     }
     with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for table in _tables(file):
-            blocks = (rows for _, rows in file.blocks(table))
-            _add_array(archive, _name(table), len(samples.ids), blocks)
+            dtype, shape = file.form(table)
+            head = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            with archive.open(f"{_name(table)}.npy", "w", force_zip64=True) as target:
+                np.lib.format.write_array_header_1_0(target, head)
+                for _, rows in file.blocks(table):
+                    target.write(rows.tobytes())
         for key, value in arrays.items():
             with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
                 np.lib.format.write_array(target, value, allow_pickle=False)
     return out
-
-
-def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[Array]) -> None:
-    """Add an array of n rows to an npz archive, block by block."""
-    with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
-        for number, rows in enumerate(blocks):
-            if number == 0:
-                head = {
-                    "descr": rows.dtype.str,
-                    "fortran_order": False,
-                    "shape": (n, *rows.shape[1:]),
-                }
-                np.lib.format.write_array_header_1_0(target, head)
-            target.write(rows.tobytes())
 
 
 def write_safetensors(file: EmbeddingFile, out: Path) -> Path:

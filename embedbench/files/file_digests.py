@@ -100,9 +100,13 @@ def recipe_digest(provenance: Mapping[str, Any]) -> str:
     return sha256_parts([("recipe", canonical_json(recipe).encode())])
 
 
-def content_digest(tables: Iterable[tuple[str, bytes]]) -> str:
-    """Return the digest of the features and layers: (signature, block checksums) of each."""
-    return sha256_parts(sorted(tables))
+def content_digest(file: h5py.File, tables: Iterable[str]) -> str:
+    """Return the digest of the features and layers: signature and block checksums of each."""
+    parts = (
+        (table_signature(name, file[name].dtype, file[name].shape), file[f"checksums/{name}"])
+        for name in tables
+    )
+    return sha256_parts(sorted((signature, sums[()].tobytes()) for signature, sums in parts))
 
 
 def metadata_digest(file: h5py.File) -> str:

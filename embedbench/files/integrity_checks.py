@@ -154,14 +154,7 @@ def check_metadata(path: Path, file: h5py.File) -> None:
         raise DamagedFileError(
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
         )
-    tables = _feature_tables(file)
-    content = file_digests.content_digest(
-        (
-            hdf5_layout.table_signature(table, file[table].dtype, file[table].shape),
-            file[f"checksums/{table}"][()].tobytes(),
-        )
-        for table in tables
-    )
+    content = file_digests.content_digest(file, _feature_tables(file))
     if content != safe_hdf5.attribute(file["digests"], "content"):
         raise DamagedFileError(
             f"{path} is damaged: the checksums of its features do not match the content digest; "

@@ -14,8 +14,6 @@ import numpy as np
 from embedbench.array_types import Float32s, Floats, Ints
 from embedbench.config.json_records import JsonRecord
 
-Rows = Float32s
-
 
 @dataclass(frozen=True)
 class Alignment(JsonRecord):
@@ -48,8 +46,8 @@ class Alignment(JsonRecord):
 
 
 def alignment(
-    train: tuple[Rows, Ints],
-    val: tuple[Rows, Ints],
+    train: tuple[Float32s, Ints],
+    val: tuple[Float32s, Ints],
     width: int,
     layers: Mapping[str, tuple[int, int]],
     validation: str,

@@ -9,8 +9,6 @@ import contextlib
 import hashlib
 import mmap
 import os
-import shutil
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,15 +20,13 @@ from embedbench.array_types import Array, Ints
 from embedbench.errors import UserError
 from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import writing
-from embedbench.system.callback_types import Notify
 
 from .embedding_file import EmbeddingFile
 
 KIND = "tables"  # the copies' directory in the cache
 VERSION = "1"  # of the facts about copies
 PAGE = mmap.PAGESIZE
-PIECE = 32  # pages; the system reads no more at one request than a disk takes
-CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
+PIECE = 32 * PAGE  # bytes; the system reads no more at one request than a disk takes
 
 
 def mapped_table(file: EmbeddingFile, table: str) -> Array:
@@ -60,7 +56,6 @@ def map_copy(
     shape: tuple[int, ...],
     blocks: Iterator[Array],
     what: str,
-    notify: Notify = lambda _: None,
 ) -> Array:
     """Map the rows that `key` names, read-only; `blocks` gives them if they are not in the cache.
 
@@ -68,26 +63,18 @@ def map_copy(
     ----------
     key : str
         What the rows are; any text.
-    dtype, shape : dtype, tuple of int
-        Their type, and (N, …).
     blocks : iterator of array
-        The rows in order.
-    notify : callable
-        Takes one sentence if another process makes the copy, which is waited for.
+        The rows in order, (N, …) in all.
+    what : str
+        The copy, for error messages.
     """
-    directory = user_cache.directory() / KIND
     name = hashlib.sha256(key.encode()).hexdigest()
-    path = directory / f"{name}.rows"
+    path = user_cache.directory() / KIND / f"{name}.rows"
     size = int(np.prod([dtype.itemsize, *shape], dtype=object))
     is_there = partial(_is_whole, path, name, size)
     if not is_there():
-        try:
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise UserError(
-                f"cannot make {directory} ({error.strerror}), where {what} belongs; {CACHE}"
-            ) from error
-        lease = leases.wait(path.with_suffix(".lease"), is_there, what, notify)
+        user_cache.make_directory(KIND, what)
+        lease = leases.wait(path.with_suffix(".lease"), is_there, what, lambda _: None)
         if lease is not None:
             with lease:
                 _make(path, name, size, blocks, what)
@@ -108,12 +95,7 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[Array], what: str) 
     """Write a copy; the lease on it is held."""
     leases.sweep(path)
     path.unlink(missing_ok=True)
-    free = shutil.disk_usage(path.parent).free
-    if size > free:
-        raise UserError(
-            f"{what} needs {size / 1e9:.1f} GB in {path.parent}, and {free / 1e9:.1f} GB are free; "
-            f"free some space, or name a directory that has it ({CACHE})"
-        )
+    user_cache.check_room(path.parent, size, what)
     with writing(path) as temporary, open(temporary, "wb") as out:
         os.fchmod(out.fileno(), 0o600)
         for rows in blocks:
@@ -132,7 +114,10 @@ def _fact(path: Path) -> str:
 def read(values: Array, rows: Ints) -> Array:
     """Read rows (n,) of a table that may be mapped into memory, (n, …)."""
     if isinstance(values, np.memmap) and _reads_disk():
-        _prefetch(values, np.sort(rows))
+        each = values[:1].nbytes
+        for row in np.sort(rows).tolist():  # all are asked for before the first is waited for
+            for a in range(row * each // PAGE * PAGE, (row + 1) * each, PIECE):
+                _advise(values, "MADV_WILLNEED", a, min(PIECE, (row + 1) * each - a))
     return np.asarray(values).take(rows, axis=0)
 
 
@@ -151,45 +136,6 @@ def _reads_disk() -> bool:
         return True
     before, _input = _input, resource.getrusage(resource.RUSAGE_SELF).ru_inblock
     return _input != before
-
-
-def expect(values: Array, rows: Ints) -> None:
-    """Begin to read rows (n,) of a mapped table that are soon read in another order.
-
-    Only where many lie close together, as those of a class often do: what is scattered comes row by
-    row as it is needed.
-    """
-    if isinstance(values, np.memmap):
-        _prefetch(values, np.sort(rows), gap=16, least=256, most=2**18)
-
-
-def _prefetch(
-    values: np.memmap[Any, Any],
-    rows: Ints,
-    *,
-    gap: int = 0,
-    least: int = 0,
-    most: int = sys.maxsize,
-) -> None:
-    """Ask the system for rows (n,), ascending, of a mapped table, so that they come all at once.
-
-    Parameters
-    ----------
-    gap, least, most : int
-        Pages between two runs of pages that are read as one, the fewest pages of a run that is
-        read, and the most pages of all.
-    """
-    if not len(rows):
-        return
-    each = values[:1].nbytes
-    first, end = rows * each // PAGE, -(-(rows + 1) * each // PAGE)  # pages of each row
-    breaks = np.flatnonzero(first[1:] > end[:-1] + gap) + 1
-    starts, ends = first[np.r_[0, breaks]], end[np.r_[breaks - 1, len(rows) - 1]]
-    read = (ends - starts >= least) & (np.cumsum(ends - starts) <= most)
-    for run in zip(starts[read].tolist(), ends[read].tolist(), strict=True):
-        for a in range(*run, PIECE):
-            b = min(a + PIECE, run[1])
-            _advise(values, "MADV_WILLNEED", a * PAGE, min(b * PAGE, values.nbytes) - a * PAGE)
 
 
 def _advise(values: Array, advice: str, *where: int) -> None:

@@ -134,7 +134,6 @@ class Partial:
         *,
         skipped: Sequence[Any] = (),
         columns: Mapping[str, Array] | None = None,
-        compress: bool = False,
         notify: Notify = lambda _: None,
     ) -> EmbeddingFile:
         """Put the blocks together into the embedding file, and remove the directory.
@@ -143,7 +142,7 @@ class Partial:
         ----------
         samples : Samples
             The rows of all blocks, in order; skipped samples are not among them.
-        provenance, columns, compress : mapping, mapping or None, bool
+        provenance, columns : mapping, mapping or None
             As in `write_file`.
         skipped : sequence of object
             Samples that were left out, and why, as plain JSON; kept in the provenance.
@@ -157,14 +156,7 @@ class Partial:
             with lease:
                 self.target.check_free()
                 with writing(self.path, within=self.directory) as temporary:
-                    assemble(
-                        temporary,
-                        samples,
-                        provenance,
-                        self._blocks(),
-                        columns=columns,
-                        compress=compress,
-                    )
+                    assemble(temporary, samples, provenance, self._blocks(), columns=columns)
                 safe_hdf5.trust(self.path)
                 with suppress(UserError):
                     drop(self.directory)

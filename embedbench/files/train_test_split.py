@@ -27,23 +27,16 @@ def make_split(
     groups: Sequence[str] | None = None,
     classes: Ints | None = None,
 ) -> Bytes:
-    """Return the split for a value of `--split`.
+    """Return the split (N,) for a value of `--split`: TRAIN, VAL or TEST.
 
     Parameters
     ----------
     choice : str or None
         A test fraction such as `0.35`, the path of a list file, or None for 0.3.
-    ids : sequence of str
-        (N,) sample ids.
     groups : sequence of str or None
         (N,) names; no group is in both train and test. None: every sample is a group.
     classes : array of int or None
         (N,) classes that keep their shares (`--stratify`); None: they may have any.
-
-    Returns
-    -------
-    array of int
-        (N,) TRAIN, VAL or TEST.
     """
     fraction = parse_fraction(choice)
     if fraction is not None:
@@ -82,12 +75,10 @@ def split_rule(choice: str | None, group: str, *, stratify: bool = False) -> dic
 
 
 def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
-    """Return the group of each sample; no group is in both train and test.
+    """Return the group of each sample, (N,) ids.
 
     Parameters
     ----------
-    ids : sequence of str
-        (N,) sample ids.
     rule : str
         `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
         `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
@@ -111,10 +102,9 @@ def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
         raise UserError(
             f"{option} {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
         ) from error
-    matches = [pattern.search(name) for name in ids]
     out = []
-    for name, match in zip(ids, matches, strict=True):
-        if match is None:
+    for name in ids:
+        if (match := pattern.search(name)) is None:
             raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}; widen it.")
         out.append((match.group(1) if pattern.groups else match.group(0)) or "")
     return out
@@ -131,11 +121,6 @@ def hash_split(
     The choice depends on nothing but the group names, so every team makes the same one; their
     number is exact: the fraction of the groups, rounded half up, and at least one on each side.
     With `classes` (N,), see `stratify_groups` instead.
-
-    Returns
-    -------
-    array of int
-        (N,) TRAIN or TEST.
 
     >>> hash_split(["ann", "ann", "bob", "cy"], 0.3, ["1", "2", "3", "4"])
     array([0, 0, 0, 2], dtype=uint8)
@@ -163,11 +148,6 @@ def read_split_list(path: Path, ids: Sequence[str]) -> Bytes:
     """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` per sample.
 
     A first line `sample_id,split` is skipped. Every sample must be listed exactly once.
-
-    Returns
-    -------
-    array of int
-        (N,) TRAIN, VAL or TEST in the order of `ids`.
     """
     if not path.is_file():
         raise UserError(
@@ -199,20 +179,6 @@ def stratify_groups(groups: Sequence[str], test_fraction: float, labels: Ints) -
     one on each side if it has two. Groups are gone through in the order of the SHA-256 of their
     names, again and again; each changes sides if that lessens the sum of `_cost` over classes,
     until none does. Where every sample is a group, the wanted numbers are exact.
-
-    Parameters
-    ----------
-    groups : sequence of str
-        (N,) names.
-    test_fraction : float
-        Between 0 and 1.
-    labels : array of int
-        (N,) classes.
-
-    Returns
-    -------
-    array of int
-        (N,) TRAIN or TEST.
 
     >>> stratify_groups(["ann", "ann", "bob", "cy"], 0.3, np.array([0, 1, 0, 1])).tolist()
     [0, 0, 2, 2]
@@ -256,12 +222,10 @@ def describe_lopsided(
 ) -> str:
     """Return in words which classes lack a side, or a fair share of test; empty if none does.
 
+    Classes without a sample do not count.
+
     Parameters
     ----------
-    split, labels : array of int
-        (N,) of the samples.
-    classes : sequence of str
-        Names of the classes; those without a sample do not count.
     rule : mapping
         How the split was made, see `split_rule`; empty: in some other way.
     remedy : str
@@ -271,18 +235,15 @@ def describe_lopsided(
         np.bincount(labels[rows], minlength=len(classes))
         for rows in (split >= 0, split == TEST, split == TRAIN)
     )
-    there = n > 0
+    there, test_fraction = n > 0, rule.get("test_fraction")
     no_train, no_test = there & (train == 0), there & (test == 0)
-    parts, test_fraction = [], rule.get("test_fraction")
-    for mask, lack in ((no_train, "no training samples"), (no_test, "no test samples")):
-        if mask.any():
-            parts.append(f"{_counted(mask, there, classes)} {lack}")
+    lacks = ((no_train, "no training samples"), (no_test, "no test samples"))
+    parts = [f"{_counted(mask, there, classes)} {lack}" for mask, lack in lacks if mask.any()]
     if test_fraction is not None:
         bound = FAR * min(test_fraction, 1 - test_fraction)
         share = test / np.maximum(n, 1)
         far = there & ~no_train & ~no_test & (abs(share - test_fraction) > bound)
         far &= abs(test - test_fraction * n) >= 2  # fewer are no fault
-
         if far.any():
             worst = int(np.argmax(np.where(far, abs(share - test_fraction), -1)))
             parts.append(
@@ -298,10 +259,7 @@ def describe_lopsided(
 def split_again(path: Path, rule: Mapping[str, Any]) -> str:
     """Say how to split an extracted file anew, stratified, without its backbone; end by a command.
 
-    Parameters
-    ----------
-    rule : mapping
-        How its split was made, see `split_rule`.
+    `rule` says how its split was made, see `split_rule`.
     """
     source, arrays = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".npz")))
     out = shlex.quote(str(path.with_name(f"{path.stem}-stratified{path.suffix}")))

@@ -1,6 +1,5 @@
 """Write an embedding file from rows, samples and provenance."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,7 +61,11 @@ def assemble(
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
-        kind, tables = _write_features(file, samples, chunks, compress=compress)
+        tables = _write_features(file, samples, chunks, compress=compress)
+        kind = hdf5_layout.find_kind(file["features"].dtype, file["features"].shape)
+        assert kind is not None
+        if kind == hdf5_layout.PIXELS and len(tables) > 1:
+            raise UserError("images have no layers beside them; leave the layers out.")
         hdf5_layout.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
         _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
@@ -70,7 +73,7 @@ def assemble(
         digests = file.create_group("digests")
         hdf5_layout.set_attribute(digests, "samples", samples.digest())
         hdf5_layout.set_attribute(digests, "recipe", recipe)
-        hdf5_layout.set_attribute(digests, "content", file_digests.content_digest(tables))
+        hdf5_layout.set_attribute(digests, "content", file_digests.content_digest(file, tables))
         if columns:
             hdf5_layout.set_attribute(digests, "columns", file_digests.columns_digest(columns))
         hdf5_layout.set_attribute(sums, "metadata", file_digests.metadata_digest(file))
@@ -106,74 +109,41 @@ def check_rows(table: str, rows: Array, first: int, ids: Sequence[str] | Strings
         )
 
 
-class _Table:
-    """One feature table being written: rows go in, block checksums come out."""
-
-    def __init__(self, file: h5py.File, name: str, rows: Array, n: int, compress: bool):
-        self.name = name
-        self.dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
-        self.shape = (n, *rows.shape[1:])
-        storage = {"chunks": (min(n, hdf5_layout.BLOCK), *rows.shape[1:])} if compress else {}
-        filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
-        self.data = file.create_dataset(
-            name, self.shape, self.dtype, **storage, **(filters if compress else {})
-        )
-        self.filled = 0
-        self.sums = bytearray()
-        self._hash = hashlib.sha256()
-
-    def add(self, rows: Array, ids: Strings) -> None:
-        check_rows(self.name, rows, self.filled, ids)
-        room = self.shape[0] - self.filled
-        if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
-            raise UserError(
-                f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
-                f"from {self.filled} on are {rows.dtype} of shape {rows.shape}."
-            )
-        rows = np.ascontiguousarray(rows, dtype=self.dtype)
-        self.data[self.filled : self.filled + len(rows)] = rows
-        while len(rows):
-            part = rows[: hdf5_layout.BLOCK - self.filled % hdf5_layout.BLOCK]
-            self._hash.update(part.view(np.uint8).data)
-            self.filled += len(part)
-            rows = rows[len(part) :]
-            if self.filled % hdf5_layout.BLOCK == 0 or self.filled == self.shape[0]:
-                self.sums += self._hash.digest()
-                self._hash = hashlib.sha256()
-
-
 def _write_features(
-    file: h5py.File,
-    samples: Samples,
-    chunks: Iterable[Mapping[str, Array]],
-    *,
-    compress: bool,
-) -> tuple[str, list[tuple[str, bytes]]]:
-    """Write all feature tables; return the kind of file, and signature and checksums per table."""
+    file: h5py.File, samples: Samples, chunks: Iterable[Mapping[str, Array]], *, compress: bool
+) -> list[str]:
+    """Write all feature tables, and their checksums; return their names."""
     n = len(samples.ids)
-    tables: dict[str, _Table] = {}
+    filled: dict[str, int] = {}
     for chunk in chunks:
         for name, rows in chunk.items():
-            if name not in tables:
-                check_rows(name, rows, 0, samples.ids)
-                tables[name] = _Table(file, name, rows, n, compress)
-            tables[name].add(rows, samples.ids)
-    if "features" not in tables:
+            first = filled.get(name, 0)
+            check_rows(name, rows, first, samples.ids)
+            table = file[name] if name in filled else _create_table(file, name, rows, n, compress)
+            end = filled[name] = first + len(rows)
+            if rows.shape[1:] != table.shape[1:] or rows.dtype != table.dtype or end > n:
+                raise UserError(
+                    f"{name} began as {table.dtype} of shape {table.shape}; rows from {first} on "
+                    f"are {rows.dtype} of shape {rows.shape}."
+                )
+            table[first:end] = rows
+    if "features" not in filled:
         raise UserError("no features were given; give a table 'features' of shape (N, D).")
-    for table in tables.values():
-        if table.filled != n:
-            raise UserError(
-                f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
-            )
-        _write_sums(file, table.name, bytes(table.sums))
-    kind = hdf5_layout.find_kind(tables["features"].dtype, tables["features"].shape)
-    assert kind is not None
-    if kind == hdf5_layout.PIXELS and len(tables) > 1:
-        raise UserError("images have no layers beside them; leave the layers out.")
-    return kind, [
-        (hdf5_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
-        for table in tables.values()
-    ]
+    for name, count in filled.items():
+        if count != n:
+            raise UserError(f"{name} has {count} rows for {n} sample ids; give one row per sample.")
+        _write_sums(file, name)
+    return list(filled)
+
+
+def _create_table(file: h5py.File, name: str, rows: Array, n: int, compress: bool) -> h5py.Dataset:
+    """Make a feature table of n rows like the given ones."""
+    storage: dict[str, Any] = {}
+    if compress:
+        chunks = (min(n, hdf5_layout.BLOCK), *rows.shape[1:])
+        storage = {"chunks": chunks, "compression": "gzip", "compression_opts": 2, "shuffle": True}
+    dtype = hdf5_layout.FEATURE_TYPES[rows.dtype.name]
+    return file.create_dataset(name, (n, *rows.shape[1:]), dtype, **storage)
 
 
 def _write_samples(file: h5py.File, samples: Samples) -> None:
@@ -193,8 +163,7 @@ def _write_rows(file: h5py.File, tables: Mapping[str, Array]) -> None:
     """Write tables of one value a sample, and their checksums."""
     for name, values in tables.items():
         _write_column(file, name, values)
-        blocks = hdf5_layout.block_ranges(len(values))
-        _write_sums(file, name, b"".join(file_digests.block_digest(values[a:b]) for a, b in blocks))
+        _write_sums(file, name)
 
 
 def _write_column(file: h5py.File, name: str, values: Array) -> None:
@@ -203,7 +172,10 @@ def _write_column(file: h5py.File, name: str, values: Array) -> None:
     file.create_dataset(name, data=values)
 
 
-def _write_sums(file: h5py.File, name: str, sums: bytes) -> None:
+def _write_sums(file: h5py.File, name: str) -> None:
+    """Write the checksums of a table, of its rows as they are read back."""
+    blocks = hdf5_layout.block_ranges(len(file[name]))
+    sums = b"".join(file_digests.block_digest(file[name][a:b]) for a, b in blocks)
     file[f"checksums/{name}"] = np.frombuffer(sums, np.uint8).reshape(-1, 32)
 
 

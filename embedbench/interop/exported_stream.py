@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -184,13 +184,7 @@ class EvalList:
 
 
 def describe_stream(task: Task) -> ExportedStream:
-    """The contents of `stream.json` for a run's stream.
-
-    Raises
-    ------
-    UserError
-        Lists of one label a sample cannot hold the stream.
-    """
+    """The contents of `stream.json` for a run's stream."""
     stream, spec = task.stream, task.spec
     if stream.spec.multilabel or len(task.files) > 1:
         what = "several labels a sample" if stream.spec.multilabel else "several files"
@@ -217,11 +211,9 @@ def describe_stream(task: Task) -> ExportedStream:
         ),
         "eval_sets": tuple(
             EvalEntry(
-                classes=tuple(np.flatnonzero(e.classes).tolist()),
+                classes=_numbers(e.classes),
                 test=len(e.x),
-                candidates=None
-                if (c := e.candidates) is None
-                else tuple(np.flatnonzero(c).tolist()),
+                candidates=None if e.candidates is None else _numbers(e.candidates),
                 columns=tuple(view_columns(e.x).tolist()) or None,
             )
             for e in stream.eval_sets
@@ -229,7 +221,11 @@ def describe_stream(task: Task) -> ExportedStream:
         "packages": list_packages(protocol=spec.protocol.settings),
     }
     exported = ExportedStream(**made, digest="")
-    return ExportedStream(**made, digest=exported.identity)
+    return replace(exported, digest=exported.identity)
+
+
+def _numbers(mask: Bools) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(mask).tolist())
 
 
 def export(task: Task, directory: Path, *, features: bool = False) -> ExportedStream:
@@ -294,64 +290,45 @@ def _write_features(stream: Stream, path: Path) -> None:
             file.write(View(table, rows, width).numpy().astype("<f4").tobytes())
 
 
-def read_stream(directory: Path) -> ExportedStream:
-    """Read `stream.json` of an exported stream.
-
-    Raises
-    ------
-    UserError
-        It is missing or damaged.
-    """
-    path = directory / STREAM
+def load(directory: Path) -> tuple[ExportedStream, EvalList]:
+    """Read an exported stream, and its test samples."""
+    path, lists = directory / STREAM, directory / LISTS[2]
     if not path.is_file():
         raise UserError(
             f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
             "writes it"
         )
-    return ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
-
-
-def load(directory: Path) -> tuple[ExportedStream, EvalList]:
-    """Read an exported stream, and its test samples.
-
-    Raises
-    ------
-    UserError
-        A file is missing or damaged, or the test samples are not those of the stream.
-    """
-    stream = read_stream(directory)
-    tests = _read_list(directory / LISTS[2])
-    if not _sizes_agree(stream, tests) or _digest(stream, tests) != stream.digests.eval:
+    stream = ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
+    tests = _read_list(lists)
+    sizes = [e.test for e in stream.eval_sets]
+    fits = min(sizes) >= 0 and sum(sizes) == len(tests.sets)  # nothing is allocated by what it says
+    if not (
+        fits
+        and np.array_equal(tests.sets, np.repeat(np.arange(len(sizes)), sizes))
+        and _digest(stream, tests) == stream.digests.eval
+    ):
         raise UserError(
-            f"{directory / LISTS[2]} does not list the test samples of {STREAM} beside it: its "
-            "digest is another one; export the stream again"
+            f"{lists} does not list the test samples of {STREAM} beside it: its digest is another "
+            "one; export the stream again"
         )
     return stream, tests
 
 
-def _sizes_agree(stream: ExportedStream, tests: EvalList) -> bool:
-    """Whether the test samples belong to the eval sets, in order and as many as each has."""
-    n, sets = len(stream.eval_sets), tests.sets
-    if sets.size and not (sets[0] >= 0 and sets[-1] < n and (np.diff(sets) >= 0).all()):
-        return False
-    return [e.test for e in stream.eval_sets] == list(np.bincount(sets, minlength=n))
-
-
 def _digest(stream: ExportedStream, tests: EvalList) -> str:
     """The digest of the test data."""
-    ends = np.cumsum([e.test for e in stream.eval_sets])[:-1]
-    parts = zip(np.split(tests.rows, ends), np.split(tests.labels, ends), strict=True)
-    covered = [
-        CoveredSet(
-            split="test",
-            ids=rows,
-            y=labels,
-            classes=stream.mask(e.classes),
-            columns=np.array(e.columns or (), dtype=np.int64),
-            candidates=None if e.candidates is None else stream.mask(e.candidates),
+    covered = []
+    for number, e in enumerate(stream.eval_sets):
+        mine = tests.sets == number
+        covered.append(
+            CoveredSet(
+                split="test",
+                ids=tests.rows[mine],
+                y=tests.labels[mine],
+                classes=stream.mask(e.classes),
+                columns=np.array(e.columns or (), dtype=np.int64),
+                candidates=None if e.candidates is None else stream.mask(e.candidates),
+            )
         )
-        for e, (rows, labels) in zip(stream.eval_sets, parts, strict=True)
-    ]
     return eval_digest(stream.samples, covered)
 
 

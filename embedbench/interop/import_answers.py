@@ -19,9 +19,9 @@ from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
 from embedbench.scores import record_files
-from embedbench.scores.array_file import WrongError
+from embedbench.scores.array_file import WrongError, inside
+from embedbench.scores.offline_references import MISSING
 from embedbench.scores.predictions import Answers, Predictions
-from embedbench.scores.record_differences import MISSING
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.storage import leases, user_cache
 from embedbench.storage.regular_files import open_regular, unreadable
@@ -80,13 +80,10 @@ def import_answers(
             f"embedbench, such as avalanche-er; got {short(name)}"
         )
     stream, tests = load(stream_directory)
-    try:
-        predictions, gave = read_answers(answers, stream, tests)
-    except WrongError as e:
-        raise UserError(f"{answers}: {e}") from e
+    predictions, gave = read_answers(answers, stream, tests)
     settings = dict(settings or {})
-    text = json.dumps(settings, sort_keys=True)
-    run_dir = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
+    folder = f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}"
+    run_dir = root / stream.directory / folder / stream.run
     imported = ImportedAnswers(tool=tool, gave=gave, sha256=user_cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
     run_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -95,30 +92,19 @@ def import_answers(
         raise UserError(f"another process writes {run_dir}; import it again when that has ended")
     with lease:
         tidy(run_dir, root)
-        _save(predictions, stream, what, run_dir, root, overwrite)
+        if record_files.is_finished(run_dir) and not overwrite:
+            raise UserError(
+                f"{run_dir} is there already; give another --name or other --set, or add "
+                "--overwrite"
+            )
+        with replacing(run_dir, root):
+            save_run(predictions, _unscored(stream, what), run_dir, root)
     return run_dir
 
 
 def lacks_references(run_dir: Path) -> bool:
     """Whether the reference runs of an imported run are not there."""
     return record_files.load(run_dir).reference.source == MISSING
-
-
-def _save(
-    predictions: Predictions,
-    stream: ExportedStream,
-    what: dict[str, Any],
-    run_dir: Path,
-    root: Path,
-    overwrite: bool,
-) -> None:
-    """Write a run to `run_dir`, whose lease is held."""
-    if record_files.is_finished(run_dir) and not overwrite:
-        raise UserError(
-            f"{run_dir} is there already; give another --name or other --set, or add --overwrite"
-        )
-    with replacing(run_dir, root):
-        save_run(predictions, _unscored(stream, what), run_dir, root)
 
 
 def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
@@ -151,7 +137,7 @@ class _AnswerFile:
     """The arrays of a file of answers, for one stream; docs/answers.md describes them."""
 
     def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
-        self.path, self.stream, self.tests = path, stream, tests
+        self.stream, self.tests = stream, tests
         try:
             open_regular(path).close()
         except OSError as e:
@@ -166,9 +152,6 @@ class _AnswerFile:
         """The kind of the tool's file: "scores" or "answers"."""
         return "scores" if "scores_after_0" in self.arrays else "answers"
 
-    def error(self, sentence: str) -> UserError:
-        return UserError(f"{self.path}: {sentence}")
-
     def _check_names(self) -> None:
         """Refuse arrays that are missing, of no session, or of both kinds."""
         sessions = range(len(self.stream.sessions))
@@ -177,73 +160,73 @@ class _AnswerFile:
         for name in self.arrays:
             match = _ANSWERS_NAME.fullmatch(name)
             if match and int(match[2]) not in sessions:
-                raise self.error(
+                raise WrongError(
                     f"{name} is after no session of the stream, whose sessions are 0 to "
                     f"{len(sessions) - 1}"
                 )
             if match and name not in known:
-                raise self.error(
+                raise WrongError(
                     f"it has scores and {name}; give the scores alone, which decide all answers"
                 )
             if not match and name not in (STREAM, ROWS, KIND):
-                raise self.error(str(unknown("array", name, [STREAM, ROWS, KIND, *known])))
+                raise WrongError(str(unknown("array", name, [STREAM, ROWS, KIND, *known])))
         some = any(name.startswith("within_") for name in self.arrays)
         for name in known:
             if name not in self.arrays and (some or not name.startswith("within_")):
-                raise self.error(
+                raise WrongError(
                     f"{name} is missing; the stream has {len(sessions)} sessions, and there must "
                     "be answers after each"
                 )
 
     def _check_stream(self) -> None:
         """Refuse answers on another stream."""
-        named = self.arrays.get(STREAM)
-        if named is None:
-            raise self.error(
+        if STREAM not in self.arrays:
+            raise WrongError(
                 "it does not name its stream; add stream=STREAM['digest'], where STREAM is the "
                 "content of stream.json"
             )
-        text = _text(named)
-        if text != self.stream.digest:
-            raise self.error(
+        if (text := self._text(STREAM)) != self.stream.digest:
+            raise WrongError(
                 f"these are answers on another stream: expected the digest "
                 f"{self.stream.digest[:12]}… of stream.json, got {short(text[:16])}"
             )
 
+    def _text(self, name: str) -> str:
+        """An array that is one text as text; empty for any other."""
+        value = self.arrays[name]
+        return str(value) if value.shape == () and value.dtype.kind == "U" else ""
+
     def _kind(self) -> str:
         """What the scores are; "other" where the file does not say."""
-        kind = _text(self.arrays[KIND]) if KIND in self.arrays else "other"
+        kind = self._text(KIND) if KIND in self.arrays else "other"
         if kind not in SCORE_KINDS:
-            raise self.error(str(unknown(KIND, kind, SCORE_KINDS)))
+            raise WrongError(str(unknown(KIND, kind, SCORE_KINDS)))
         return kind
 
-    def _order(self) -> Ints | None:
-        """Row of each test sample in the arrays, (n,); None: in the order of test.csv."""
-        rows = self.arrays.get(ROWS)
-        if rows is None:
-            return None
+    def _order(self) -> Ints:
+        """Row of each test sample in the arrays, (n,)."""
         tests = self.tests.rows
-        given = self._integers(ROWS, -(2**63), 2**63 - 1)
+        given = self._integers(ROWS, -(2**63), 2**63 - 1) if ROWS in self.arrays else tests
+        order = np.arange(len(tests))
         if np.array_equal(given, tests):
-            return None
+            return order
         here, there = np.argsort(tests, kind="stable"), np.argsort(given, kind="stable")
         if not np.array_equal(tests[here], given[there]):
             wrong = np.setdiff1d(given, tests)
             what = f"row {wrong[0]} is not there" if wrong.size else "some rows occur more often"
-            raise self.error(f"rows must be those of test.csv, each as often as there: {what}")
+            raise WrongError(f"rows must be those of test.csv, each as often as there: {what}")
         if len(np.unique(tests)) < len(tests):
-            raise self.error(
+            raise WrongError(
                 "rows occur in several eval sets of this stream; give the arrays in the order of "
                 "test.csv"
             )
-        order = np.empty(len(tests), dtype=np.int64)
         order[here] = there
         return order
 
     def _array(self, name: str, shape: tuple[int, ...], kinds: str, what: str) -> Any:
         array = self.arrays[name]
         if array.shape != shape or array.dtype.kind not in kinds:
-            raise self.error(
+            raise WrongError(
                 f"{name} must be {what} of shape {shape}, it is {array.dtype} of shape "
                 f"{array.shape}"
             )
@@ -252,24 +235,18 @@ class _AnswerFile:
     def _integers(self, name: str, low: int, high: int) -> Ints:
         """An array of integers, one a test sample, as it lies in the file."""
         array = self._array(name, (len(self.tests.rows),), "iu", "integers")
-        if array.size and not low <= int(array.min()) <= int(array.max()) <= high:
-            raise self.error(
-                f"{name} must lie in {low} to {high}, got {array.min()} to {array.max()}"
-            )
+        inside(array, low, high, name)
         return np.asarray(array, dtype=np.int64)
-
-    def _in_order(self, values: Any) -> Any:
-        return values if self.order is None else values[self.order]
 
     def answers(self, kind: str, session: int, allowed: Bools) -> Answers:
         """(n,) Answers after a session; those outside of `allowed`, (E, C), are refused."""
         name = f"{kind}_after_{session}"
-        given = self._in_order(self._integers(name, -1, self.stream.n_labels - 1))
+        given = self._integers(name, -1, self.stream.n_labels - 1)[self.order]
         there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
         if not there.all():
             first = int(np.argmin(there))
             among = "the session of the sample" if kind == "within" else "the sessions so far"
-            raise self.error(
+            raise WrongError(
                 f"{name} has class {given[first]} for row {self.tests.rows[first]}, which is no "
                 f"class of {among}; answer among these, or give scores_after_{session}"
             )
@@ -278,10 +255,7 @@ class _AnswerFile:
     def chosen(self, session: int, allowed: Bools, classes: Bools) -> dict[str, Any]:
         """(n,) The answers after a session from its scores, and how sure the tool was of them.
 
-        Parameters
-        ----------
-        allowed, classes : array of bool
-            (E, C) candidates of the answer, and of the answer within the session.
+        (E, C) candidates of the answer are `allowed`, of that within the session `classes`.
         """
         import torch
 
@@ -290,15 +264,14 @@ class _AnswerFile:
         blocked = [torch.from_numpy(~mask) for mask in (allowed, classes)]
         candidates, kind = scoring.Candidates(allowed, "cpu"), self._kind()
         parts: dict[str, list[torch.Tensor]] = defaultdict(list)
-        order = slice(None) if self.order is None else self.order
-        sets, y = np.empty_like(self.tests.sets), np.empty_like(self.tests.labels)
-        sets[order], y[order] = self.tests.sets, self.tests.labels  # in the order of the file
+        back = np.argsort(self.order)
+        sets, y = self.tests.sets[back], self.tests.labels[back]  # in the order of the file
         for first in range(0, n, scoring.EVAL_BATCH):
             here = slice(first, first + scoring.EVAL_BATCH)
             x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
             if x.isnan().any():
                 row = first + int(x.isnan().any(dim=1).int().argmax())
-                raise self.error(
+                raise WrongError(
                     f"{name} holds NaN in line {row}; give numbers, or answers_after_… with -1 "
                     "where there is no answer"
                 )
@@ -309,24 +282,21 @@ class _AnswerFile:
             values |= candidates.confidence(x, scoring.logits_of(x, kind), best[0], true, which)
             for key, tensor in values.items():
                 parts[key].append(tensor)
-        return {key: self._in_order(scoring.join(tensors, key)) for key, tensors in parts.items()}
-
-
-def _text(value: Any) -> str:
-    """An array that is one text as text; empty for any other."""
-    return str(value) if value.shape == () and value.dtype.kind == "U" else ""
+        return {key: scoring.join(tensors, key)[self.order] for key, tensors in parts.items()}
 
 
 def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
     """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
 
     Without scores and within-session answers the latter are all -1.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or does not hold answers on this stream as docs/answers.md says.
     """
+    try:
+        return _read_answers(path, stream, tests)
+    except WrongError as e:
+        raise UserError(f"{path}: {e}") from e
+
+
+def _read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
     file = _AnswerFile(path, stream, tests)
     classes = np.stack([stream.mask(e.classes) for e in stream.eval_sets])
     limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
@@ -337,10 +307,10 @@ def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[P
             answers.append(file.chosen(i, allowed, classes))
         else:
             best = file.answers("answers", i, allowed)
-            inside = np.full_like(best, -1)
+            within = np.full_like(best, -1)
             if f"within_after_{i}" in file.arrays:
-                inside = file.answers("within", i, classes)
-            answers.append({"answer": best, "within": inside})
+                within = file.answers("within", i, classes)
+            answers.append({"answer": best, "within": within})
     predictions = Predictions(
         ids=tests.rows,
         y=tests.labels,

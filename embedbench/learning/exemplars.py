@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from embedbench.config.setting_ranges import at_least, check_settings
 from embedbench.errors import UserError, unknown
 from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.view import View
 
 from .footprint import Footprint, tensor_bytes
 from .sample_containers import JoinedView, Packing, Rows, with_data
@@ -277,8 +278,7 @@ class Exemplars:
         if self.memory.select == "random":
             self.choose(session, lambda x: x)
         else:
-            y = torch.from_numpy(session.y).to(self.device)
-            self._offer(y, lambda taken: session.x.batch(taken, self.device))
+            self.add(session.x, torch.from_numpy(session.y).to(self.device))
 
     def seen_with(self, y: Tensor) -> Tensor | None:
         """All classes seen so far, (k,), with those of the labels y (b,) or (b, C).
@@ -291,26 +291,17 @@ class Exemplars:
 
     def add(
         self,
-        x: Tensor,
+        x: Tensor | View,
         y: Tensor,
         logits: Tensor | None = None,
         places: dict[int, int] | None = None,
     ) -> None:
-        """Offer a batch, sample by sample: x (b, D), y (b,) or (b, C), logits (b, C).
+        """Offer samples one by one: x (b, D), y (b,) or (b, C), logits (b, C).
 
         A sample with several labels is an exemplar of the first one. A learner that chooses itself
-        gives the `places`: place in the memory → sample of the batch.
+        gives the `places`: place in the memory → sample of the batch. Of a view only the samples
+        that are taken are read.
         """
-        self._offer(y, lambda taken: x[taken], logits, places)
-
-    def _offer(
-        self,
-        y: Tensor,
-        samples: Callable[[Tensor], Tensor],
-        logits: Tensor | None = None,
-        places: dict[int, int] | None = None,
-    ) -> None:
-        """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
         if places is None and self.memory.select not in BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
@@ -327,7 +318,8 @@ class Exemplars:
         self._reserve(max(self.n, max(places) + 1))
         to = torch.tensor(list(places), device=self.device)
         taken = torch.tensor(list(places.values()), device=self.device)
-        self._x[to], self._lists[to] = self.packing.pack(samples(taken)), labels[taken]
+        samples = x[taken] if isinstance(x, Tensor) else x.batch(taken, self.device)
+        self._x[to], self._lists[to] = self.packing.pack(samples), labels[taken]
         self._sets[to] = self._sets_of(y[taken])
         if logits is not None:
             self._logits[to] = logits[taken].detach()

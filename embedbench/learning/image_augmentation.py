@@ -16,8 +16,9 @@ AugmentName = Literal["none", "crop-flip", "timm"]
 TRIES = 10  # boxes drawn for an image until one fits
 
 
-def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Another random view of every image of a batch (b, C, H, W); x is not changed.
+@dataclass(frozen=True)
+class Views:
+    """Random views of images, batch after batch, drawn by one generator.
 
     **Source**: "crop-flip": He et al. (2016), Section 4.2: four pixels of zeros on every side, a
     crop of the original size, flipped with probability .5. "timm": the random resized crop of
@@ -31,19 +32,13 @@ def augment(name: AugmentName, x: Tensor, generator: torch.Generator) -> Tensor:
     and so are RandAugment, mixup and cutmix, which its recipes add. The generator is on the CPU, so
     that all devices get the same draws.
     """
-    return AUGMENTS[name](x, generator)
-
-
-@dataclass(frozen=True)
-class Views:
-    """Views of images, batch after batch, by `augment` with one generator."""
 
     name: AugmentName
     generator: torch.Generator
 
     def __call__(self, x: Tensor) -> Tensor:
         """Another view of each image of x (b, C, H, W); for "none" x itself, whatever its shape."""
-        return augment(self.name, x, self.generator)
+        return AUGMENTS[self.name](x, self.generator)
 
 
 def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -22,7 +22,7 @@ class ImageTraining:
     """Training of a trunk for images: initial weights, frozen stages, augmentation, arithmetic.
 
     **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; for the rest
-    see `augment` and timm.
+    see `Views` and timm.
 
     **Departs**: bfloat16 is used only by the trunk and only in training. Features, head and loss
     are float32. In evaluation mode everything is float32: answers, features of exemplars, targets
@@ -44,7 +44,7 @@ class ImageTraining:
         the statistics of their BatchNorm do not change. The stem belongs to the first stage. Stages
         are those of `RESNETS`; for a timm model, its coarse groups of layers. -1: the whole trunk.
     augment : str
-        "none", "crop-flip" or "timm", see `augment`. Only batches to train on are augmented, not
+        "none", "crop-flip" or "timm", see `Views`. Only batches to train on are augmented, not
         what is stored, answered or validated.
     amp : str
         "none" or "bf16": arithmetic of the trunk in training.

@@ -13,7 +13,7 @@ from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session, StreamSpec
 
 from .exemplars import BY_SESSION, Exemplars, Memory, check_memory
-from .image_training import PLAINLY, ImageTraining, image_training
+from .image_training import PLAINLY, ImageTraining
 from .learner import Context, Learner, Tags
 from .network import eval_features, predict, trunk_and_head
 from .optimisers import OptimiserName, fresh_optimiser
@@ -76,7 +76,21 @@ class NetLearner(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle_trunk(self)
+        check_trunk(f"{self.name}.trunk", self.trunk)
+        if self.images != PLAINLY and self.trunk in FLAT:
+            raise UserError(
+                f"{self.name}.images is for trunks of images, and {self.name}.trunk is "
+                f"{self.trunk!r}; leave it out, or choose one with --trunk resnet32"
+            )
+        if self.images.weights:
+            digest = file_sha256(weights_file(self.trunk, self.images.weights))
+            if self.images.sha256 not in ("", digest):
+                raise UserError(
+                    f"{self.images.weights} has the SHA-256 {digest[:12]}…, and {self.name}.images."
+                    f"sha256 says {self.images.sha256[:12]}…; give the original file, or leave "
+                    "sha256 out"
+                )
+            self.images = replace(self.images, sha256=digest)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device, self.learned = spec, seeds, device, 0
@@ -140,25 +154,3 @@ class ReplayLearner(NetLearner):
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the input of the head, which herding compares, (n, d)."""
         return eval_features(self.net, x)
-
-
-def settle_trunk(learner: Any) -> None:
-    """Refuse an unknown trunk, or image settings that do not fit; fill in its weights' digest."""
-    name, images = learner.name, image_training(learner)
-    check_trunk(f"{name}.trunk", learner.trunk)
-    if images == PLAINLY:
-        return
-    if learner.trunk in FLAT:
-        raise UserError(
-            f"{name}.images is for trunks of images, and {name}.trunk is {learner.trunk!r}; leave "
-            "it out, or choose one with --trunk resnet32"
-        )
-    if not images.weights:
-        return
-    digest = file_sha256(weights_file(learner.trunk, images.weights))
-    if images.sha256 not in ("", digest):
-        raise UserError(
-            f"{images.weights} has the SHA-256 {digest[:12]}…, and {name}.images.sha256 says "
-            f"{images.sha256[:12]}…; give the original file, or leave sha256 out"
-        )
-    learner.images = replace(images, sha256=digest)

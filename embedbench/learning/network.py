@@ -79,34 +79,18 @@ def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -
 
 
 class CosineNet(nn.Module):
-    """Logits η cos(φ(x), θ_c): a trunk whose last layer is linear, and one η for all classes.
-
-    The trunk has `units` and `layers` as in `mlp`, and with 0 layers φ is x; or it is one for
-    images, with features (n, n_inputs). η begins at `eta`.
+    """Logits η cos(φ(x), θ_c): a trunk with features φ (n, d), and one η for all classes.
 
     **Source**: Hou et al. (2019, LUCIR), Eq. 4. As in their code, θ_c is uniform in ±1/√d, and φ
     has no ReLU after its last layer. Abdelsalam et al. (2021, IIRC), Eq. 3.
     """
 
-    def __init__(
-        self,
-        n_inputs: int,
-        units: int,
-        layers: int,
-        n_classes: int,
-        *,
-        eta: float,
-        seed: int,
-        trunk: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, trunk: nn.Module, d: int, n_classes: int, *, eta: float, seed: int) -> None:
         super().__init__()
-        width = units if layers else n_inputs
-        self.trunk = nn.Flatten() if trunk is None else trunk  # flattens images
-        if layers:
-            self.trunk = mlp_net(n_inputs, units, layers - 1, width, seed)
+        self.trunk = trunk
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.theta = nn.Parameter(torch.empty(n_classes, width).uniform_(-1, 1) / width**0.5)
+            self.theta = nn.Parameter(torch.empty(n_classes, d).uniform_(-1, 1) / d**0.5)
         self.eta = nn.Parameter(torch.tensor(eta))
 
     def features(self, x: Tensor) -> Tensor:
@@ -132,15 +116,23 @@ def predict_cosines(net: CosineNet, x: Tensor) -> Tensor:
     return in_parts(lambda part: net.cosines(net.features(part)), x)
 
 
+def cosine_mlp(
+    n_inputs: int, units: int, layers: int, n_classes: int, *, eta: float, seed: int
+) -> CosineNet:
+    """A cosine head on an MLP whose last layer is linear; with 0 `layers` φ is x."""
+    d = units if layers else n_inputs
+    trunk = mlp_net(n_inputs, units, layers - 1, d, seed) if layers else nn.Flatten()
+    return CosineNet(trunk, d, n_classes, eta=eta, seed=seed)
+
+
 def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> CosineNet:
     """A net with a cosine head, with a learner's `trunk`, `units` and `layers`."""
     if learner.trunk in FLAT:
         layers = learner.layers if learner.trunk == "mlp" else 0
         n_inputs = math.prod(spec.input_shape)
-        return CosineNet(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
+        return cosine_mlp(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(
-            learner.trunk, spec.input_shape, image_training(learner), relu=False
-        )
-    return CosineNet(width, 0, 0, spec.n_classes, eta=eta, seed=seed, trunk=trunk)
+        images = image_training(learner)
+        trunk, d = image_trunk(learner.trunk, spec.input_shape, images, relu=False)
+    return CosineNet(trunk, d, spec.n_classes, eta=eta, seed=seed)

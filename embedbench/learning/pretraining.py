@@ -286,7 +286,7 @@ def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: i
         body, width = image_trunk(trunk, shape, ImageTraining())
         if head == "linear":
             return Net(body, nn.Linear(width, n_classes))
-    net = CosineNet(width, 0, 0, n_classes, eta=SCALE, seed=seed, trunk=body)
+    net = CosineNet(body, width, n_classes, eta=SCALE, seed=seed)
     net.eta.requires_grad_(False)
     return net
 

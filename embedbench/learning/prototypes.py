@@ -91,7 +91,7 @@ class Prototypes(nn.Module):
         self, session: Session, settings: Classifier, seed: int, checkpoint: Checkpoint
     ) -> None:
         device, (n_classes, head) = self.device, self.rows.shape
-        net = CosineNet(head, 0, 0, n_classes, eta=settings.scale, seed=0).to(device)
+        net = CosineNet(nn.Flatten(), head, n_classes, eta=settings.scale, seed=0).to(device)
         net.theta.data.copy_(self.rows)
         net.eta.requires_grad_(False)
         mask = only(self.seen.nonzero().flatten().tolist(), n_classes, device)

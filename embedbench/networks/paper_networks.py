@@ -47,25 +47,11 @@ default_cfgs = generate_default_cfgs(
 )
 
 
-def _register_vit(name: str, patch: int, **changed: Any) -> None:
-    """Register a ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
-    defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8, **changed}
+def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any]) -> Any:
+    """The ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
+    defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
     build: Any = build_model_with_cfg
-
-    def model(pretrained: bool = False, **settings: Any) -> Any:
-        return build(VisionTransformer, name, pretrained, **{**defaults, **settings})
-
-    model.__name__ = name
-    register_model(model)
-
-
-_register_vit("vit_fscil_patch3_36", 3)  # for CIFAR-100, enlarged to 36 pixels
-_register_vit("vit_fscil_patch8_96", 8)  # for mini-ImageNet at 96 pixels
-_register_vit("vit_fscil_patch16_224", 16)  # for CUB-200 at 224 pixels
-# Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it.
-_register_vit("vit_fscil_small_patch16_96", 16, embed_dim=64, num_heads=4)
-# Ours: for images of 32 pixels, half as deep and a quarter as wide.
-_register_vit("vit_fscil_tiny_patch8_32", 8, embed_dim=64, depth=6, num_heads=4)
+    return build(VisionTransformer, variant, pretrained, **{**defaults, **settings})
 
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,6 +67,38 @@ def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
     known = {"licence": licence, "pretrained_on": pretrained_on(name)}
     weights = {key: value for key, value in known.items() if value and value != "unknown"}
     return {"weights": weights} if weights else {}
+
+
+@register_model
+def vit_fscil_patch3_36(pretrained: bool = False, **settings: Any) -> Any:
+    """For CIFAR-100, enlarged to 36 pixels."""
+    return _fscil("vit_fscil_patch3_36", 3, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch8_96(pretrained: bool = False, **settings: Any) -> Any:
+    """For mini-ImageNet at 96 pixels."""
+    return _fscil("vit_fscil_patch8_96", 8, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch16_224(pretrained: bool = False, **settings: Any) -> Any:
+    """For CUB-200 at 224 pixels."""
+    return _fscil("vit_fscil_patch16_224", 16, pretrained, settings)
+
+
+@register_model
+def vit_fscil_small_patch16_96(pretrained: bool = False, **settings: Any) -> Any:
+    """Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it."""
+    changed = {"embed_dim": 64, "num_heads": 4, **settings}
+    return _fscil("vit_fscil_small_patch16_96", 16, pretrained, changed)
+
+
+@register_model
+def vit_fscil_tiny_patch8_32(pretrained: bool = False, **settings: Any) -> Any:
+    """Ours: for images of 32 pixels, half as deep and a quarter as wide."""
+    changed = {"embed_dim": 64, "depth": 6, "num_heads": 4, **settings}
+    return _fscil("vit_fscil_tiny_patch8_32", 8, pretrained, changed)
 
 
 @register_model

@@ -20,7 +20,7 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
-from embedbench.studies.resolve import resolve, sort_settings
+from embedbench.studies.resolve import resolve, sort_settings, without_others
 from embedbench.studies.set_and_tune_options import Settings, parse_settings
 from embedbench.studies.study import Study
 from embedbench.studies.toml_options import flat_table
@@ -127,13 +127,13 @@ class PaperRuns(RunRequest):
         study = Study(
             files=(tuple(map(str, files)),),
             protocols=(protocol,),
-            learners=(learner,),
-            other_learners=tuple(self.known),
+            learners=(*self.known, learner),
             seeds=tuple(self.seeds),
             preset=preset,
             threads=self.threads,
             set={**settings, **parse_settings(self.items), **(fixed or {})},
         )
+        study = without_others(study, [learner], [protocol])
         return resolve(study, out=self.out / "runs", device=self.device)
 
     def sessions_asked(self, protocol: str) -> int:

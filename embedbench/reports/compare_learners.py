@@ -29,11 +29,15 @@ from embedbench.scores import (
     record_files,
     single_label_scores,
 )
-from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
+from embedbench.scores.metric_jackknife import (
+    LeftOut,
+    find_metric,
+    leave_out_metric,
+    share_of_rows,
+)
 from embedbench.scores.offline_references import offline_groups, reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
-from embedbench.scores.sample_jackknife import LeftOut, share_of_rows
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
@@ -374,8 +378,8 @@ def leave_out_groups(
 ) -> LeftOut | None:
     """A metric of a run without each of its (n,) groups, or samples; None without a jackknife."""
     function = find_metric(metric)
-    if metric == FINAL or function is None:
-        return LeftOut.of(answers, run.score, groups) if metric == FINAL else None
+    if function is None:
+        return None
     return leave_out_metric(
         answers,
         run.score,

@@ -1,6 +1,5 @@
 """Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +26,6 @@ from .result_rows import (
     searches,
     split_tables,
 )
-from .tables_from_runs import to_json
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
@@ -82,6 +80,11 @@ def _differ(group: Group) -> bool:
         for r in group.records
     ]
     return any(abs(a - b) > ROUNDING for a, b in pairs)
+
+
+def print_tables(rows: Sequence[Row]) -> None:
+    """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
+    print(table_text(rows, width=terminal_text.terminal_width(), colour=terminal_text.has_styles()))
 
 
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
@@ -275,14 +278,3 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
-
-
-def print_report(
-    rows: Sequence[Row], *, as_json: bool, extra: dict[str, Any] | None = None
-) -> None:
-    """Print the tables to stdout, as wide as the terminal; `extra` is added to the JSON."""
-    if as_json:
-        print(json.dumps({**to_json(rows), **(extra or {})}, indent=1, allow_nan=False))
-    elif rows:
-        width, colour = terminal_text.terminal_width(), terminal_text.has_styles()
-        print(table_text(rows, width=width, colour=colour))

@@ -20,7 +20,7 @@ from embedbench import plugins
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError, short
 from embedbench.scores import record_files
-from embedbench.scores.record_differences import MISSING
+from embedbench.scores.offline_references import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.storage import leases

@@ -3,9 +3,9 @@
 import importlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -54,52 +54,18 @@ class Meter:
         """Seconds and joules since a fixed moment in the past, (2,)."""
         return np.array([time.perf_counter(), self._joules()])
 
-
-class Account:
-    """The sum of what the device spends inside of `with account:`, in seconds and joules."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self.clear()
-
-    def __enter__(self) -> None:
-        self._began = self._meter.read()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.add(*(self._meter.read() - self._began).tolist())
-
-    def add(self, seconds: float, joules: float) -> None:
-        """Add a cost that was measured elsewhere."""
-        self.seconds += seconds
-        self.joules += joules
-
-    def clear(self) -> None:
-        """Set both sums to zero."""
-        self.seconds = self.joules = 0.0
-
-
-class Clock:
-    """The costs of learning and of evaluating on a device, in two accounts."""
-
-    def __init__(self, device: str) -> None:
-        meter = Meter(device)
-        self.learning, self.evaluating = Account(meter), Account(meter)
-
-    def clear(self) -> None:
-        """Set both accounts to zero."""
-        self.learning.clear()
-        self.evaluating.clear()
+    @contextmanager
+    def add_to(self, cost: Floats) -> Iterator[None]:
+        """Add what is spent within this context to `cost`, (2,)."""
+        began = self.read()
+        yield
+        cost += self.read() - began
 
 
 def _counter(device: str) -> Callable[[], float]:
     """A function that reads the joules that the card has used since its driver was loaded."""
     if not device.startswith("cuda"):
-        return _unknown
+        return lambda: math.nan
     try:
         import torch
 
@@ -110,7 +76,7 @@ def _counter(device: str) -> Callable[[], float]:
         card = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
         nvml.nvmlDeviceGetTotalEnergyConsumption(card)  # older cards refuse
     except Exception:  # any error of driver or library: the run continues without joules
-        return _unknown
+        return lambda: math.nan
 
     def joules() -> float:
         try:
@@ -119,7 +85,3 @@ def _counter(device: str) -> Callable[[], float]:
             return math.nan
 
     return joules
-
-
-def _unknown() -> float:
-    return math.nan

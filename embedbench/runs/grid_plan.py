@@ -13,7 +13,7 @@ from pathlib import Path
 
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.scores.record_bounds import are_inside
+from embedbench.scores.run_record import is_inside
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
@@ -108,7 +108,7 @@ def plans(root: Path) -> list[GridPlan]:
             continue
         with suppress(UserError):  # removed in this moment, or damaged
             plan = GridPlan.from_json(parse_json(read_text(path), str(path)), str(path))
-            if are_inside([*plan.cells, *plan.failed]):
+            if all(map(is_inside, [*plan.cells, *plan.failed])):
                 result.append(plan)
     return result
 

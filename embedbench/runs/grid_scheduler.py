@@ -6,19 +6,20 @@ them makes is waited for at the end, and made here if it stops.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.task_endings import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import leases
 from embedbench.storage.atomic_write import sync_path
 from embedbench.system.callback_types import Notify, StageProgress
@@ -34,27 +35,13 @@ from .stream_cache import StreamCache
 
 @dataclass
 class Outcome:
-    """The result of running a grid.
+    """The result of running a grid; numbers include references."""
 
-    Parameters
-    ----------
-    run_dirs : list of Path
-        Directories of the requested runs that are finished now.
-    skipped : int
-        Number of runs, references included, that were finished before.
-    elsewhere : int
-        Number of runs, references included, that other processes finished meanwhile.
-    failed : list of tuple
-        Pairs (spec, reason), one for each run that failed.
-    bad_input : bool
-        Whether every failure came from wrong input.
-    """
-
-    run_dirs: list[Path] = field(default_factory=list)
-    skipped: int = 0
-    elsewhere: int = 0
-    failed: list[tuple[RunSpec, str]] = field(default_factory=list)
-    bad_input: bool = True
+    run_dirs: list[Path] = field(default_factory=list)  # of requested runs that are finished now
+    skipped: int = 0  # finished before
+    elsewhere: int = 0  # finished by other processes meanwhile
+    failed: list[tuple[RunSpec, str]] = field(default_factory=list)  # with the reasons
+    bad_input: bool = True  # whether every failure came from wrong input
 
     def fail(self, spec: RunSpec, error: Exception) -> str:
         """Note a failure, and return its reason; the other runs continue."""
@@ -78,7 +65,6 @@ def run_grid(
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
     notify: Notify = silent,
-    learned: Callable[[list[Path]], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> Outcome:
     """Run specs and their references in several processes; each is saved as soon as it finishes.
@@ -103,9 +89,6 @@ def run_grid(
         Called with the label of the current run, and the numbers of finished and of all runs.
     notify : callable
         Takes a message, here and in the worker processes, so it must be picklable.
-    learned : callable
-        Called with the directories of the requested runs that are finished, once offline
-        references are all that is left to be made.
     streams : StreamCache or None
         Files and streams that an earlier step opened; None opens them again.
     """
@@ -125,7 +108,7 @@ def run_grid(
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
             tasks[run_dir] = replace(task, anew=True, replaces=run_at(run_dir))
-    grid = _Grid(tasks, requested, threads, progress, notify, learned)
+    grid = _Grid(tasks, requested, threads, progress, notify)
     try:
         grid.make_all(root, engine)
     except KeyboardInterrupt:  # workers have been stopped at once
@@ -145,78 +128,60 @@ class _Grid:
     threads: int
     progress: StageProgress
     notify: Notify
-    learned: Callable[[list[Path]], None]
     outcome: Outcome = field(default_factory=Outcome)
     total: int = 0
-    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → references not finished
+    _lacks: dict[Path, set[Path]] = field(default_factory=dict)  # run → what it waits for
     _announced: set[Path] = field(default_factory=set)
-    _all_learned: bool = False
 
     def make_all(self, root: Path, engine: Engine) -> None:
         """Make every task; those that other processes make are waited for at the end."""
         todo = [task for task in self.tasks.values() if not task.is_done()]
         self.total, self.outcome.skipped = len(todo), len(self.tasks) - len(todo)
+        missing = {task.run_dir for task in todo}
         for run_dir in self.requested:
-            runs = self.tasks[run_dir].reference.runs
-            if lacks := _unfinished(root / run for run in runs):
-                self._lacks[run_dir] = lacks
+            runs = (root / run for run in self.tasks[run_dir].reference.runs)
+            self._lacks[run_dir] = missing.intersection([run_dir, *runs])
         with (
             keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
             engine.executor(len(todo), self.notify) as executor,
         ):
             mark = None if engine.is_local or executor is None else make_mark(root)
             while todo:
-                attempts = self._attempts(todo, executor, mark)
-                todo = self._wait(self._make(todo, attempts, executor is None, note_failure))
+                todo = self._wait(self._make(todo, executor, mark, note_failure))
         self.progress("", self.total, self.total)
 
-    def _attempts(
-        self, tasks: list[Task], executor: Executor | None, mark: str | None
-    ) -> Iterator[tuple[Task, Callable[[], bool]]]:
-        """Each task when it is its turn in this process, or was made, and a call for its result."""
-        run = partial(run_one, threads=self.threads, notify=self.notify)
-        if executor is None:
-            yield from ((task, partial(run, task)) for task in tasks)
-            return
-        pending: dict[Future[Any], Task] = {}
+    def _calls(
+        self, tasks: list[Task], mark: str | None
+    ) -> Iterator[tuple[Task, Callable[[], bool | Reply]]]:
         for task in tasks:
-            call = partial(run, task) if mark is None else send(task, self.threads, mark)
-            pending[executor.submit(call)] = task
-        for future in as_completed(list(pending)):
-            task = pending.pop(future)
-            yield task, partial(self._take, task, future)
-
-    def _take(self, task: Task, future: Future[Any]) -> bool:
-        made: Reply | bool = future.result()
-        return take_reply(task, made, self.notify) if isinstance(made, Reply) else made
+            here = partial(run_one, task, threads=self.threads, notify=self.notify)
+            yield task, here if mark is None else send(task, self.threads, mark)
 
     def _make(
         self,
         tasks: list[Task],
-        attempts: Iterator[tuple[Task, Callable[[], bool]]],
-        here: bool,
+        executor: Executor | None,
+        mark: str | None,
         note_failure: Callable[[Task, str], None],
     ) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
-        held, left = list[Task](), {task.run_dir: task for task in tasks}
-        self._hand_over(left)
-        for task, attempt in attempts:
-            if here:
-                self.progress(task.label, self.total - len(left) - len(held), self.total)
+        held = list[Task]()
+        attempts = run_calls(executor, self._calls(tasks, mark))
+        for number, (task, attempt) in enumerate(attempts, executor is not None):
+            done = self.total - len(tasks) + number - len(held)
+            self.progress(task.label, done, self.total)
             try:
                 made = attempt()
+                if isinstance(made, Reply):
+                    made = take_reply(task, made, self.notify)
             except Exception as error:
                 note_failure(task, self.outcome.fail(task.spec, error))
+                continue
+            if made or task.is_done():
+                self.outcome.elsewhere += not made
+                self._fill_waiting(task.run_dir)
             else:
-                if made or task.is_done():
-                    self.outcome.elsewhere += not made
-                    self._fill_waiting(task.run_dir)
-                else:
-                    held.append(task)
-            del left[task.run_dir]
-            if not here:
-                self.progress(task.label, self.total - len(left) - len(held), self.total)
-            self._hand_over(left)
+                held.append(task)
         return held
 
     def _wait(self, held: list[Task]) -> list[Task]:
@@ -234,19 +199,11 @@ class _Grid:
                 self._fill_waiting(task.run_dir)
         return held
 
-    def _hand_over(self, left: dict[Path, Task]) -> None:
-        """Hand over what has been learned, once only references are left to be made."""
-        if self._all_learned or not left or any(map(self.requested.__contains__, left)):
-            return
-        self._all_learned = True
-        if any(task.spec.is_offline for task in left.values()):
-            self.learned([run_dir for run_dir in self.requested if run_at(run_dir)])
-
     def _fill_waiting(self, run_dir: Path) -> None:
         """Fill in the requested runs that a run, finished just now, makes whole."""
-        for waits in [w for w, lacks in self._lacks.items() if run_dir == w or run_dir in lacks]:
-            self._lacks[waits] = _unfinished(self._lacks[waits])
-            if not self._lacks[waits] and record_files.is_finished(waits):
+        for waits, lacks in list(self._lacks.items()):
+            lacks.discard(run_dir)
+            if not lacks:
                 del self._lacks[waits]
                 fill_if_free(waits, self.tasks[waits].root)  # `settle` looks again
 
@@ -301,7 +258,7 @@ class _Grid:
         lease = leases.wait(task.lease, is_there, task.label, self.notify)
         if lease is not None:
             with lease:
-                record_files.fill_reference(task.run_dir, task.root)
+                fill_reference(task.run_dir, task.root)
 
 
 def with_references(
@@ -352,10 +309,6 @@ def _is_plain(run: RunRecord) -> bool:
 def _same(wanted: References, kept: References) -> bool:
     """Whether two runs refer to the same runs by the same formula."""
     return wanted == replace(kept, source=wanted.source, ideal=None, chance=None)
-
-
-def _unfinished(runs: Iterable[Path]) -> set[Path]:
-    return {run for run in runs if not record_files.is_finished(run)}
 
 
 def _record_at(run_dir: Path) -> RunRecord | None:

@@ -16,16 +16,16 @@ from embedbench.streams.protocol import Protocol
 
 # Other names in the literature for learners that we have: the same class, with these settings. They
 # override a preset; the command line overrides them.
-ALIASES = {
-    "finetune": "mlp",
-    "incremental-joint": "joint",
-    "er-infinite": "er",
-    "icarl-cnn": "icarl",
-    "icarl-norm": "icarl",
-    "fel-2012": "fel",
-    "klda": "randumb",
-    "simplecil": "ncm",
-    "online-ewc": "ewc",
+ALIASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "finetune": ("mlp", {}),
+    "incremental-joint": ("joint", {}),
+    "er-infinite": ("er", {"memory.select": "all"}),
+    "icarl-cnn": ("icarl", {"answer": "logits"}),
+    "icarl-norm": ("icarl", {"answer": "logits", "head": "cosine"}),
+    "fel-2012": ("fel", {"value": "sign"}),
+    "klda": ("randumb", {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6}),
+    "simplecil": ("ncm", {"metric": "cosine", "average": "plain"}),
+    "online-ewc": ("ewc", {"merge": "online", "gamma": 0.95}),
 }
 # What the field calls protocols that have another name here; the nearest name would mislead.
 FIELD_NAMES = {
@@ -34,15 +34,6 @@ FIELD_NAMES = {
     "few-shot": "fscil",
     "streaming": "instance",
     "blurry": "mixture",
-}
-_WITH: dict[str, dict[str, Any]] = {
-    "er-infinite": {"memory.select": "all"},
-    "icarl-cnn": {"answer": "logits"},
-    "icarl-norm": {"answer": "logits", "head": "cosine"},
-    "fel-2012": {"value": "sign"},
-    "klda": {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6},
-    "simplecil": {"metric": "cosine", "average": "plain"},
-    "online-ewc": {"merge": "online", "gamma": 0.95},
 }
 
 
@@ -92,7 +83,7 @@ def protocol_name(name: str) -> str:
 def learner_class(name: str) -> type[Learner]:
     """The learner called `name`, or another one given as `package.module:Class`."""
     plain = name.replace("_", "-")
-    module = _module("models", ALIASES.get(plain, plain))
+    module = _module("models", ALIASES.get(plain, (plain,))[0])
     if module is not None:
         return cast(type[Learner], _only_subclass(module, Learner))
     return cast(type[Learner], plugins.subclass("learners", name, Learner, learner_names()))
@@ -104,7 +95,7 @@ def alias_settings(name: str) -> dict[str, Any]:
     >>> alias_settings("er-infinite"), alias_settings("finetune"), alias_settings("er")
     ({'memory.select': 'all'}, {}, {})
     """
-    return dict(_WITH.get(name.replace("_", "-"), {}))
+    return dict(ALIASES.get(name.replace("_", "-"), ("", {}))[1])
 
 
 def protocol_class(name: str) -> type[Protocol]:

@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import UnscoredRun
-from embedbench.scores.verified_records import remember
+from embedbench.scores.verified_records import fill_reference, remember
 from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import remove, sync_path, temporary_name
 from embedbench.storage.value_digest import digest
@@ -164,7 +164,7 @@ def fill_if_free(run_dir: Path, root: Path) -> bool:
         lease = leases.take(leases.lease_path(run_dir))
         if lease is not None:
             with lease:
-                return record_files.fill_reference(run_dir, root)
+                return fill_reference(run_dir, root)
     return False
 
 

@@ -23,14 +23,8 @@ class Task:
 
     Parameters
     ----------
-    spec : RunSpec
-        What is run.
-    run_dir : Path
-        Where it is saved.
     root : Path
         The directory of all runs.
-    streams : StreamCache
-        Opens its files and builds its stream.
     anew : bool
         Whether a checkpoint is dropped and a finished run replaced.
     replaces : str or None

@@ -79,12 +79,6 @@ class RunSpec:
 
     Parameters
     ----------
-    files : tuple of str
-        Paths of the embedding files.
-    protocol : Spec
-        Turns the files into a stream.
-    learner : Spec
-        Learns the stream.
     seed : int
         The seed from which the four seeds are drawn.
     fixed : tuple of tuple
@@ -95,8 +89,6 @@ class RunSpec:
         Number of offline runs behind an α_ideal.
     preset : str
         The formula of Ω.
-    device : str
-        "cpu", "cuda", …
     command : str
         The command that makes this run alone.
     part : int

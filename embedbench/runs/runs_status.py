@@ -102,13 +102,7 @@ class Status(JsonRecord):
 
 @dataclass
 class Watcher:
-    """Looks at a directory of runs; what finished runs took is read once.
-
-    Parameters
-    ----------
-    root : Path
-        The directory.
-    """
+    """Looks at a directory of runs; what finished runs took is read once."""
 
     root: Path
     _took: dict[Path, float] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from embedbench.streams.view import View, table_of
 from embedbench.system.gpu_determinism import repeatable
 
 from .answers_from_scores import make_evaluator
-from .cost_meter import Clock, SessionLog
+from .cost_meter import Meter, SessionLog
 from .evaluation_moments import Moment, lesson_ends
 from .pretrained_head import pretrained_head
 
@@ -77,7 +77,7 @@ def _through(
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
-    evaluator, clock = make_evaluator(stream, device, full=full), Clock(device)
+    evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
     logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
@@ -87,20 +87,21 @@ def _through(
         seen[session.classes] = True
         if i >= kept:
             checkpoint.begin(i)
-            clock.clear()
-            session.x.expect()
+            learning, evaluating = np.zeros(2), np.zeros(2)  # seconds, joules
             log: dict[str, Any] = {}
             for n, lesson in teacher.lessons(i, seen, before):
-                with clock.learning:
+                with meter.add_to(learning):
                     log = lesson()
                     learner.prepare()
                     _synchronise(device)
-                with clock.evaluating:
+                with meter.add_to(evaluating):
                     evaluator.ask(learner, Moment(i, before + n, seen))
             if checkpoint.carried:  # the joules before the interruption are unknown
-                clock.learning.add(checkpoint.carried, math.nan)
+                learning += (checkpoint.carried, math.nan)
             contract.trim(learner)
-            logs.append(_log(clock, learner, log))
+            (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
+            held = dict(learner.footprint())
+            logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
             checkpoint.end(learner, evaluator, logs)
             teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
         before += len(session.x)
@@ -116,18 +117,6 @@ def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     return stream
-
-
-def _log(clock: Clock, learner: contract.Learner, log: dict[str, Any]) -> SessionLog:
-    learning, evaluating = clock.learning, clock.evaluating
-    return SessionLog(
-        learning.seconds,
-        evaluating.seconds,
-        dict(learner.footprint()),
-        log,
-        learning.joules,
-        evaluating.joules,
-    )
 
 
 def _check(stream: Stream, learner: contract.Learner) -> None:

@@ -58,11 +58,6 @@ def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
     return accuracy, forgetting
 
 
-def random_accuracy(seen: Sequence[int]) -> list[Fraction]:
-    """AA_k(Rand) = 1/C_k, k = 1 … K (Lemma A.1)."""
-    return [Fraction(1, c) for c in seen]
-
-
 def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
     """AF_k(Rand), k = 2 … K: the mean of 1/C_j over j < k, minus 1/C_k.
 
@@ -211,16 +206,14 @@ def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats
     return result
 
 
-def _seen(scores: ScoreMatrix) -> list[int]:
-    return [int(c) for c in scores.classes_seen[scores.ends]]
-
-
 def _random_accuracy(scores: ScoreMatrix) -> Floats:
-    return np.array([float(v) for v in random_accuracy(_seen(scores))])
+    """(K,) AA_k(Rand) = 1/C_k (Lemma A.1)."""
+    return np.asarray(1 / scores.classes_seen[scores.ends])
 
 
 def _random_forgetting(scores: ScoreMatrix) -> Floats:
     """(K,) AF_k(Rand); NaN at k = 1 and where it is 0, since it is a divisor."""
-    values: Floats = np.array([np.nan, *map(float, random_forgetting(_seen(scores)))])
+    exact = random_forgetting(scores.classes_seen[scores.ends].tolist())
+    values: Floats = np.array([np.nan, *map(float, exact)])
     values[values == 0] = np.nan
     return values

@@ -1,11 +1,11 @@
 """Arrays stored as one HDF5 file: written whole, read and checked; `predictions.h5` is one."""
 
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_type_hints
 
 import h5py
 import numpy as np
@@ -16,32 +16,35 @@ from embedbench.storage.atomic_write import writing
 
 VERSIONS = "1.0", "1.1"  # without and with optional tables
 LIBVER = ("v108", "v108")
-INT, BYTE = "<i8", "|u1"
+INT, BYTE, MASK = "<i8", "|u1", "bool"
 
 
 class ArrayFile:
     """Arrays stored as one HDF5 file with one dataset each; subclasses are dataclasses.
 
-    `FORMAT` is the name of the format. `TABLES` names the stored type of each field and its axes;
-    axes with one letter are of one length. `OPTIONAL` likewise those of version 1.1, whose fields
-    are None where a file lacks them. `MASKS` names the bool fields, which are stored as 0 and 1.
-    `MOMENTS` are the tables that both formats have.
+    A field is `Annotated[type, STORED, AXES]`: its stored type (`MASK` of bools, which are stored
+    as 0 and 1), and its axes; axes with one letter are of one length. A field with the default None
+    is of version 1.1, and None where a file lacks it. `FORMAT` is the name of the format.
     """
 
     FORMAT: ClassVar[str]
-    TABLES: ClassVar[dict[str, tuple[str, str]]]
-    OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {}
-    MASKS: ClassVar[tuple[str, ...]]
-    MOMENTS: ClassVar[dict[str, tuple[str, str]]] = {
-        "session": (INT, "M"),
-        "samples_seen": (INT, "M"),
-        "seen": (BYTE, "MC"),
-    }
 
     ids: Ints
     session: Ints
     samples_seen: Ints
     seen: Bools
+
+    @classmethod
+    @functools.cache
+    def tables(cls) -> dict[str, tuple[str, str]]:
+        """Stored type and axes of each table."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {name: hints[name].__metadata__ for name in cls.__annotations__ if name != "FORMAT"}
+
+    @classmethod
+    def optional(cls) -> set[str]:
+        """Tables of version 1.1."""
+        return {name for name in cls.tables() if getattr(cls, name, "") is None}
 
     def __repr__(self) -> str:
         """Three lines: moments and classes, samples, and the arrays with their shapes."""
@@ -55,13 +58,13 @@ class ArrayFile:
 
     def _arrays(self) -> Iterator[tuple[str, Array]]:
         """The arrays that are there, by name."""
-        values = ((x.name, getattr(self, x.name)) for x in fields(self))  # type: ignore[arg-type]  # subclasses are
+        values = ((name, getattr(self, name)) for name in self.tables())
         return ((name, value) for name, value in values if value is not None)
 
     @property
     def version(self) -> str:
         """The version of the format that it is saved in: the earliest that holds all its tables."""
-        return VERSIONS[any(name in self.OPTIONAL for name, _ in self._arrays())]
+        return VERSIONS[any(name in self.optional() for name, _ in self._arrays())]
 
     @property
     def ends(self) -> Ints:
@@ -101,27 +104,25 @@ class ArrayFile:
     def read(cls, f: h5py.File) -> Self:
         """Read and check an open `predictions.h5`; only inside `readable`."""
         stated = f.attrs.get("format"), f.attrs.get("format_version")
-        versions = VERSIONS if cls.OPTIONAL else VERSIONS[:1]
+        optional = cls.optional()
+        versions = VERSIONS if optional else VERSIONS[:1]
         if stated not in [(cls.FORMAT, version) for version in versions]:
             expected = f"{cls.FORMAT} version {' or '.join(versions)}"
             raise WrongError(f"expected {expected}, it says {stated}")
-        later = cls.OPTIONAL if stated[1] == VERSIONS[1] else {}
-        tables = cls.TABLES | {name: table for name, table in later.items() if name in f}
-        sizes: dict[str, int] = {}
-        values = {}
+        found = {
+            name: _table(f, name)
+            for name in cls.tables()
+            if name not in optional or (stated[1] == VERSIONS[1] and name in f)
+        }
         chunks = sorted(
             (chunk.byte_offset, chunk.byte_offset + chunk.size)
-            for name in tables
-            for chunk in _chunks(_table(f, name))
+            for table in found.values()
+            for chunk in _chunks(table)
         )
         ends = itertools.pairwise(chunks)
         demand(all(a[1] <= b[0] for a, b in ends), "two tables have bytes in common")
-        for name, (kind, axes) in tables.items():
-            value = _values(f, name, kind, axes, sizes)
-            if name in cls.MASKS:
-                demand(bool((value <= 1).all()), f"{name} must hold 0 and 1 only")
-                value = value.astype(np.bool_)
-            values[name] = value
+        sizes: dict[str, int] = {}
+        values = {name: _values(found[name], name, *cls.tables()[name], sizes) for name in found}
         result = cls(**values)
         demand(result.version == stated[1], "version 1.1 must have the table rank")
         result.check()
@@ -175,17 +176,21 @@ def _table(f: h5py.File, name: str) -> h5py.Dataset:
     return table
 
 
-def _values(f: h5py.File, name: str, kind: str, axes: str, sizes: dict[str, int]) -> Array:
+def _values(table: h5py.Dataset, name: str, kind: str, axes: str, sizes: dict[str, int]) -> Array:
     """The values of a table; `sizes` holds the lengths of the axes that earlier tables have."""
-    table = _table(f, name)
-    if not table.id.get_type().equal(h5py.h5t.py_create(np.dtype(kind))):
-        raise WrongError(f"{name} must be {np.dtype(kind)}, it is {table.dtype}")
+    stored = np.dtype(BYTE if kind == MASK else kind)
+    if not table.id.get_type().equal(h5py.h5t.py_create(stored)):
+        raise WrongError(f"{name} must be {stored}, it is {table.dtype}")
     shape = table.shape
     if shape is None or len(shape) != len(axes):
         raise WrongError(f"{name} must have the axes ({', '.join(axes)}), its shape is {shape}")
     expected = tuple(sizes.setdefault(a, n) for a, n in zip(axes, shape, strict=True))
     demand(shape == expected, f"{name} must have shape {expected}, it has {shape}")
-    return np.asarray(table[()])
+    values = np.asarray(table[()])
+    if kind != MASK:
+        return values
+    demand((values <= 1).all(), f"{name} must hold 0 and 1 only")
+    return values.astype(np.bool_)
 
 
 def _chunks(table: h5py.Dataset) -> list[Any]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from embedbench.array_types import Floats, Ints
 from embedbench.errors import unknown
 
-from .score_matrix import ScoreMatrix
+from .score_matrix import mean_or_nan
 
 MODES = ("official", "exact")
 BASE = 0.85  # base-session accuracy of the corner cases
@@ -168,7 +168,7 @@ def pd(accuracies: Floats) -> Floats:
     array([  nan, -0.3 , -0.45])
     """
     drops = accuracies - np.diagonal(accuracies)
-    return np.array([_mean(row[:i]) for i, row in enumerate(drops)])
+    return np.array([mean_or_nan(row[:i]) for i, row in enumerate(drops)])
 
 
 def kr(accuracies: Floats) -> Floats:
@@ -218,7 +218,7 @@ def max_forgetting(accuracies: Floats) -> Floats:
     array([ nan, 0.3 , 0.45])
     """
     ranges = [[np.ptp(accuracies[j : i + 1, j]) for j in range(i)] for i in range(len(accuracies))]
-    return np.array([_mean(np.array(row)) for row in ranges])
+    return np.array([mean_or_nan(np.array(row)) for row in ranges])
 
 
 # --- curves and summary of a run ---
@@ -238,15 +238,10 @@ _PLAIN = (novel_accuracy, hacc, pd, kr, rpd, max_forgetting)
 CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in _PLAIN))
 
 
-def curves(scores: ScoreMatrix) -> dict[str, Floats]:
-    """Every curve of a few-shot run, by name; (T,) each."""
-    return curves_from_accuracies(scores.R, scores.n_classes)
-
-
 def curves_from_accuracies(
     accuracies: Floats, n_classes: Sequence[int] | Ints
 ) -> dict[str, Floats]:
-    """The same as `curves`, from the accuracies of a run."""
+    """Every curve of a few-shot run, by name; (T,) each."""
     ratio = class_ratio(n_classes)
     return {
         "aacc": aacc(accuracies, n_classes),
@@ -264,8 +259,8 @@ def summary(result: dict[str, Floats]) -> dict[str, float]:
     sessions after the base session. PD, KR, RPD and the largest forgetting are the values after the
     last session, and so is lAcc, the last aAcc_i.
     """
-    means = {n: _mean(result[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
-    novel = {n: _mean(result[n][1:]) for n in ("novel_accuracy", "hacc")}
+    means = {n: mean_or_nan(result[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
+    novel = {n: mean_or_nan(result[n][1:]) for n in ("novel_accuracy", "hacc")}
     last = {n: float(result[n][-1]) for n in ("pd", "kr", "rpd", "max_forgetting")}
     return {**means, "lacc": float(result["aacc"][-1]), **novel, **last}
 
@@ -306,9 +301,4 @@ def _kept(accuracies: Floats) -> Floats:
     first = np.diagonal(accuracies)
     learned = first != 0
     shares = accuracies / np.where(learned, first, np.nan)
-    return np.array([_mean(row[:i][learned[:i]]) for i, row in enumerate(shares)])
-
-
-def _mean(values: Floats) -> float:
-    """Mean; NaN if there are no values or any value is undefined."""
-    return float(np.mean(values)) if len(values) else float("nan")
+    return np.array([mean_or_nan(row[:i][learned[:i]]) for i, row in enumerate(shares)])

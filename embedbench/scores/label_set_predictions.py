@@ -7,14 +7,14 @@ MB. docs/predictions.md describes the layout of the file.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from embedbench.array_types import Bools, Floats, Ints
 
-from .array_file import ArrayFile, demand, inside, readable
+from .array_file import BYTE, INT, MASK, ArrayFile, demand, inside, readable
 from .predictions import Predictions
 
 Bytes = NDArray[np.uint8]
@@ -80,29 +80,18 @@ class LabelSets(ArrayFile):
         (M,) samples that got no label because a score was NaN.
     """
 
-    ids: Ints
-    split: Ints
-    y: Bytes
-    introduces: Bools
-    parents: Ints
-    session: Ints
-    samples_seen: Ints
-    seen: Bools
-    answer: Bytes
-    undecided: Ints
+    ids: Annotated[Ints, INT, "n"]
+    split: Annotated[Ints, INT, "n"]
+    y: Annotated[Bytes, BYTE, "nB"]
+    introduces: Annotated[Bools, MASK, "TC"]
+    parents: Annotated[Ints, INT, "C"]
+    session: Annotated[Ints, INT, "M"]
+    samples_seen: Annotated[Ints, INT, "M"]
+    seen: Annotated[Bools, MASK, "MC"]
+    answer: Annotated[Bytes, BYTE, "MnB"]
+    undecided: Annotated[Ints, INT, "M"]
 
     FORMAT: ClassVar[str] = "embedbench-label-sets"
-    TABLES: ClassVar[dict[str, tuple[str, str]]] = {
-        "ids": ("<i8", "n"),
-        "split": ("<i8", "n"),
-        "y": ("|u1", "nB"),
-        "introduces": ("|u1", "TC"),
-        "parents": ("<i8", "C"),
-        **ArrayFile.MOMENTS,
-        "answer": ("|u1", "MnB"),
-        "undecided": ("<i8", "M"),
-    }
-    MASKS: ClassVar[tuple[str, ...]] = ("introduces", "seen")
 
     @classmethod
     def from_sets(cls, true: ArrayLike, answered: ArrayLike, parents: Sequence[int]) -> "LabelSets":
@@ -181,13 +170,7 @@ AnyPredictions = Predictions | LabelSets
 
 
 def load_any(path: Path) -> AnyPredictions:
-    """Read a `predictions.h5` with one label per sample or with label sets.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or holds what no run can have answered.
-    """
+    """Read a `predictions.h5` with one label per sample or with label sets."""
     with readable(path) as f:
         kind = LabelSets if f.attrs.get("format") == LabelSets.FORMAT else Predictions
         return kind.read(f)

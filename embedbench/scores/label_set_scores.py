@@ -2,9 +2,8 @@
 
 Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted to the
 classes seen at the moment, so a label counts as soon as its class was introduced, also on old
-samples. Label sets stay packed, eight to a byte, and are read one moment at a time.
-
-All functions take `split`: 0 for the test samples, 1 for the post-task validation.
+samples. Label sets stay packed, eight to a byte, and are read one moment at a time. All scores are
+of the test samples.
 """
 
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ import numpy as np
 from embedbench.array_types import Bools, Floats, Ints
 
 from .label_set_predictions import Bytes, LabelSets, levels, pack
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
 
 SCORES = ("pw_js", "js", "exact_match")
 
 Counts = tuple[Ints, Ints, Ints]  # |Y ∩ Ŷ|, |Y|, |Ŷ| of each sample
 
 
-def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatrix:
+def score_matrix(p: LabelSets, name: str = "pw_js") -> ScoreMatrix:
     """Compute one base score: a number for each sample, and its means over samples.
 
     `js` is |Y ∩ Ŷ| / |Y ∪ Ŷ|. `pw_js` is `js` times the precision |Y ∩ Ŷ| / |Ŷ|. `exact_match` is 1
@@ -33,7 +32,7 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
     R_j). **Departs**: where nothing is predicted Eq. 1 divides by 0; the score is then 0, as the
     authors' code does.
     """
-    rows = _rows(p, split)
+    rows = _rows(p)
     y = p.y[rows]
     members = [np.flatnonzero(_has(y, classes)) for classes in p.introduces]
     shape = (len(p.session), len(members))
@@ -41,17 +40,12 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
     for m, seen in enumerate(p.seen):
         hit, true, given = _counts(y, p.answer[m, rows], seen)
         score = _score(name, hit, true, given)
-        pooled[m] = _mean(score[true > 0])
+        pooled[m] = mean_or_nan(score[true > 0])
         for k, samples in enumerate(members):
             if seen[p.introduces[k]].all():
-                values[m, k] = _mean(score[samples])
+                values[m, k] = mean_or_nan(score[samples])
     sizes = np.array([len(samples) for samples in members])
     return ScoreMatrix.of(name, p, values, pooled, sizes, p.introduces.sum(axis=1))
-
-
-def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:
-    """Every base score of the test samples, by name."""
-    return {name: score_matrix(p, name) for name in SCORES}
 
 
 def curves(p: LabelSets) -> dict[str, Floats]:
@@ -65,7 +59,7 @@ def curves(p: LabelSets) -> dict[str, Floats]:
 # --- curves over moments, (M,) each; NaN where undefined ---
 
 
-def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
+def superclass_pw_js(p: LabelSets) -> Floats:
     """pw-JS if only superclasses were labels: how well coarse labels are kept.
 
     A superclass is a class with classes below it in the stream, at any depth. In the orders of
@@ -82,10 +76,10 @@ def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
     >>> superclass_pw_js(p)  # given to the first sample alone
     array([0.5])
     """
-    return _restricted_pw_js(p, superclasses(p.parents), split)
+    return _restricted_pw_js(p, superclasses(p.parents))
 
 
-def depth_pw_js(p: LabelSets, depth: int, split: int = 0) -> Floats:
+def depth_pw_js(p: LabelSets, depth: int) -> Floats:
     """pw-JS if only classes of one depth were labels; depth 0 is the top.
 
     **Source**: ours, like `superclass_pw_js` for hierarchies of any depth. A class without a
@@ -98,10 +92,10 @@ def depth_pw_js(p: LabelSets, depth: int, split: int = 0) -> Floats:
     >>> depth_pw_js(p, 1)  # (1 + 1/2 · 1/2) / 2
     array([0.625])
     """
-    return _restricted_pw_js(p, levels(p.parents) == depth, split)
+    return _restricted_pw_js(p, levels(p.parents) == depth)
 
 
-def subclass_precision(p: LabelSets, split: int = 0) -> Floats:
+def subclass_precision(p: LabelSets) -> Floats:
     """Share of right labels among the given labels that are subclasses under a superclass.
 
     Σ |Y ∩ Ŷ| / Σ |Ŷ| over the samples with a seen label, Ŷ restricted to those classes. A subclass
@@ -117,10 +111,10 @@ def subclass_precision(p: LabelSets, split: int = 0) -> Floats:
     >>> subclass_precision(p).round(3)  # 2 of 3
     array([0.667])
     """
-    return _precision(p, ~superclasses(p.parents) & (p.parents >= 0), split)
+    return _precision(p, ~superclasses(p.parents) & (p.parents >= 0))
 
 
-def lone_subclass_precision(p: LabelSets, split: int = 0) -> Floats:
+def lone_subclass_precision(p: LabelSets) -> Floats:
     """The same as `subclass_precision`, for subclasses without a superclass.
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: the same as `subclass_precision`.
@@ -132,10 +126,10 @@ def lone_subclass_precision(p: LabelSets, split: int = 0) -> Floats:
     >>> lone_subclass_precision(p)  # 3 of 4
     array([0.75])
     """
-    return _precision(p, ~superclasses(p.parents) & (p.parents < 0), split)
+    return _precision(p, ~superclasses(p.parents) & (p.parents < 0))
 
 
-def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
+def labels_predicted(p: LabelSets) -> Floats:
     """Mean number of labels given to a sample, over the samples with a seen label.
 
     **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that some learners give too many.
@@ -147,10 +141,10 @@ def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_predicted(p)
     array([2.])
     """
-    return np.array([_mean(given) for _, _, given in _over_moments(p, split)])
+    return np.array([mean_or_nan(given) for _, _, given in _over_moments(p)])
 
 
-def labels_true(p: LabelSets, split: int = 0) -> Floats:
+def labels_true(p: LabelSets) -> Floats:
     """Mean number of true labels of a sample that were seen, over the samples with a seen label.
 
     **Source**: ours, to compare with `labels_predicted`.
@@ -162,10 +156,10 @@ def labels_true(p: LabelSets, split: int = 0) -> Floats:
     >>> labels_true(p)
     array([2.])
     """
-    return np.array([_mean(true) for _, true, _ in _over_moments(p, split)])
+    return np.array([mean_or_nan(true) for _, true, _ in _over_moments(p)])
 
 
-def labels_newest(p: LabelSets, split: int = 0) -> Floats:
+def labels_newest(p: LabelSets) -> Floats:
     """Share of the latest session's classes in all labels given to the samples with a seen label.
 
     **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that ER always predicts labels of
@@ -179,7 +173,7 @@ def labels_newest(p: LabelSets, split: int = 0) -> Floats:
     array([1.])
     """
     values = np.full(len(p.session), np.nan)
-    rows = _rows(p, split)
+    rows = _rows(p)
     for m, seen in enumerate(p.seen):
         given = p.answer[m, rows][_has(p.y[rows], seen)]
         total = _size(given & pack(seen)).sum()
@@ -210,8 +204,9 @@ def superclasses(parents: Ints) -> Bools:
 # --- counts ---
 
 
-def _rows(p: LabelSets, split: int) -> Ints:
-    return np.flatnonzero(p.split == split)
+def _rows(p: LabelSets) -> Ints:
+    """The test samples."""
+    return np.flatnonzero(p.split == 0)
 
 
 def _size(packed: Bytes) -> Ints:
@@ -233,9 +228,9 @@ def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
     return _size(y & given), _size(y), _size(given)
 
 
-def _over_moments(p: LabelSets, split: int, among: Bools | bool = True) -> Iterator[Counts]:
+def _over_moments(p: LabelSets, among: Bools | bool = True) -> Iterator[Counts]:
     """For each moment, the counts among seen classes, over the samples with any seen label."""
-    rows = _rows(p, split)
+    rows = _rows(p)
     for m, seen in enumerate(p.seen):
         taught = rows[_has(p.y[rows], seen)]
         yield _counts(p.y[taught], p.answer[m, taught], seen & among)
@@ -251,17 +246,13 @@ def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:
     return js if name == "js" else np.multiply(js, precision)
 
 
-def _mean(values: Floats | Ints) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
-def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
+def _restricted_pw_js(p: LabelSets, among: Bools) -> Floats:
     """(M,) mean pw-JS restricted to some classes, over the samples with a label among them."""
-    result = _over_moments(p, split, among)
-    return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
+    result = _over_moments(p, among)
+    return np.array([mean_or_nan(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
 
 
-def _precision(p: LabelSets, among: Bools, split: int) -> Floats:
+def _precision(p: LabelSets, among: Bools) -> Floats:
     """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| restricted to some classes; NaN where none of them is given."""
-    sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, split, among)]
+    sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, among)]
     return np.array([hit / given if given else np.nan for hit, given in sums])

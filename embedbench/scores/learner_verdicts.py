@@ -9,7 +9,7 @@ for the whole table. Bonferroni's bound would hold at α/(k - 1), too; but with 
 seeds the best was then behind in up to 6.7 % of tables (`benchmarks/verdict_calibration.py`).
 
 The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
-the test sample with G groups (`sample_jackknife`). Where one part is unknown, the other stands
+the test sample with G groups (`metric_jackknife`). Where one part is unknown, the other stands
 alone, and `parts` says so. What seeds and samples do together is in both parts, which makes the
 interval wider than it need be.
 
@@ -30,7 +30,7 @@ import numpy as np
 from embedbench.array_types import Bools, Floats, Ints
 from embedbench.config.json_records import JsonRecord
 
-LEVEL = 0.05
+LEVEL = 0.05  # α, the share of tables in which a row that nobody is above may be called behind
 ROUNDING = 1e-12  # a mean difference below it is 0
 LEAST = 3  # runs whose equal differences say that no seed changes them
 SEEDS, SAMPLE = "seeds", "test sample"
@@ -139,13 +139,14 @@ class Differences:
         half = np.sqrt(np.nan_to_num(seeds) + np.nan_to_num(sample))
         return np.where(self.decidable, half, np.nan)
 
-    def behind_by_least(self, level: float = LEVEL) -> Floats:
+    def behind_by_least(self) -> Floats:
         """(…, k, k) mean less half-width, each row's tests sharing the level; NaN undecided."""
-        return self.mean - self.half_widths(self.share_level(level))
+        return self.mean - self.half_widths(self.shared_level)
 
-    def share_level(self, level: float) -> Floats:
+    @property
+    def shared_level(self) -> Floats:
         """(…, k, 1) the one-sided level of each of a row's tests."""
-        return np.asarray(level / (self.decidable.sum(axis=-1, keepdims=True) + 1))
+        return np.asarray(LEVEL / (self.decidable.sum(axis=-1, keepdims=True) + 1))
 
 
 def subtract_rows(values: Floats, variances: Floats | None = None, groups: int = 0) -> Differences:
@@ -178,7 +179,6 @@ def compare_with_best(
     *,
     lower: bool = False,
     over: Over = "seeds and samples",
-    level: float = LEVEL,
 ) -> list[RowVerdict]:
     """The verdict on each row of a table.
 
@@ -189,19 +189,17 @@ def compare_with_best(
         column is an order instead, with the mean over its seeds.
     variances : array of float or None
         (k, k) the test sample's share of each difference, and on the diagonal that of each row's
-        mean (`sample_jackknife.pair_variances`); None if it is unknown.
+        mean (`metric_jackknife.pair_variances`); None if it is unknown.
     lower : bool
         Whether less is better.
     over : str
         `seeds` leaves the test sample's share out: statements about this test sample alone.
-    level : float
-        α, the share of tables in which a row that nobody is above may be called behind.
     """
     if over == "seeds":
         variances = None
     apart = subtract_rows(-values if lower else values, variances, groups)
-    bound, half = apart.behind_by_least(level), apart.half_widths(apart.share_level(level))
-    means, halves = _row_means(values, apart, level)
+    bound, half = apart.behind_by_least(), apart.half_widths(apart.shared_level)
+    means, halves = _row_means(values, apart)
     ranks = _ranks(-means if lower else means, bound)
     result = []
     for i, (rank, allowed) in enumerate(ranks):
@@ -295,7 +293,7 @@ def _t(df: Ints, level: Floats) -> Floats:
     return np.asarray(table[row.reshape(df.shape), column.reshape(level.shape)])
 
 
-def _row_means(values: Floats, apart: Differences, level: float) -> tuple[Floats, Floats]:
+def _row_means(values: Floats, apart: Differences) -> tuple[Floats, Floats]:
     """(k,) mean of each row over its own seeds, and the half-width of its two-sided interval."""
     n = (~np.isnan(values)).sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -303,10 +301,9 @@ def _row_means(values: Floats, apart: Differences, level: float) -> tuple[Floats
         squares = np.nansum((values - means[:, None]) ** 2, axis=-1)
         seeds = np.where(n > 1, squares / (n * (n - 1)), np.nan)
     sample = np.diagonal(apart.sample_variance)
-    parts = [
-        _t(n - 1, np.array(level / 2)) ** 2 * seeds,
-        _t(np.array(apart.groups - 1), np.array(level / 2)) ** 2 * sample,
-    ]
+    level = np.array(LEVEL / 2)
+    groups = np.array(apart.groups - 1)
+    parts = [_t(n - 1, level) ** 2 * seeds, _t(groups, level) ** 2 * sample]
     unknown = np.isnan(means) | np.isnan(parts).all(axis=0)
     return means, np.where(unknown, np.nan, np.sqrt(np.nansum(parts, axis=0)))
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from . import label_set_scores, single_label_scores
 from .label_set_predictions import AnyPredictions, LabelSets
 from .score_matrix import ScoreMatrix
-from .single_label_scores import SCORES, score_matrix
 
 
 def score_matrices(
@@ -15,18 +15,6 @@ def score_matrices(
     `class_sizes` are (C,) training samples of each class in the whole stream, if they are known.
     """
     if isinstance(p, LabelSets):
-        from . import label_set_scores  # only label sets need it
-
-        result: dict[str, ScoreMatrix] = label_set_scores.matrices(p)
-        return result
-    return {name: score_matrix(p, name, class_sizes) for name in SCORES}
-
-
-def main_matrix(p: AnyPredictions) -> ScoreMatrix:
-    """The main base score of a run: mean-per-class accuracy, or pw-JS of label sets."""
-    if isinstance(p, LabelSets):
-        from . import label_set_scores  # only label sets need it
-
-        result: ScoreMatrix = label_set_scores.score_matrix(p)
-        return result
-    return score_matrix(p)
+        return {name: label_set_scores.score_matrix(p, name) for name in label_set_scores.SCORES}
+    names = single_label_scores.SCORES
+    return {name: single_label_scores.score_matrix(p, name, class_sizes) for name in names}

@@ -14,7 +14,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
 
 FEW = 20  # training samples: a class with fewer is a few-shot class
 
@@ -64,7 +64,7 @@ def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
     >>> round(omega_base(scores, Reference(ideal=0.9)), 3)  # (0.6 + 0.3) / 2 / 0.9
     0.5
     """
-    return _mean(scores.R[1:, 0] / _ideals(scores, reference)[0])
+    return mean_or_nan(scores.R[1:, 0] / _ideals(scores, reference)[0])
 
 
 def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
@@ -85,7 +85,7 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
     divide = reference.normalise_new and reference.preset == "kemker_table"
     new = np.diagonal(scores.R)[1:]
     new = new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new
-    return _mean(new[scores.tested[1 : len(new) + 1]])
+    return mean_or_nan(new[scores.tested[1 : len(new) + 1]])
 
 
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
@@ -106,9 +106,9 @@ def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
     """
     ideals = _ideals(scores, reference)
     if np.ndim(reference.ideal) == 0:
-        return _mean(scores.pooled[scores.ends][1:] / ideals[0])
+        return mean_or_nan(scores.pooled[scores.ends][1:] / ideals[0])
     shares = scores.R / ideals  # (T, E)
-    return _mean(np.array([_mean(shares[i, : i + 1]) for i in range(1, len(shares))]))
+    return mean_or_nan(np.array([mean_or_nan(shares[i, : i + 1]) for i in range(1, len(shares))]))
 
 
 def omega_streaming(scores: ScoreMatrix, reference: Reference) -> float:
@@ -131,7 +131,7 @@ def omega_streaming(scores: ScoreMatrix, reference: Reference) -> float:
     if reference.so_far is None:
         return float("nan")
     ideal = np.where(reference.so_far > 0, reference.so_far, np.nan)
-    return _mean(scores.pooled[scores.ends] / ideal)
+    return mean_or_nan(scores.pooled[scores.ends] / ideal)
 
 
 def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -159,7 +159,7 @@ def average_incremental_accuracy(scores: ScoreMatrix, reference: Reference) -> f
     >>> round(average_incremental_accuracy(scores, Reference()), 3)  # of .9, .7 and .5
     0.7
     """
-    return _mean(scores.pooled[scores.ends])
+    return mean_or_nan(scores.pooled[scores.ends])
 
 
 def average_anytime_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -198,7 +198,7 @@ def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     >>> round(average_accuracy(scores, Reference()), 3)  # (0.3 + 0.5 + 0.7) / 3
     0.5
     """
-    return _mean(scores.R[-1][scores.tested])
+    return mean_or_nan(scores.R[-1][scores.tested])
 
 
 def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
@@ -217,7 +217,7 @@ def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     R = scores.R
     last = len(R) - 1
     drops = [np.max(R[j:last, j]) - R[last, j] for j in range(last) if scores.tested[j]]
-    return _mean(np.array(drops))
+    return mean_or_nan(np.array(drops))
 
 
 def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -231,7 +231,7 @@ def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     >>> round(learning_accuracy(scores, Reference()), 3)  # (0.9 + 0.8 + 0.7) / 3
     0.8
     """
-    return _mean(np.diagonal(scores.R)[scores.tested])
+    return mean_or_nan(np.diagonal(scores.R)[scores.tested])
 
 
 def bwt(scores: ScoreMatrix, reference: Reference) -> float:
@@ -245,7 +245,7 @@ def bwt(scores: ScoreMatrix, reference: Reference) -> float:
     >>> round(bwt(scores, Reference()), 3)  # (-0.6 - 0.3) / 2
     -0.45
     """
-    return _mean((scores.R[-1] - np.diagonal(scores.R))[:-1][scores.tested[:-1]])
+    return mean_or_nan((scores.R[-1] - np.diagonal(scores.R))[:-1][scores.tested[:-1]])
 
 
 def fwt(scores: ScoreMatrix, reference: Reference) -> float:
@@ -266,7 +266,7 @@ def fwt(scores: ScoreMatrix, reference: Reference) -> float:
         return float("nan")
     before = np.diagonal(scores.R, offset=1)
     gain = before - reference.chance[1 : len(before) + 1]
-    return _mean(gain[scores.tested[1 : len(gain) + 1]])
+    return mean_or_nan(gain[scores.tested[1 : len(gain) + 1]])
 
 
 def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -303,7 +303,7 @@ def per_class_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     """
     recalls = scores.per_class[scores.ends]  # (T, C)
     recalls = recalls[:, ~np.isnan(recalls[:-1]).all(axis=0)]
-    return _mean(np.fmax.reduce(recalls[:-1], initial=-np.inf) - recalls[-1])
+    return mean_or_nan(np.fmax.reduce(recalls[:-1], initial=-np.inf) - recalls[-1])
 
 
 def few_shot_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -323,7 +323,7 @@ def few_shot_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     0.5
     """
     last = scores.per_class[-1]
-    return _mean(last[(scores.class_sizes < FEW) & ~np.isnan(last)])
+    return mean_or_nan(last[(scores.class_sizes < FEW) & ~np.isnan(last)])
 
 
 def all_metrics() -> dict[str, Metric]:
@@ -349,8 +349,3 @@ def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
     """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
     ideal = np.asarray(reference.ideal, dtype=np.float64)
     return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
-
-
-def _mean(values: Floats) -> float:
-    """Mean; NaN if there are no values or any value is undefined."""
-    return float(np.mean(values)) if len(values) else float("nan")

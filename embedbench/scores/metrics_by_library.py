@@ -29,7 +29,6 @@ class Scores:
     """The material of the definitions, from one run with one eval set a session."""
 
     def __init__(self, p: Predictions) -> None:
-        self._predictions = p
         sample, within = score_matrix(p, "accuracy"), score_matrix(p, "within_accuracy")
         by_class = score_matrix(p, "class_accuracy")
         self.R, self.alpha = sample.R, sample.pooled[sample.ends]  # (T, T), (T,)
@@ -37,18 +36,11 @@ class Scores:
         self.class_alpha = by_class.pooled[by_class.ends]
         self.n_classes = sample.n_classes  # (T,) classes of each session
 
-    @property
-    def lower(self) -> list[Floats]:
-        """Row i of R up to session i."""
-        return [row[: i + 1] for i, row in enumerate(self.R)]
-
-    @property
-    def whole(self) -> Floats:
-        """(T,) mean recall over the classes of all sessions, also of those to come."""
-        p = self._predictions
+        self.lower = [row[: i + 1] for i, row in enumerate(self.R)]  # up to session i
+        # (T,) mean recall over the classes of all sessions, also of those to come
         last = np.full_like(p.session, len(p.set_classes) - 1)
         everything = score_matrix(replace(p, session=last), "class_accuracy").pooled
-        return everything[score_matrix(p, "accuracy").ends]
+        self.whole = everything[sample.ends]
 
 
 @dataclass(frozen=True)
@@ -64,16 +56,17 @@ class Definition:
     value: Callable[[Scores], float]
 
 
-def _forgetting(R: Floats, *, last: bool = False, sessions: int | None = None) -> float:
+def _forgetting(R: Floats, *, until: int = 0, sessions: int | None = None) -> float:
     """Mean over sessions but the last of the drop from the best score since they were learned.
 
-    `last`: the last score may be the best one, so that no session counts below 0. `sessions`: to
-    divide by instead.
+    `until`: the best score is sought before the last session; 1: up to it, so that no session
+    counts below 0; -1: before the one before it. `sessions`: to divide by instead.
     """
     L = len(R) - 1
     if L < 1:
         return math.nan
-    return sum(float(np.max(R[j : L + last, j]) - R[L, j]) for j in range(L)) / (sessions or L)
+    drops = (np.max(R[j : L + until, j]) - R[L, j] for j in range(L + min(until, 0)))
+    return sum(map(float, drops)) / (sessions or L)
 
 
 def _since(R: Floats, gap: int) -> float:
@@ -83,13 +76,6 @@ def _since(R: Floats, gap: int) -> float:
         return math.nan
     result = [float(R[i, j] - R[j, j]) for i in range(T) for j in range(i - gap + 1)]
     return sum(result) / (T * (T - 1) / 2)
-
-
-def _continuum_forgetting(R: Floats) -> float:
-    L = len(R) - 1
-    if L < 1:
-        return math.nan
-    return sum(float(np.max(R[j : L - 1, j]) - R[L, j]) for j in range(L - 1)) / L
 
 
 def _bwt(s: Scores) -> float:
@@ -196,13 +182,13 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "from the best, the last included",
             "1/L Σ_{j<L} (max_{j≤l≤L} R[l, j] - R[L, j])",
             ("PyCIL: trainer Forgetting", "Mammoth: utils.metrics.forgetting"),
-            lambda s: _forgetting(s.R, last=True),
+            lambda s: _forgetting(s.R, until=1),
         ),
         Definition(
             "from the best, over all sessions",
             "1/T Σ_{j≤L} (max_{j≤l≤L} R[l, j] - R[L, j]), 0 for the last",
             ("OCL: compute_performance avg_fgt before its pull request 23",),
-            lambda s: _forgetting(s.R, last=True, sessions=len(s.R)),
+            lambda s: _forgetting(s.R, until=1, sessions=len(s.R)),
         ),
         Definition(
             "from the first",
@@ -214,7 +200,7 @@ DEFINITIONS: dict[str, tuple[Definition, ...]] = {
             "two sessions left out",
             "1/L Σ_{j<L-1} (max_{j≤l<L-1} R[l, j] - R[L, j])",
             ("Continuum 1.2.7: metrics.forgetting (its issue 281)",),
-            lambda s: _continuum_forgetting(s.R),
+            lambda s: _forgetting(s.R, until=-1),
         ),
     ),
     "backward transfer": (

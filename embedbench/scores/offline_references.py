@@ -1,16 +1,14 @@
 """The reference values of a run, α_ideal and the chance level, from its reference runs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from embedbench.config.json_records import ABSENT, JsonRecord
 
 from .metrics import Reference
-from .score_matrix import ScoreMatrix
 
-Matrices = Mapping[str, ScoreMatrix]
+MISSING = "missing"  # `source` of reference values that were never measured
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class References(JsonRecord):
     normalise_new: bool
     offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
     chance_run: str | None
-    source: str = "missing"
+    source: str = MISSING
     ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
     so_far: bool | None = field(default=None, metadata=ABSENT)
@@ -61,37 +59,10 @@ class References(JsonRecord):
         return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
 
     @property
-    def values(self) -> list[float | tuple[float, ...]]:
+    def values(self) -> list[float]:
         """Every reference value."""
-        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
-
-
-def measure_references(
-    reference: References, scores: Sequence[str], matrices: Callable[[str], Matrices]
-) -> References:
-    """Fill in α_ideal and the chance level of each base score.
-
-    Parameters
-    ----------
-    scores : sequence of str
-        Names of the base scores.
-    matrices : callable
-        Directory of a reference run → its score matrices.
-    """
-    groups, each = offline_groups(reference)
-    loaded = [[matrices(run) for run in runs] for runs in groups]
-    drawn = None if reference.chance_run is None else matrices(reference.chance_run)
-    ideal: dict[str, float | tuple[float, ...]] = {}
-    chance = {}
-    for name in scores:
-        # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
-        within = name.startswith("within_")
-        finals = [[float(run[name].pooled[-1]) for run in runs] for runs in loaded]
-        ideals = tuple(np.nan if within or not f else float(np.mean(f)) for f in finals)
-        ideal[name] = ideals if each else ideals[0]
-        level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
-        chance[name] = (np.nan, *level.tolist())
-    return replace(reference, source="runs", ideal=ideal, chance=chance)
+        values = (*(self.ideal or {}).values(), *(self.chance or {}).values())
+        return [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
 
 
 def offline_groups(reference: References) -> tuple[list[tuple[str, ...]], bool]:

@@ -5,19 +5,19 @@ describes the layout of `predictions.h5`, so that it can be read without this mo
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.array_types import Bools, Float32s, Ints
 
-from .array_file import BYTE, INT, ArrayFile, demand, inside
+from .array_file import INT, MASK, ArrayFile, demand, inside
 
 Answers = NDArray[np.int32]
 Ranks = NDArray[np.uint16]
 Singles = Float32s
-_ANSWER, _RANK, _SINGLE = "<i4", "<u2", "<f4"
+SINGLE = "<f4"
 UNRANKED = 65535  # the true class is no candidate yet, or a score was NaN
 LAST_RANK = 65534  # this place or a later one
 ROUNDING = 1e-5  # of a probability computed from its logarithm in float32, and to spare
@@ -64,47 +64,26 @@ class Predictions(ArrayFile):
         (M, k) as `score` and `logp`, of the answers to far samples.
     """
 
-    ids: Ints
-    y: Ints
-    eval_set: Ints
-    set_classes: Bools
-    session: Ints
-    samples_seen: Ints
-    seen: Bools
-    answer: Answers
-    within: Answers
-    rank: Ranks | None = None
-    score: Singles | None = None
-    logp: Singles | None = None
-    true_logp: Singles | None = None
-    squares: Singles | None = None
-    group: Ints | None = None
-    far_ids: Ints | None = None
-    far_score: Singles | None = None
-    far_logp: Singles | None = None
+    ids: Annotated[Ints, INT, "n"]
+    y: Annotated[Ints, INT, "n"]
+    eval_set: Annotated[Ints, INT, "n"]
+    set_classes: Annotated[Bools, MASK, "EC"]
+    session: Annotated[Ints, INT, "M"]
+    samples_seen: Annotated[Ints, INT, "M"]
+    seen: Annotated[Bools, MASK, "MC"]
+    answer: Annotated[Answers, "<i4", "Mn"]
+    within: Annotated[Answers, "<i4", "Mn"]
+    rank: Annotated[Ranks | None, "<u2", "Mn"] = None
+    score: Annotated[Singles | None, SINGLE, "Mn"] = None
+    logp: Annotated[Singles | None, SINGLE, "Mn"] = None
+    true_logp: Annotated[Singles | None, SINGLE, "Mn"] = None
+    squares: Annotated[Singles | None, SINGLE, "Mn"] = None
+    group: Annotated[Ints | None, INT, "n"] = None
+    far_ids: Annotated[Ints | None, INT, "k"] = None
+    far_score: Annotated[Singles | None, SINGLE, "Mk"] = None
+    far_logp: Annotated[Singles | None, SINGLE, "Mk"] = None
 
     FORMAT: ClassVar[str] = "embedbench-predictions"
-    TABLES: ClassVar[dict[str, tuple[str, str]]] = {
-        "ids": (INT, "n"),
-        "y": (INT, "n"),
-        "eval_set": (INT, "n"),
-        "set_classes": (BYTE, "EC"),
-        **ArrayFile.MOMENTS,
-        "answer": (_ANSWER, "Mn"),
-        "within": (_ANSWER, "Mn"),
-    }
-    OPTIONAL: ClassVar[dict[str, tuple[str, str]]] = {
-        "rank": (_RANK, "Mn"),
-        "score": (_SINGLE, "Mn"),
-        "logp": (_SINGLE, "Mn"),
-        "true_logp": (_SINGLE, "Mn"),
-        "squares": (_SINGLE, "Mn"),
-        "group": (INT, "n"),
-        "far_ids": (INT, "k"),
-        "far_score": (_SINGLE, "Mk"),
-        "far_logp": (_SINGLE, "Mk"),
-    }
-    MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
 
     @property
     def lacks_within(self) -> bool:

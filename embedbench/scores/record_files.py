@@ -24,14 +24,14 @@ from . import few_shot_scores, label_set_scores, metrics
 from .against_chance import curves
 from .label_set_predictions import AnyPredictions, LabelSets, load_any
 from .make_score_matrices import score_matrices
-from .offline_references import Matrices, References, measure_references, reference_values
+from .offline_references import MISSING, References, offline_groups, reference_values
 from .predictions import Predictions
-from .record_differences import MISSING, compare, fill_open_values
 from .run_flags import find_flags
 from .run_record import SCHEMA as SCHEMA
 from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .score_matrix import ScoreMatrix
 
+Matrices = Mapping[str, ScoreMatrix]
 RECORD, PREDICTIONS = "record.json", "predictions.h5"
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot_scores`
 LARGEST = 2**27  # bytes of a record
@@ -55,13 +55,7 @@ def load(directory: Path) -> RunRecord:
 
 
 def read(directory: Path) -> bytes:
-    """The bytes of a record.
-
-    Raises
-    ------
-    UserError
-        There is no record, or it is no regular file.
-    """
+    """The bytes of a record."""
     path = directory / RECORD
     try:
         with open_regular(path) as file:
@@ -122,13 +116,7 @@ def is_finished(place: Path) -> bool:
 
 
 def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
-    """The SHA-256 of a run's predictions.
-
-    Raises
-    ------
-    UserError
-        There are none, or the record names another one.
-    """
+    """The SHA-256 of a run's predictions."""
     path = directory / PREDICTIONS
     if not os.path.isfile(path):
         raise UserError(
@@ -150,13 +138,7 @@ def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
 
 
 def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
-    """The predictions of a run; their SHA-256 is compared with that of its record `made` first.
-
-    Raises
-    ------
-    UserError
-        They are missing, damaged, or not those of the record.
-    """
+    """The predictions of a run; their SHA-256 is compared with that of its record `made` first."""
     made = made or load(directory)
     predictions_sha256(directory, made)
     predictions = load_any(directory / PREDICTIONS)
@@ -195,11 +177,6 @@ def evaluate(
         "record", or "missing" without such values.
     place : Path or None
         Where the run will lie, if not in `directory`: a chance run refers to itself.
-
-    Raises
-    ------
-    UserError
-        The predictions are missing, damaged, or not those of the record.
     """
     predictions = read_predictions(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)
@@ -211,7 +188,7 @@ def evaluate(
     for name, matrix in matrices.items():
         values = _curves(predictions, matrix, limited)
         if made.protocol == FEW_SHOT:
-            values |= few_shot_scores.curves(matrix)
+            values |= few_shot_scores.curves_from_accuracies(matrix.R, matrix.n_classes)
         by_score[name] = BaseScore(
             R=tuple(map(_row, matrix.R)),
             pooled=_row(matrix.pooled[matrix.ends]),
@@ -266,7 +243,10 @@ def are_finished(reference: References, root: Path) -> bool:
 def _measure_references(
     reference: References, root: Path, names: list[str], known: Mapping[Path, Matrices]
 ) -> References:
-    """The reference values from their runs, or those in the record; `known` need no reading."""
+    """α_ideal and the chance level of each base score, from their runs or else the record.
+
+    The scores of runs in `known` directories need no reading.
+    """
 
     def matrices(run: str) -> Matrices:
         place = (root / run).resolve()
@@ -274,35 +254,31 @@ def _measure_references(
             return known[place]
         return _reference_scores(place / PREDICTIONS, predictions_sha256(place, load(place)))
 
-    if all((root / run).resolve() in known or is_finished(root / run) for run in reference.runs):
-        try:
-            return measure_references(reference, names, matrices)
-        except UserError:  # one is damaged: not finished, and named where it is read itself
-            pass
-    return replace(reference, source=MISSING if reference.ideal is None else "record")
+    unmeasured = replace(reference, source=MISSING if reference.ideal is None else "record")
+    if not all(
+        (root / run).resolve() in known or is_finished(root / run) for run in reference.runs
+    ):
+        return unmeasured
+    groups, each = offline_groups(reference)
+    try:
+        offline = [[matrices(run) for run in runs] for runs in groups]
+        drawn = None if reference.chance_run is None else matrices(reference.chance_run)
+    except UserError:  # one is damaged: not finished, and named where it is read itself
+        return unmeasured
+    ideal: dict[str, float | tuple[float, ...]] = {}
+    chance = {}
+    for name in names:
+        # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
+        within = name.startswith("within_")
+        finals = [[float(run[name].pooled[-1]) for run in runs] for runs in offline]
+        ideals = tuple(np.nan if within or not f else float(np.mean(f)) for f in finals)
+        ideal[name] = ideals if each else ideals[0]
+        level = np.full(1, np.nan) if drawn is None else np.diagonal(drawn[name].R, offset=1)
+        chance[name] = (np.nan, *level.tolist())
+    return replace(reference, source="runs", ideal=ideal, chance=chance)
 
 
 @functools.lru_cache(maxsize=16)
 def _reference_scores(path: Path, sha256: str) -> Matrices:
     """Scores of a reference run, which many runs have."""
     return score_matrices(load_any(path))
-
-
-def fill_reference(place: Path, root: Path) -> bool:
-    """Fill in what a record left open because its references were missing; True if it was written.
-
-    Nothing is written unless those very references are finished now and all else agrees.
-
-    Raises
-    ------
-    UserError
-        The record or the predictions cannot be used.
-    """
-    kept = load(place)
-    if kept.reference.source != MISSING or not are_finished(kept.reference, root):
-        return False
-    again = evaluate(kept, place, root)
-    if again.reference.source == MISSING or compare(kept, again).differs:
-        return False
-    save(fill_open_values(kept, again), place)
-    return True

@@ -35,27 +35,21 @@ def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> l
     `session-id`: the learner got the session of every test sample. `imported`: another tool gave
     the answers. `few-steps`: see `fewest_steps`.
     """
-    flags = []
-    if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
-        flags.append("nan")
-    if any(s.log.get("stopped") == "diverged" for s in record.sessions):
-        flags.append("diverged")
-    if record.validation == "test":
-        flags.append("test-validation")
-    if record.session_id_at_test:
-        flags.append("session-id")
-    if record.imported is not None:
-        flags.append("imported")
-    if fewest_steps(record) is not None:
-        flags.append("few-steps")
+    holds = {
+        "nan": (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any(),
+        "diverged": any(s.log.get("stopped") == "diverged" for s in record.sessions),
+        "test-validation": record.validation == "test",
+        "session-id": record.session_id_at_test,
+        "imported": record.imported is not None,
+        "few-steps": fewest_steps(record) is not None,
+    }
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
         chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
-        if min(scores.R.shape) > 1 and not _learned(scores.R, chance):
-            flags.append("not-learned")
-        if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
-            flags.append("chance-level")
-    return flags
+        holds["not-learned"] = min(scores.R.shape) > 1 and not _learned(scores.R, chance)
+        level = np.average(chance[-1], weights=scores.n_classes)
+        holds["chance-level"] = scores.pooled[-1] < 1.5 * level
+    return [flag for flag, is_raised in holds.items() if is_raised]
 
 
 def fewest_steps(record: UnscoredRun) -> int | None:

@@ -6,19 +6,22 @@ Fields that a record of an earlier version lacks are None, and are left out of t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import PurePath
 from typing import Any, Self
 
 from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord, plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 
-from . import record_bounds
 from .offline_references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
+COSTS = 1e15  # seconds or joules
+NEAR = 1e-9  # a mean of scores may be above 1 by as much
 
 
 @dataclass(frozen=True)
@@ -201,11 +204,15 @@ class UnscoredRun(JsonRecord):
 
     def _bounds(self) -> Iterator[tuple[str, str, bool]]:
         """Yield keys, what their values must be, and whether they are."""
-        yield "each seed", record_bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
-        named = record_bounds.is_sha256(self.predictions_sha256)
-        yield "predictions_sha256", record_bounds.SHA256, named
-        whole = all(record_bounds.is_sha256(file.sha256) for file in self.all_files)
-        yield "the sha256 of each file", record_bounds.SHA256, whole
+        seeds = (self.seed, *vars(self.seeds).values())
+        yield "each seed", "a seed: 0 or more, below 2**63", min(seeds) >= 0
+        digests = {"predictions_sha256": [self.predictions_sha256]}
+        digests["the sha256 of each file"] = [file.sha256 for file in self.all_files]
+        if self.imported is not None:
+            digests["imported.sha256"] = [self.imported.sha256]
+        for key, values in digests.items():
+            holds = all(text is None or re.fullmatch("[0-9a-f]{64}", text) for text in values)
+            yield key, "a SHA-256: 64 hexadecimal digits", holds
         by_class = self.n_train_by_class or ()
         yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
         total = sum(by_class) == sum(self.n_train)
@@ -213,20 +220,19 @@ class UnscoredRun(JsonRecord):
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
         held = (self.footprint, *(s.footprint for s in self.sessions))
-        sizes = [v for h in held for v in h.values()]
-        if self.imported is not None:  # its bytes are unknown
-            sizes = [v for v in sizes if v == v]
-            whole = record_bounds.is_sha256(self.imported.sha256)
-            yield "imported.sha256", record_bounds.SHA256, whole
-        yield "each of footprint", record_bounds.SIZE, record_bounds.are_sizes(sizes)
+        sizes = [v for h in held for v in h.values() if self.imported is None or not math.isnan(v)]
+        finite = all(0 <= v < math.inf for v in sizes)
+        yield "each of footprint", "a number of bytes: finite, 0 or more", finite
         costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]
-        yield "each of seconds and joules", record_bounds.COST, record_bounds.are_costs(costs)
-        inside = record_bounds.are_inside(self.reference.runs)
-        yield "each reference run", record_bounds.INSIDE, inside
-        scores = record_bounds.are_scores(self.reference.values)
-        yield "reference.ideal and chance", record_bounds.SCORE, scores
+        known = [c for c in costs if c is not None and not math.isnan(c)]
+        most = all(0 <= c <= COSTS for c in known)
+        yield "each of seconds and joules", f"0 to {COSTS:g}, or null", most
+        inside = all(map(is_inside, self.reference.runs))
+        yield "each reference run", "a path inside the directory of runs", inside
+        scores = all(math.isnan(v) or 0 <= v <= 1 + NEAR for v in self.reference.values)
+        yield "reference.ideal and chance", "a score, in 0 to 1, or null", scores
 
     def _lengths(self) -> dict[str, int]:
         """Return, by key, each length that must equal the number of sessions."""
@@ -449,6 +455,12 @@ class SessionCosts(JsonRecord):
     log: dict[str, Any]
     learn_joules: float | None = field(default=None, metadata=ABSENT)
     evaluate_joules: float | None = field(default=None, metadata=ABSENT)
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path leads downwards, and is a path."""
+    parts = PurePath(path)
+    return not ("\0" in path or parts.is_absolute() or ".." in parts.parts)
 
 
 def totals(sessions: Sequence[SessionCosts]) -> dict[str, Any]:

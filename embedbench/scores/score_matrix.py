@@ -1,7 +1,7 @@
 """The score matrix: one base score of every eval set at every evaluation moment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +11,6 @@ from embedbench.array_types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from .label_set_predictions import AnyPredictions
-
-BY_MOMENT = ("pooled", "session", "samples_seen", "classes_seen", "per_class")
 
 
 @dataclass(frozen=True)
@@ -133,12 +131,7 @@ class ScoreMatrix:
         """R[i, j]: score on eval set j after session i, (T, E)."""
         return self.values[self.ends]
 
-    def until(self, session: int) -> "ScoreMatrix":
-        """The scores known after `session`: its moments, and the eval sets introduced so far.
 
-        A metric of this matrix is the metric after `session` instead of after the last one.
-        """
-        m, e = self.session <= session, self.learned <= session
-        parts = {name: getattr(self, name)[m] for name in BY_MOMENT}
-        parts |= {name: getattr(self, name)[e] for name in ("n_samples", "n_classes", "learned")}
-        return replace(self, values=self.values[m][:, e], **parts)
+def mean_or_nan(values: Sequence[float] | Floats | Ints) -> float:
+    """Mean; NaN if there are no values or any value is undefined."""
+    return float(np.mean(values)) if len(values) else float("nan")

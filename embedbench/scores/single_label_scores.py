@@ -33,24 +33,29 @@ def score_matrix(
     if within and p.lacks_within:
         return _undefined(score_matrix(p, name.removeprefix("within_"), class_sizes), name)
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
-    score = _class_accuracy if name.endswith("class_accuracy") else _accuracy
-    n_sets = len(p.set_classes)
+    by_class = name.endswith("class_accuracy")
+    n_sets, n_classes = p.set_classes.shape
     sizes = np.bincount(p.eval_set, minlength=n_sets)
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     values = np.full((len(p.session), n_sets), np.nan)
     for e in range(n_sets):
         part = slice(bounds[e], bounds[e + 1])
-        values[:, e] = score(right[:, part], p.y[part])
+        values[:, e] = _accuracy(right[:, part], p.y[part], by_class)
     if not within:
         unseen = p.set_classes[None, :, :] & ~p.seen[:, None, :]  # (M, E, C)
         values[unseen.any(axis=2)] = np.nan
-    pooled = np.full(len(p.session), np.nan)
+    pooled, recalls = np.full(len(right), np.nan), np.full((len(right), n_classes), np.nan)
     for m, session in enumerate(p.session):
         known = slice(0, bounds[min(int(session) + 1, n_sets)])
-        pooled[m] = score(right[m : m + 1, known], p.y[known])[0]
-    recalls = _recalls(p, right, bounds)
-    n_classes = p.set_classes.sum(axis=1)
-    return ScoreMatrix.of(name, p, values, pooled, sizes, n_classes, recalls, class_sizes)
+        counts = np.bincount(p.y[known], minlength=n_classes)
+        hits = np.bincount(p.y[known], right[m, known], minlength=n_classes)
+        there = counts > 0
+        shares = hits[there] / counts[there]
+        if there.any():
+            pooled[m] = shares.mean() if by_class else hits.sum() / counts.sum()
+        recalls[m, there] = np.where(p.seen[m, there], shares, np.nan)
+    in_set = p.set_classes.sum(axis=1)
+    return ScoreMatrix.of(name, p, values, pooled, sizes, in_set, recalls, class_sizes)
 
 
 def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
@@ -60,35 +65,12 @@ def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
     return replace(like, name=name, **nothing)
 
 
-def _recalls(p: Predictions, right: Bools, bounds: Ints) -> Floats:
-    """(M, C) recall of each class seen, over the eval sets of the sessions so far.
-
-    `bounds` (E + 1,) says where each eval set begins.
-    """
-    n_sets, n_classes = p.set_classes.shape
-    recalls = np.full((len(right), n_classes), np.nan)
-    for m, session in enumerate(p.session):
-        known = slice(0, bounds[min(int(session) + 1, n_sets)])
-        counts = np.bincount(p.y[known], minlength=n_classes)
-        hits = np.bincount(p.y[known], right[m, known], minlength=n_classes)
-        there = p.seen[m] & (counts > 0)
-        recalls[m, there] = hits[there] / counts[there]
-    return recalls
-
-
-def _accuracy(right: Bools, y: Ints) -> Floats:
-    """(M, n) → (M,) share of right answers at each moment."""
+def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:
+    """(M, n) → (M,) share of right answers at each moment; by class, the mean over those in y."""
     if len(y) == 0:
         return np.full(len(right), np.nan)
-    share: Floats = right.mean(axis=1, dtype=np.float64)
-    return share
-
-
-def _class_accuracy(right: Bools, y: Ints) -> Floats:
-    """(M, n) → (M,) mean over the classes in y of the share of right answers."""
-    if len(y) == 0:
-        return np.full(len(right), np.nan)
+    if not by_class:
+        return np.asarray(right.mean(axis=1, dtype=np.float64))
     classes, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     hits = np.stack([np.bincount(inverse, row, minlength=len(classes)) for row in right])
-    mean: Floats = (hits / counts).mean(axis=1)  # (M, k) → (M,)
-    return mean
+    return np.asarray((hits / counts).mean(axis=1))  # (M, k) → (M,)

@@ -9,7 +9,7 @@ import numpy as np
 from embedbench.array_types import Floats
 
 from .metrics import Reference
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
 
 WINDOW = 10  # moments; the paper's shorter one
 
@@ -34,7 +34,7 @@ def min_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
         for j in np.flatnonzero(scores.tested)
         if scores.learned[j] < scores.session[-1]
     ]
-    return float(np.mean(lows)) if lows and _has_moments(scores) else float("nan")
+    return mean_or_nan(lows if _has_moments(scores) else [])
 
 
 def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
@@ -56,7 +56,7 @@ def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     0.2
     """
     drops = [_largest_drop(scores.values[:, j]) for j in np.flatnonzero(scores.tested)]
-    return float(np.mean(drops)) if drops and _has_moments(scores) else float("nan")
+    return mean_or_nan(drops if _has_moments(scores) else [])
 
 
 def _has_moments(scores: ScoreMatrix) -> bool:

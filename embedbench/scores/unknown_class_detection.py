@@ -162,34 +162,22 @@ def signal_values(signal: str, score: Singles | None, logp: Singles | None) -> F
     return None if logp is None else score.astype(np.float64) - logp
 
 
-def higher_share(seen: Floats, unknown: Floats) -> float:
-    """The share of pairs in which `seen` is higher; equal values count half. NaN without pairs."""
-    if not len(seen) or not len(unknown):
-        return float("nan")
+def _auroc(seen: Floats, right: Bools, unknown: Floats) -> float:
+    """The share of pairs in which `seen` is higher; equal values count half."""
     order = np.sort(unknown)
     below, upto = (np.searchsorted(order, seen, side) for side in ("left", "right"))
     return float((below + upto).sum(dtype=np.float64) / 2 / len(seen) / len(unknown))
 
 
-def false_positive_rate(seen: Floats, unknown: Floats) -> float:
+def _fpr95(seen: Floats, right: Bools, unknown: Floats) -> float:
     """The share of `unknown` at or above the highest threshold that accepts 95 % of `seen`."""
-    if not len(seen) or not len(unknown):
-        return float("nan")
     accepted = -(-ACCEPTED * len(seen) // 100)  # rounded up
     threshold = np.sort(seen)[len(seen) - accepted]
     return float((unknown >= threshold).mean())
 
 
-def _auroc(seen: Floats, right: Bools, unknown: Floats) -> float:
-    return higher_share(seen, unknown)
-
-
-def _fpr95(seen: Floats, right: Bools, unknown: Floats) -> float:
-    return false_positive_rate(seen, unknown)
-
-
 def _oscr(seen: Floats, right: Bools, unknown: Floats) -> float:
-    return higher_share(seen[right], unknown) * float(right.mean()) if right.any() else 0.0
+    return _auroc(seen[right], right, unknown) * float(right.mean()) if right.any() else 0.0
 
 
 def _by_session(
@@ -202,7 +190,8 @@ def _by_session(
     """(T,) `compute(seen, right, unknown)` after each session.
 
     It gets the signals of the test samples of the sessions so far whose class was seen, whether
-    their answers are right, and the signals of all samples whose class was not, or of far samples.
+    their answers are right, and the signals of all samples whose class was not, or of far samples;
+    there are some of both.
     """
     values = signal_values(signal, p.score, p.logp)
     others = signal_values(signal, p.far_score, p.far_logp) if far else values

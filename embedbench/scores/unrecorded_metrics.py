@@ -5,6 +5,7 @@ or has another version. These are computed from the predictions whenever they ar
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,13 +48,7 @@ class OutsideMetric:
 
     @classmethod
     def load(cls, name: str) -> "OutsideMetric":
-        """The metric that a name means.
-
-        Raises
-        ------
-        UserError
-            There is none, it cannot be imported, or it takes other arguments.
-        """
+        """The metric that a name means."""
         if name in OF_MATRICES:
             return cls(name, OF_MATRICES[name], "the stored answers")
         function = plugins.load("metrics", name, {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS})
@@ -71,13 +66,7 @@ class OutsideMetric:
         return bool(getattr(self.function, "lower_is_better", False))
 
     def __call__(self, scores: ScoreMatrix, reference: Reference) -> float:
-        """The value of one score matrix.
-
-        Raises
-        ------
-        UserError
-            The function fails, or returns no number.
-        """
+        """The value of one score matrix."""
         try:
             with np.errstate(invalid="ignore", divide="ignore"):
                 return float(self.function(scores, reference))
@@ -101,17 +90,8 @@ def takes_scores(function: Any) -> bool:
 def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
     """The metrics of installed packages, and those of `names` that records do not hold.
 
-    Parameters
-    ----------
-    names : sequence of str
-        As typed by the user: our metrics, entry points, or `package.module:function`.
-    notify : callable
-        `notify(sentence)` gets one for each metric of a package that cannot be used.
-
-    Raises
-    ------
-    UserError
-        One of `names` is unknown or cannot be used.
+    `names` are as typed by the user: our metrics, entry points, or `package.module:function`. A
+    metric of a package that cannot be used is left out, and a sentence says so.
     """
     result: dict[str, OutsideMetric | AnswerMetric] = {
         name: ANSWER_METRICS[name] if name in ANSWER_METRICS else OutsideMetric.load(name)
@@ -136,46 +116,29 @@ def with_outside(
 ) -> RunRecord:
     """A record whose metrics include those that records do not hold.
 
-    Those of score matrices are there for every base score. One of answers is absent where the
-    predictions do not hold what it needs.
-
-    Parameters
-    ----------
-    notify : callable
-        `notify(sentence)` gets one for each metric that fails; its value is NaN.
-
-    Raises
-    ------
-    UserError
-        The predictions cannot be used.
+    Those of score matrices are there for every base score; one that fails is NaN, and a sentence
+    says so. One of answers is absent where the predictions do not hold what it needs.
     """
     if not metrics:
         return made
     by_score = dict(made.by_score)
     predictions = read_predictions(place, made)
-    matrices = score_matrices(predictions, made.n_train_by_class)
     of_matrices = {k: m for k, m in metrics.items() if isinstance(m, OutsideMetric)}
-    for name, matrix in matrices.items():
+    for name, matrix in score_matrices(predictions, made.n_train_by_class).items():
         reference = reference_values(made.reference, name)
-        values = {k: _value(metric, matrix, reference, notify) for k, metric in of_matrices.items()}
+        values = dict.fromkeys(of_matrices, math.nan)
+        for key, metric in of_matrices.items():
+            try:
+                values[key] = metric(matrix, reference)
+            except UserError as e:
+                notify(str(e))
         if name in by_score:
             scored = by_score[name]
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})
         if name == made.score:
             made = replace(made, metrics={**made.metrics, **values})
-    answers = {k: m for k, m in metrics.items() if isinstance(m, AnswerMetric)}
     if isinstance(predictions, Predictions):
-        each = {name: metric(predictions) for name, metric in answers.items()}
-        known = {name: value for name, value in each.items() if value is not None}
+        answers = {k: m(predictions) for k, m in metrics.items() if isinstance(m, AnswerMetric)}
+        known = {k: v for k, v in answers.items() if v is not None}
         made = replace(made, metrics={**made.metrics, **known})
     return replace(made, by_score=by_score)
-
-
-def _value(
-    metric: OutsideMetric, scores: ScoreMatrix, reference: Reference, notify: Callable[[str], None]
-) -> float:
-    try:
-        return metric(scores, reference)
-    except UserError as e:
-        notify(str(e))
-        return float("nan")

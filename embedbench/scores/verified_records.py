@@ -7,22 +7,39 @@ of the record, of its predictions and of those of its references, and on the cod
 
 import functools
 import hashlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from embedbench.config.json_records import ABSENT, JsonRecord, plain
 from embedbench.errors import UserError, short
 from embedbench.storage import user_cache
 from embedbench.version import __version__
 
-from . import record_files
-from .record_differences import MISSING, Difference, RecordComparison, compare, take_unrecomputed
-from .run_record import RunRecord
+from . import against_chance, few_shot_scores, label_set_scores, record_files, single_label_scores
+from .metrics import all_metrics
+from .offline_references import MISSING
+from .run_flags import FLAGS
+from .run_record import BaseScore, RunRecord
 from .unrecorded_metrics import Outside, with_outside
 
 KIND = "metrics"  # of what is kept in the cache
+RELATIVE = 1e-9
+# the absolute one is for differences that should be 0
+CLOSE: dict[str, Any] = {"rtol": RELATIVE, "atol": 1e-12, "equal_nan": True}
+NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
+ADDED = ("flags", "few-steps")  # records of earlier versions may lack it
+_SCORES = {*single_label_scores.SCORES, *label_set_scores.SCORES}
+_CURVES = {
+    *(f.__name__ for f in (*against_chance.CURVES, *label_set_scores.CURVES)),
+    *few_shot_scores.CURVES,
+}
+
+Key = tuple[str, ...]
 
 
 @dataclass
@@ -57,10 +74,12 @@ class Checker:
         key = self.key(data, kept, place, root)
         outcome = user_cache.load(KIND, key)
         if not isinstance(outcome, dict):
-            outcome = _outcome(kept, place, root)
+            again, seen = recompute_record(kept, place, root)
+            more = take_unrecomputed(kept, again).to_json() if seen.new or seen.open else None
+            outcome = {"differs": seen.describe(), "record": more}
             user_cache.save(KIND, key, outcome)
-        if outcome.get("differs"):
-            raise UserError(f"{place}: {outcome['differs']}")
+        if differs := outcome.get("differs"):
+            raise UserError(f"{place}: {differs}; embedbench score names them all")
         if (more := outcome.get("record")) is None:
             return kept
         return replace(RunRecord.from_json(more, str(place)), run=kept.run)
@@ -119,25 +138,9 @@ def scoring_version() -> str:
     return f"{__version__} {hashlib.sha256(text).hexdigest()}"
 
 
-def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
-    """The differences, in words; or the whole record, if it holds more than the kept one."""
-    again, seen = recompute_record(kept, place, root)
-    if seen.differs:
-        first, *others = seen.differs
-        more = f", and {len(others)} more values" if others else ""
-        sentence = (
-            f"{first.metric} is {short(plain(first.kept))} in record.json and "
-            f"{short(plain(first.recomputed))} from predictions.h5{more}; embedbench score names "
-            "them all"
-        )
-        return {"differs": sentence}
-    more_than = seen.new or seen.open
-    return {"record": take_unrecomputed(kept, again).to_json() if more_than else None}
-
-
 def recompute_record(
     kept: RunRecord, place: Path, root: Path
-) -> tuple[RunRecord, RecordComparison]:
+) -> "tuple[RunRecord, RecordComparison]":
     """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
@@ -147,6 +150,21 @@ def recompute_record(
             f"{place}: record.json and predictions.h5 do not belong together ({e}); make "
             "that run again with --overwrite"
         ) from e
+
+
+def fill_reference(place: Path, root: Path) -> bool:
+    """Fill in what a record left open because its references were missing; True if it was written.
+
+    Nothing is written unless those very references are finished now and all else agrees.
+    """
+    kept = record_files.load(place)
+    if kept.reference.source != MISSING or not record_files.are_finished(kept.reference, root):
+        return False
+    again, seen = recompute_record(kept, place, root)
+    if again.reference.source == MISSING or seen.differs:
+        return False
+    record_files.save(take_unrecomputed(kept, again), place)
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +198,7 @@ class RescoredRun(JsonRecord):
     run: str
     pinned: bool = False
     fault: str | None = field(default=None, metadata=ABSENT)
-    differs: tuple[Difference, ...] = ()
+    differs: tuple["Difference", ...] = ()
     new: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -217,34 +235,164 @@ def rescore(
     name = str(place if place == root else place.relative_to(root))
     try:
         kept = record_files.load(place)
-        result, whole = _rescored(name, kept, place, home(kept, place, root), update)
-        if not metrics:
-            return result
-        values = with_outside(whole, place, metrics, notify).metrics
-        return replace(result, outside={key: values[key] for key in metrics if key in values})
+        root = home(kept, place, root)
+        pin = record_files.predictions_sha256(place, kept)
+        again, seen = recompute_record(kept, place, root)
+        whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
+        pinned = kept.predictions_sha256 is not None
+        more = bool(seen.differs or seen.new or seen.open or not pinned)
+        write = update and more and (pinned or not seen.differs)
+        if write:
+            record_files.save(whole, place)
+        waits = kept.reference.runs if kept.reference.source == MISSING else []
+        values = with_outside(whole, place, metrics or {}, notify).metrics
+        return RescoredRun(
+            run=name,
+            pinned=pinned or write,
+            **vars(seen),
+            waits_for=tuple(run for run in waits if not record_files.is_finished(root / run)),
+            updated=write,
+            outside={key: values[key] for key in metrics if key in values} if metrics else None,
+        )
     except UserError as e:
         return RescoredRun(run=name, fault=str(e))
 
 
-def _rescored(
-    name: str, kept: RunRecord, place: Path, root: Path, update: bool
-) -> tuple[RescoredRun, RunRecord]:
-    """Compare a record; return that, and the record with what is new or was open."""
-    pin = record_files.predictions_sha256(place, kept)
-    again, seen = recompute_record(kept, place, root)
-    pinned = kept.predictions_sha256 is not None
-    waits = kept.reference.source == MISSING
-    runs = kept.reference.runs if waits else []
-    more = bool(seen.differs or seen.new or seen.open or not pinned)
-    write = update and more and (pinned or not seen.differs)
-    whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
-    if write:
-        record_files.save(whole, place)
-    result = RescoredRun(
-        run=name,
-        pinned=pinned or write,
-        **vars(seen),
-        waits_for=tuple(run for run in runs if not record_files.is_finished(root / run)),
-        updated=write,
-    )
-    return result, whole
+# --- a record beside what its predictions give ---
+
+
+@dataclass(frozen=True)
+class Difference(JsonRecord):
+    """One value of a record.
+
+    Parameters
+    ----------
+    metric : str
+        Its path.
+    kept, recomputed : any JSON
+        As it is kept and as it is recomputed.
+    """
+
+    metric: str
+    kept: Any
+    recomputed: Any
+
+
+@dataclass(frozen=True)
+class RecordComparison:
+    """A record beside what its predictions give; `RescoredRun` says what the fields are."""
+
+    differs: tuple[Difference, ...]
+    new: tuple[str, ...]
+    open: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+    def describe(self) -> str:
+        """The first value that differs, and how many more do; empty if none does."""
+        if not self.differs:
+            return ""
+        first, *others = self.differs
+        more = f", and {len(others)} more values" if others else ""
+        return (
+            f"{first.metric} is {short(plain(first.kept))} in record.json and "
+            f"{short(plain(first.recomputed))} from predictions.h5{more}"
+        )
+
+
+def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
+    """Compare every value that is a function of the predictions."""
+    old, now = dict(_values(kept)), dict(_values(again))
+    waited = kept.reference.source == MISSING
+    differs: list[Difference] = []
+    names: dict[str, list[str]] = {"new": [], "open": [], "unchecked": []}
+    for key, value in now.items():
+        if key not in old:
+            names["open" if waited and key[0] == "reference" else "new"].append(".".join(key))
+        elif waited and "metrics" in key and math.isnan(old[key]) and not math.isnan(value):
+            names["open"].append(".".join(key))
+        elif (key == NARROWED and not value and old[key]) or (
+            key == ADDED and value and not old[key]
+        ):
+            names["new"].append(".".join(key))
+        elif not _is_same(old[key], value):
+            differs.append(_difference(".".join(key), old[key], value))
+    for key in old.keys() - now.keys():
+        if _is_computed_here(key):
+            differs.append(Difference(".".join(key), old[key], None))
+        else:
+            names["unchecked"].append(".".join(key))
+    return RecordComparison(tuple(differs), **{k: tuple(sorted(v)) for k, v in names.items()})
+
+
+def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:
+    """The recomputed record, with what is not computed here taken from the kept one."""
+    by_score = dict(again.by_score)
+    for name, old in kept.by_score.items():
+        if name in by_score:
+            by_score[name] = replace(by_score[name], **_joined(old, by_score[name]))
+        elif name not in _SCORES:
+            by_score[name] = old
+    flags = (*again.flags, *(f for f in kept.flags if f not in FLAGS))
+    return replace(again, **_joined(kept, again), by_score=by_score, flags=flags)
+
+
+def _joined(old: RunRecord | BaseScore, now: RunRecord | BaseScore) -> dict[str, Any]:
+    """Metrics and curves of `now`, and those of `old` that are not computed here."""
+    result: dict[str, Any] = {}
+    for part in ("metrics", "curves"):
+        values, more = getattr(now, part) or {}, getattr(old, part) or {}
+        kept = {k: v for k, v in more.items() if not _is_computed_here((part, k))}
+        result[part] = {**values, **kept}
+    return result
+
+
+def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
+    """Every value of a record that is a function of its predictions."""
+    yield ("score",), r.score
+    if r.moments is not None:
+        yield ("moments", "samples_seen"), r.moments.samples_seen
+        yield ("moments", "pooled"), r.moments.pooled
+    main = BaseScore(r.R, r.pooled, r.metrics, r.curves)
+    every: dict[Key, BaseScore] = {(): main} | {("by_score", k): s for k, s in r.by_score.items()}
+    for at, scored in every.items():
+        yield (*at, "R"), scored.R
+        yield (*at, "pooled"), scored.pooled
+        for part in ("metrics", "curves"):
+            for name, value in (getattr(scored, part) or {}).items():
+                yield (*at, part, name), value
+    for part in ("ideal", "chance"):
+        for name, value in (getattr(r.reference, part) or {}).items():
+            yield ("reference", part, name), value
+    for flag in dict.fromkeys((*FLAGS, *r.flags)):
+        yield ("flags", flag), flag in r.flags
+
+
+def _is_computed_here(key: Key) -> bool:
+    """Whether this version would have computed a value that only the record has."""
+    *_, part, name = ("", *key)
+    if key[0] == "by_score" and key[1] not in _SCORES:
+        return False
+    if part == "metrics":
+        return name in all_metrics()
+    if part == "curves":
+        return name in _CURVES or name.startswith("depth_")
+    if key[0] == "reference":
+        return name in _SCORES
+    return key[0] != "flags" or name in FLAGS
+
+
+def _is_same(kept: Any, again: Any) -> bool:
+    a, b = np.array(kept), np.array(again)
+    if "f" not in (a.dtype.kind, b.dtype.kind):
+        return bool(kept == again)
+    return a.shape == b.shape and bool(np.isclose(a, b, **CLOSE).all())
+
+
+def _difference(name: str, kept: Any, again: Any) -> Difference:
+    """A difference; of arrays of one shape only the first value that differs."""
+    a, b = np.array(kept), np.array(again)
+    if a.ndim == 0 or a.shape != b.shape:
+        return Difference(name, kept, again)
+    at = tuple(np.argwhere(~np.isclose(a, b, **CLOSE))[0].tolist())
+    where = "".join(f"[{i}]" for i in at)
+    return Difference(f"{name}{where}", a[at].item(), b[at].item())

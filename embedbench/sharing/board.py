@@ -28,8 +28,8 @@ from embedbench.reports.result_rows import (
 from embedbench.reports.row_labels import labels
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.storage.value_digest import digest
 from embedbench.version import __version__
 
@@ -41,16 +41,7 @@ METRICS = (*RANKED, *COSTS)
 EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
-@dataclass(frozen=True)
-class _Sent:
-    """A run that agrees in everything, and the number of its pack."""
-
-    pack: int
-    run: CheckedRun
-
-    @property
-    def record(self) -> RunRecord:
-        return self.run.record
+Sent = tuple[int, CheckedRun]  # a run that agrees in everything, and the number of its pack
 
 
 def board(
@@ -73,7 +64,7 @@ def board(
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
-    streams: dict[str, list[_Sent]] = {}
+    streams: dict[str, list[Sent]] = {}
     earlier: dict[Any, str] = {}
     for i, path in enumerate(packs):
         submission, runs = _without_duplicates(*verify(path, rebuilder), earlier)
@@ -83,7 +74,7 @@ def board(
         for one in submission.unranked:
             notify(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
         for run in runs:
-            streams.setdefault(_stream_key(run.record), []).append(_Sent(i, run))
+            streams.setdefault(_stream_key(run.record), []).append((i, run))
     made = [_stream(runs, submissions) for runs in streams.values()]
     made.sort(key=lambda stream: (stream.title, stream.page))
     for stream in made:
@@ -123,34 +114,31 @@ def _stream_key(made: RunRecord) -> str:
     return json.dumps([made.protocol, digests.recipe, digests.features, made.reference.preset])
 
 
-def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream:
+def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     """The entries of one stream, ranked by every metric that they have."""
-    first = runs[0].record
-    by_entry: dict[tuple[int, str], list[_Sent]] = {}
+    first = runs[0][1].record
+    by_entry: dict[tuple[int, str], list[CheckedRun]] = {}
     inits: dict[str, set[int]] = {}
-    for one in runs:
-        learner = f"{one.run.learner} {one.run.learner.identity}"
-        by_entry.setdefault((one.pack, learner), []).append(one)
-        if not one.run.learner.settings.tags.seedless:
-            inits.setdefault(f"{learner} {one.run.answers}", set()).add(one.record.seeds.init)
+    for pack, run in runs:
+        learner = f"{run.learner} {run.learner.identity}"
+        by_entry.setdefault((pack, learner), []).append(run)
+        if not run.learner.settings.tags.seedless:
+            inits.setdefault(f"{learner} {run.answers}", set()).add(run.record.seeds.init)
     equal = {key.rpartition(" ")[2] for key, seeds in inits.items() if len(seeds) > 1}
-    names = labels([[one.record for one in each] for each in by_entry.values()])
+    names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
-    entries, used = {}, dict[str, list[_Sent]]()
-    for label, each, pack in zip(_unique(names, who), by_entry.values(), who, strict=True):
-        entries[label], used[label] = _entry(label, each, pack, equal)
-    notes = tuple(Group("", tuple(one.record for one in runs)).notes)
+    mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
+    notes = tuple(Group("", tuple(run.record for _, run in runs)).notes)
     rankings = {
         name: ranking
         for name in METRICS
-        if is_comparable(name, notes) and (ranking := _ranking(name, first, used)) is not None
+        if is_comparable(name, notes) and (ranking := _ranking(name, first, mine)) is not None
     }
-    answers = {
-        label: {one.run.answers for one in each}
-        for label, each in zip(entries, by_entry.values(), strict=True)
-    }
-    ranked = [_ranked(entry, rankings, answers) for entry in entries.values()]
-    ranked.sort(key=_place)
+    answers = {label: {run.answers for run in each} for label, each in mine.items()}
+    entries = [
+        _entry(label, each, pack, equal, rankings, answers)
+        for (label, each), pack in zip(mine.items(), who, strict=True)
+    ]
     return BoardStream(
         page=f"stream-{digest(_stream_key(first))[:12]}.html",  # no text of a pack
         title=stream_title(first),
@@ -159,11 +147,11 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         files=first.files,
         recipe=first.digests.recipe,
         features=first.digests.features,
-        evals=tuple(dict.fromkeys(one.record.digests.eval for one in runs)),
+        evals=tuple(dict.fromkeys(run.record.digests.eval for _, run in runs)),
         sessions=len(first.n_train),
         classes=sum(map(len, first.classes)),
         notes=notes,
-        entries=tuple(ranked),
+        entries=tuple(sorted(entries, key=_place)),
         units={name: ranking.units for name, ranking in rankings.items()},
         groups=rankings[FINAL].groups if FINAL in rankings else "samples",
     )
@@ -179,19 +167,30 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
     return result
 
 
+def _is_used(run: CheckedRun) -> bool:
+    """Whether a run is in the means of its entry."""
+    return not {*LEFT_OUT} & {*run.record.flags}
+
+
 def _entry(
-    label: str, runs: Sequence[_Sent], pack: Submission, equal: set[str]
-) -> tuple[Entry, list[_Sent]]:
-    """An entry without verdicts, and the runs in its means."""
-    records = [one.record for one in runs]
-    used = [one for one in runs if not {*LEFT_OUT} & {*one.record.flags}]
+    label: str,
+    runs: Sequence[CheckedRun],
+    pack: Submission,
+    equal: set[str],
+    rankings: dict[str, ComparisonStudy],
+    answers: dict[str, set[str]],
+) -> Entry:
+    """An entry with its verdicts, and the others with the same answers."""
+    records = [run.record for run in runs]
+    used = [run.record for run in runs if _is_used(run)]
     first = records[0]
     flags = dict.fromkeys(flag for made in records for flag in made.flags)
+    if any(run.answers in equal for run in runs):
+        flags[EQUAL] = None
     made_on = (made.environment for made in records)
     devices = (f"{e.get('device', '?')}, {e.get('machine', '?')}" for e in made_on)
-    if any(one.run.answers in equal for one in runs):
-        flags[EQUAL] = None
-    entry = Entry(
+    same = (o for o, theirs in answers.items() if o != label and theirs == answers[label])
+    return Entry(
         label=label,
         learner=first.learner,
         params=first.learner_params,
@@ -205,11 +204,15 @@ def _entry(
         devices=tuple(sorted(set(devices))),
         command=first.command,
         flags=tuple(flags),
-        same_answers=(),
-        metrics={name: Stat.of(_value(one.record, name) for one in used) for name in METRICS},
-        verdicts={},
+        same_answers=tuple(same),
+        metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
+        verdicts={
+            name: RankedLearner(**vars(one), learner=label, runs=len(study.scores[label]))
+            for name, study in rankings.items()
+            for other, one in zip(study.learners, study.verdicts, strict=True)
+            if other == label and one.behind is not None
+        },
     )
-    return entry, used
 
 
 def _value(made: RunRecord, name: str) -> float:
@@ -217,13 +220,15 @@ def _value(made: RunRecord, name: str) -> float:
     return run_value(made, COSTS.get(name, name))
 
 
-def _ranking(name: str, first: RunRecord, used: dict[str, list[_Sent]]) -> ComparisonStudy | None:
+def _ranking(
+    name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]
+) -> ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
-    for label, runs in used.items():
-        for one in runs:
-            made, left_out = one.record, one.run.left_out.get(name)
+    for label, runs in entries.items():
+        for run in filter(_is_used, runs):
+            made, left_out = run.record, run.left_out.get(name)
             value, block = _value(made, name), (order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
@@ -243,21 +248,6 @@ def is_comparable(name: str, notes: Sequence[str]) -> bool:
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
     final = entry.metrics["final_accuracy"].mean
     return not entry.learns, math.isnan(final), -final, entry.label
-
-
-def _ranked(
-    entry: Entry, rankings: dict[str, ComparisonStudy], answers: dict[str, set[str]]
-) -> Entry:
-    """An entry with its verdicts, and the others with the same answers."""
-    verdicts = {
-        name: RankedLearner(**vars(one), learner=label, runs=len(runs))
-        for name, study in rankings.items()
-        for (label, runs), one in zip(study.scores.items(), study.verdicts, strict=True)
-        if label == entry.label and one.behind is not None
-    }
-    mine = answers[entry.label]
-    same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
-    return replace(entry, verdicts=verdicts, same_answers=tuple(same))
 
 
 # --- what a board holds ---

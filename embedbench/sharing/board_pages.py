@@ -35,11 +35,6 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
     """Write the pages to a directory, and return their paths, the index first.
 
     Pages of streams that an earlier board had and this one has not are removed.
-
-    Raises
-    ------
-    UserError
-        The directory holds something else, or cannot be written.
     """
     check_site(site, overwrite)
     try:
@@ -47,11 +42,11 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
     except OSError as e:
         raise UserError(f"cannot make the directory {site} ({e.strerror})") from e
     texts = {
-        INDEX: _index(board),
-        UNRANKED: _unranked(board),
+        INDEX: _page("board", board, ranked=sum(one.ranked for one in board.submissions)),
+        UNRANKED: _page("board_unranked", board),
         DATA: json.dumps(board.to_json(), indent=1) + "\n",
     }
-    texts |= {stream.page: _page(stream, board) for stream in board.streams}
+    texts |= {stream.page: _stream_page(stream, board) for stream in board.streams}
     for old in site.glob("stream-*.html"):
         if old.name not in texts:
             old.unlink()
@@ -61,13 +56,7 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
 
 
 def check_site(site: Path, overwrite: bool) -> None:
-    """Refuse a directory that holds something else than an earlier board.
-
-    Raises
-    ------
-    UserError
-        It does, or holds a board and `overwrite` is False, or is a file.
-    """
+    """Refuse a directory that holds something else than an earlier board."""
     if site.exists() and not site.is_dir():
         raise UserError(f"{site} is a file; --site takes a directory for the pages")
     there = {path.name for path in site.iterdir()} if site.is_dir() else set()
@@ -77,72 +66,36 @@ def check_site(site: Path, overwrite: bool) -> None:
         raise UserError(f"{site} holds a board already; add --overwrite or name another directory")
 
 
-def _index(board: Board) -> str:
+def _page(template: str, board: Board, **values: Any) -> str:
     return page(
-        "board.html.j2",
+        f"{template}.html.j2",
         board=board,
-        streams=[_summary(stream) for stream in board.streams],
-        ranked=sum(one.ranked for one in board.submissions),
         unranked=sum(len(one.unranked) for one in board.submissions),
+        final_text=lambda value: value_text(value, FINAL),
+        level_with_best=lambda learned: [
+            e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
+        ],
+        cell=_cell,
+        **values,
     )
 
 
-def _unranked(board: Board) -> str:
-    """The page of the runs that are not ranked."""
-    runs = [(pack, run) for pack in board.submissions for run in pack.unranked]
-    rows = [
-        {"pack": pack, "run": run, "final": value_text(run.final_accuracy, FINAL)}
-        for pack, run in runs
-    ]
-    return page("board_unranked.html.j2", board=board, rows=rows)
-
-
-def _summary(stream: BoardStream) -> dict[str, Any]:
-    """The values of one stream for the index."""
-    learned = [entry for entry in stream.entries if entry.learns]
-    best = learned[0] if learned else None
-    return {
-        "data": stream,
-        "entries": len(learned),
-        "best": best,
-        "final": _cell(best, "final_accuracy") if best else None,
-        "level": [
-            e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
-        ],
-    }
-
-
-def _page(stream: BoardStream, board: Board) -> str:
-    """The page of one stream."""
-    columns = [
-        (name, heading(COSTS.get(name, name)), MEANINGS[name])
-        for name in METRICS
-        if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
-    ]
-    return page(
-        "board_stream.html.j2",
-        board=board,
+def _stream_page(stream: BoardStream, board: Board) -> str:
+    verdicts = [entry.verdicts.get(FINAL) for entry in stream.entries]
+    judged = TableVerdicts(verdicts, stream.units.get(FINAL, "seeds"), stream.groups)
+    return _page(
+        "board_stream",
+        board,
         stream=stream,
-        columns=columns,
-        rows=[
-            {
-                "entry": entry,
-                "cells": {
-                    name: _cell(entry, name) if is_comparable(name, stream.notes) else NOTHING
-                    for name, _, _ in columns
-                },
-                "behind": behind_text(entry.verdicts.get(FINAL)),
-                "flags": entry.flags,
-            }
-            for entry in stream.entries
+        columns=[
+            (name, heading(COSTS.get(name, name)), MEANINGS[name])
+            for name in METRICS
+            if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],
-        bounds=describe_verdicts(
-            TableVerdicts(
-                [entry.verdicts.get(FINAL) for entry in stream.entries],
-                stream.units.get(FINAL, "seeds"),
-                stream.groups,
-            )
-        ),
+        is_comparable=is_comparable,
+        nothing=NOTHING,
+        behind_text=behind_text,
+        bounds=describe_verdicts(judged),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 

@@ -20,7 +20,7 @@ from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import verify_predictions
 from embedbench.scores import record_files
-from embedbench.scores.run_record import FileInfo, RunRecord
+from embedbench.scores.run_record import FileInfo
 from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import writing
 from embedbench.storage.leases import alone
@@ -48,13 +48,7 @@ class PackInfo(JsonRecord):
     date: str | None = field(default=None, metadata=ABSENT)
 
     def check(self, name: str) -> None:
-        """Refuse another schema, an empty or long name, and what is no date.
-
-        Raises
-        ------
-        UserError
-            The first of these; `name` is where it was read.
-        """
+        """Refuse another schema, an empty or long name, and what is no date."""
         if self.schema != SCHEMA:
             raise UserError(f"{name} has schema {short(self.schema)}, expected {SCHEMA!r}")
         if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
@@ -113,7 +107,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     info = PackInfo(SCHEMA, by, date)
     info.check("the pack")
     members = {INFO: _text(info.to_json())}
-    left_out, cards, packed = [], _Cards(root), {}
+    left_out, cards, packed = list[str](), dict[str, bytes](), dict[Path, Path]()
     for run in record_files.find(root, references=True):
         place = run.relative_to(root)
         if place == Path():
@@ -122,14 +116,18 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
             if not is_place(place.parts):
                 raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
             verify_predictions(run)
-            cards.add(record_files.load(run))
+            made = record_files.load(run)
         except UserError as e:
             left_out.append(str(e))
             continue
         packed[place] = run
+        for file in made.all_files:
+            name = card_name(file)
+            if name not in cards and (card := _card(file, made.command, root)):
+                cards[name] = card
     if not packed:
         raise UserError(f"{root} has no finished run; give the --out of an earlier run")
-    members |= cards.members
+    members |= cards
     if (root / STUDY).is_file():
         members[STUDY] = _study(root / STUDY).encode()
     with alone(out), writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
@@ -139,7 +137,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
             for name, data in _run_members(run):
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
     references = sum("references" in place.parts for place in packed)
-    counts = len(packed) - references, references, len(cards.members)
+    counts = len(packed) - references, references, len(cards)
     return PackResult(*counts, user_cache.sha256(out), tuple(left_out))
 
 
@@ -176,57 +174,33 @@ def card_name(file: FileInfo) -> str:
     return f"{FILES}/{hashlib.sha256(digests.encode()).hexdigest()[:16]}.json"
 
 
-class _Cards:
-    """The cards of the files behind the runs, as far as these files can be read here.
+def _card(info: FileInfo, command: str, root: Path) -> bytes | None:
+    """The card of a file behind a run; None where the file cannot be read here.
 
-    A file is sought where the command of a run names it, beside the runs, and in the working
-    directory; it is the file of a run if its digests are.
+    It is sought where the command of the run names it, beside the runs, and in the working
+    directory; it is the file of the run if its digests are.
     """
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.members: dict[str, bytes] = {}
-        self._missing: set[tuple[str, str]] = set()
-
-    def add(self, made: RunRecord) -> None:
-        """Add the cards of a run's files."""
-        for info in made.all_files:
-            name = card_name(info)
-            if name in self.members or (name, made.command) in self._missing:
-                continue
-            file = self._file(info, made.command)
-            if file is None:
-                self._missing.add((name, made.command))
-            else:
-                self.members[name] = _text(without_paths(_card(info, file)))
-
-    def _file(self, info: FileInfo, command: str) -> EmbeddingFile | None:
+    try:
+        words = [Path(word) for word in shlex.split(command)[2:] if word]
+    except ValueError:
+        words = []
+    named = [path for path in words if path.name == info.name]
+    for path in (*named, root.parent / info.name, Path(info.name)):
         try:
-            words = [Path(word) for word in shlex.split(command)[2:] if word]
-        except ValueError:
-            words = []
-        named = [path for path in words if path.name == info.name]
-        for path in (*named, self.root.parent / info.name, Path(info.name)):
-            try:
-                if path.is_file() and (file := EmbeddingFile.open(path)).digests == info.digests:
-                    return file
-            except (UserError, OSError):  # damaged, or not that file
-                continue
-        return None
-
-
-def _card(info: FileInfo, file: EmbeddingFile) -> dict[str, Any]:
-    """The description of a file in a pack."""
-    leaves = file.samples.n_leaves
-    return {
-        **info.to_json(),
-        "format_version": file.version,
-        "shape": list(file.shape),
-        "dtype": str(file.dtype),
-        "layers": file.layers,
-        "classes_leaves": leaves,
-        "provenance": file.provenance,
-    }
+            if path.is_file() and (file := EmbeddingFile.open(path)).digests == info.digests:
+                described = {
+                    **info.to_json(),
+                    "format_version": file.version,
+                    "shape": list(file.shape),
+                    "dtype": str(file.dtype),
+                    "layers": file.layers,
+                    "classes_leaves": file.samples.n_leaves,
+                    "provenance": file.provenance,
+                }
+                return _text(without_paths(described))
+        except (UserError, OSError):  # damaged, or not that file
+            continue
+    return None
 
 
 def _study(path: Path) -> str:

@@ -159,13 +159,7 @@ WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them
 
 
 def picture(file: EmbeddingFile) -> bytes:
-    """Return a PNG of a file, the one that `inspect --map` draws.
-
-    Raises
-    ------
-    DamagedFileError
-        Blocks do not match their checksums.
-    """
+    """Return a PNG of a file, the one that `inspect --map` draws."""
     from embedbench.reports.figure_style import render_figure
     from embedbench.reports.picture_of_file import draw_file
 

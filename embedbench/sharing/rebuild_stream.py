@@ -31,6 +31,7 @@ from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.safe_hdf5 import SIGNATURE
 from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import Stream
 from embedbench.text.table_export import flatten
@@ -54,7 +55,6 @@ WORDS = {
     "validation": "validation data",
 }
 DESCRIBED = ("validation", "n_train", "n_classes", "n_train_by_class", "n_candidates", "classes")
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 class Rebuilder:
@@ -66,11 +66,6 @@ class Rebuilder:
     ----------
     data : sequence of Path
         Embedding files, and order files.
-
-    Raises
-    ------
-    UserError
-        One of them cannot be read.
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
@@ -81,7 +76,7 @@ class Rebuilder:
         for path in data:
             try:
                 with open_regular(path) as file:
-                    is_hdf5 = file.read(len(_SIGNATURE)) == _SIGNATURE
+                    is_hdf5 = file.read(len(SIGNATURE)) == SIGNATURE
             except OSError as e:
                 raise unreadable(path, e) from e
             if is_hdf5:

@@ -109,13 +109,7 @@ def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
 
 
 def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members of a pack by name.
-
-    Raises
-    ------
-    UserError
-        One of them cannot be that of a pack.
-    """
+    """The members of a pack by name."""
     listed = archive.infolist()
     if len(listed) > MOST:
         raise UserError(f"{path} has {len(listed):,} members, and a pack has at most {MOST:,}")

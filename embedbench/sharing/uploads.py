@@ -31,28 +31,14 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Place:
-    """A repository or folder that gets files.
-
-    Parameters
-    ----------
-    url : str
-        As it was given, without a slash at the end.
-    repository : str
-        ORG/NAME of a data set on the hub; "" elsewhere.
-    """
+    """A folder that gets files, its URL without a slash at the end; on the hub also ORG/NAME."""
 
     url: str
     repository: str = ""
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Read a URL.
-
-        Raises
-        ------
-        UserError
-            Files cannot be pushed to it, or it holds a secret.
-        """
+        """Read a URL."""
         plain = url.rstrip("/")
         scheme, colon, rest = plain.partition("://")
         if not colon or not rest:
@@ -79,16 +65,17 @@ class Place:
 
 Content = Path | bytes
 _LOGIN = "log in with `hf auth login`, with a token that may write"
+_CHANGED = "{} was changed by another commit meanwhile; run the command again."
+_REFUSALS = {
+    401: f"the hub does not accept the login for {{}}; {_LOGIN}.",
+    403: f"no permission to write to {{}}; {_LOGIN} there.",
+    409: _CHANGED,
+    412: _CHANGED,
+}
 
 
 def check_login(repository: str) -> None:
-    """Refuse to begin without a login.
-
-    Raises
-    ------
-    UserError
-        Nobody is logged in.
-    """
+    """Refuse to begin without a login."""
     from huggingface_hub import get_token
 
     with explain_hub_errors(repository):
@@ -129,11 +116,6 @@ def send_to_hub(
 
     `files` are by their path in the repository. Returns the commit that has all of them, and the
     names of those that were sent.
-
-    Raises
-    ------
-    UserError
-        No network, no permission, or a file of the same name has other content.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.hf_api import RepoFile
@@ -222,7 +204,9 @@ def explain_hub_errors(repository: str) -> Iterator[None]:
     except UserError:
         raise
     except HfHubHTTPError as error:
-        raise UserError(_answer(error.response.status_code, repository)) from None
+        status = error.response.status_code
+        other = f"the hub answered {status} for {{}}; nothing was committed."
+        raise UserError(_REFUSALS.get(status, other).format(repository)) from None
     except OfflineModeIsEnabled:
         raise UserError("HF_HUB_OFFLINE forbids the network; unset it to push.") from None
     except Exception as error:  # each version of the library raises others without a network
@@ -233,30 +217,11 @@ def explain_hub_errors(repository: str) -> Iterator[None]:
         ) from None
 
 
-def _answer(status: int, repository: str) -> str:
-    if status == 401:
-        return f"the hub does not accept the login for {repository}; {_LOGIN}."
-    if status == 403:
-        return f"no permission to write to {repository}; {_LOGIN} there."
-    if status in (409, 412):
-        return f"{repository} was changed by another commit meanwhile; run the command again."
-    return f"the hub answered {status} for {repository}; nothing was committed."
-
-
 # --- a folder of a store by its URL ---
 
 
-_CHUNK = 2**20  # bytes that are copied at once
-
-
 def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
-    """Bring files to a folder: all, or none where the store can undo; return names of those sent.
-
-    Raises
-    ------
-    UserError
-        A package is missing, the store refuses, or a file of the same name has other content.
-    """
+    """Bring files to a folder, all or none where the store can undo; return names of those sent."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -273,7 +238,13 @@ def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool
             for name in sorted(new):  # in one order, so that no two pushes wait for each other
                 stack.enter_context(alone(Path(root, name)))
             new = _new(store, root, files, place, overwrite)  # another push may have ended
-            _write_here(store, {Path(root, name): files[name] for name in new}, stack)
+            # what is entered first is renamed last: the page
+            made = {n: stack.enter_context(writing(Path(root, n))) for n in reversed(new)}
+            for name, temporary in made.items():
+                _write(temporary.open("wb"), files[name])
+                if not _is_there(store, str(temporary), files[name]):
+                    path = Path(root, name)
+                    raise UserError(f"{path} was not written as it is sent; is the disk in order?")
         else:
             stack.enter_context(store.transaction)
             for name in new:
@@ -290,19 +261,9 @@ def _new(
     return [name for name, same in states.items() if not same]
 
 
-def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> None:
-    """Write files beside their places, and compare them; they get their names as `stack` ends."""
-    # what is entered first is renamed last: the page
-    made = {path: stack.enter_context(writing(path)) for path in reversed(files)}
-    for path, temporary in made.items():
-        _write(temporary.open("wb"), files[path])
-        if not _is_there(store, str(temporary), files[path]):
-            raise UserError(f"{path} was not written as it is sent; is the disk in order?")
-
-
 def _write(file: Any, content: Content) -> None:
     with file, open_content(content) as source:
-        shutil.copyfileobj(source, file, _CHUNK)
+        shutil.copyfileobj(source, file, 2**20)
 
 
 def _is_there(store: Any, path: str, content: Content) -> bool | None:
@@ -316,11 +277,8 @@ def _is_there(store: Any, path: str, content: Content) -> bool | None:
             return False
         mine.seek(0)
         with store.open(path, "rb") as theirs:
-            return _sha256(mine) == _sha256(theirs)
-
-
-def _sha256(file: Any) -> bytes:
-    return hashlib.file_digest(file, "sha256").digest()
+            a, b = (hashlib.file_digest(file, "sha256").digest() for file in (mine, theirs))
+            return a == b
 
 
 @contextmanager

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.config.json_records import ABSENT, JsonRecord, plain
+from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
 from embedbench.scores import record_files
+from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.record_differences import RELATIVE
 from embedbench.scores.run_record import FINAL, RunRecord, totals
-from embedbench.scores.sample_jackknife import LeftOut
-from embedbench.scores.verified_records import recompute_record
+from embedbench.scores.verified_records import RELATIVE, recompute_record
 from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular
 from embedbench.storage.value_digest import digest
@@ -97,7 +97,6 @@ class _Checks:
 
     pack: UnpackedPack
     rebuilder: Rebuilder
-    _loaded: dict[Path, RunRecord] = field(default_factory=dict)
     _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
 
     def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
@@ -106,13 +105,17 @@ class _Checks:
         for place, made in sorted(self._records(unranked), key=_by_stream):
             final = math.nan
             try:
-                spec, made, answers = self._on_stream(place, made)
+                if made.predictions_sha256 is None:
+                    raise UserError("its record does not name the SHA-256 of its predictions")
+                predictions = record_files.read_predictions(place, made)
+                spec, made = self.rebuilder.on_stream(made, predictions)
                 made = self._recomputed(place, made)
                 final = made.metrics[FINAL]
                 _check_totals(made)
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
-                left_out = self._left_out(place, made)
+                answers = digest(predictions.answer.shape, predictions.answer)
+                left_out = self._left_out(predictions, place, made)
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
@@ -131,15 +134,9 @@ class _Checks:
                 reason = self._short(str(e), place)
                 unranked.append(UnrankedRun(self._name(place), "", math.nan, reason))
 
-    def _on_stream(self, place: Path, made: RunRecord) -> tuple[RunSpec, RunRecord, str]:
-        if made.predictions_sha256 is None:
-            raise UserError("its record does not name the SHA-256 of its predictions")
-        predictions = record_files.read_predictions(place, made)
-        spec, made = self.rebuilder.on_stream(made, predictions)
-        return spec, made, digest(predictions.answer.shape, predictions.answer)
-
-    def _left_out(self, place: Path, made: RunRecord) -> dict[str, LeftOut]:
-        predictions = record_files.read_predictions(place, made)
+    def _left_out(
+        self, predictions: AnyPredictions, place: Path, made: RunRecord
+    ) -> dict[str, LeftOut]:
         if not isinstance(predictions, Predictions):
             return {}
         names = self.rebuilder.groups(made)
@@ -155,12 +152,7 @@ class _Checks:
         """The record of a run with every number computed from the predictions in the pack."""
         again, seen = recompute_record(kept, place, self.pack.runs)
         if seen.differs:
-            first, *others = seen.differs
-            more = f", and {len(others)} more numbers" if others else ""
-            raise UserError(
-                f"{first.metric} is {short(plain(first.kept))} in its record and "
-                f"{short(plain(first.recomputed))} from its predictions{more}"
-            )
+            raise UserError(seen.describe())
         return replace(again, run=kept.run)
 
     def _with_references(self, spec: RunSpec, made: RunRecord) -> RunSpec:
@@ -183,9 +175,7 @@ class _Checks:
         place = self.pack.runs / (run or ".")
         if run is None or not record_files.is_finished(place):
             raise UserError(f"its reference {run or 'chance'} is not in the pack")
-        if place not in self._loaded:
-            self._loaded[place] = record_files.load(place)
-        return self._loaded[place]
+        return record_files.load(place)
 
     def _check_place(self, spec: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""

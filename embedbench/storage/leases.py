@@ -141,30 +141,30 @@ class Lease:
         self.release()
 
 
-def take(path: Path, *, patience: float = PATIENCE) -> Lease | None:
+def take(path: Path) -> Lease | None:
     """Take a lease in a directory that exists, without waiting; None: another process holds it.
 
-    A lease whose counter has not moved for `patience` seconds, as seen by calls of this process, is
+    A lease whose counter has not moved for `PATIENCE` seconds, as seen by calls of this process, is
     taken over.
     """
     lease = Lease(path)
-    while is_free(path, patience=patience):
+    while is_free(path):
         if create(path, lease.contents()):
             _hold(lease)
             return lease
     return None
 
 
-def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
+def is_free(path: Path) -> bool:
     """Whether no living process holds a lease; an abandoned one is removed. See `take`."""
     there = read_lease(path)
     if there is None:
         _seen.pop(path, None)
         return True
-    if not _is_abandoned(path, there, patience):
+    if not _is_abandoned(path, there):
         return False
     mark = hashlib.sha256(there).hexdigest()[:16]
-    right = take(path.with_name(f".{path.name}.{mark}.tmp"), patience=patience)
+    right = take(path.with_name(f".{path.name}.{mark}.tmp"))
     if right is None:  # another process is removing it
         return False
     with right:
@@ -204,11 +204,11 @@ def lease_path(path: Path) -> Path:
 
 
 @contextmanager
-def alone(path: Path, notify: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Be the only process that writes a file, after `sweep`; another one is waited for."""
     if not path.parent.is_dir():
         raise UserError(f"cannot write {path}; make {path.parent} first")
-    lease = wait(lease_path(path), lambda: False, str(path), notify)
+    lease = wait(lease_path(path), lambda: False, str(path), lambda _: None)
     with lease or contextlib.nullcontext():
         sweep(path)
         yield
@@ -284,8 +284,8 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
-    """Whether the holder has ended, or the file has not changed for `patience` seconds."""
+def _is_abandoned(path: Path, there: bytes) -> bool:
+    """Whether the holder has ended, or the file has not changed for `PATIENCE` seconds."""
     known = parse_holder(there)
     if known is not None and known.has_ended():
         return True
@@ -293,7 +293,7 @@ def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
     before, since = _seen.get(path, (None, now))
     if before != there:
         _seen[path], since = (there, now), now
-    return now - since >= patience
+    return now - since >= PATIENCE
 
 
 def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,34 @@ def directory() -> Path:
         return Path(given)
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(home) / "embedbench"
+
+
+def make_directory(kind: str, what: str) -> Path:
+    """Make a private directory in it, unless it is there; a UserError says that `what` needs it."""
+    place = directory() / kind
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot make {place} ({error.strerror}), where {what} belongs; name another directory "
+            "with EMBEDBENCH_CACHE"
+        ) from error
+    return place
+
+
+def check_room(place: Path, needed: int, what: str) -> None:
+    """Refuse to begin what the disk of a directory cannot hold, in bytes."""
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise UserError(
+            f"{what} needs {needed / 1e9:,.1f} GB in {place}, and {free / 1e9:,.1f} GB are free; "
+            "free some space, or name another directory with EMBEDBENCH_CACHE"
+        )
+
+
+def is_mine(path: Path) -> bool:
+    """Whether this user wrote a file; what another one wrote is not believed."""
+    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
 
 
 def identity(path: Path | int) -> str:
@@ -48,7 +77,7 @@ def load(kind: str, key: str) -> Any | None:
     What another user wrote is not believed.
     """
     try:
-        if hasattr(os, "getuid") and _place(kind, key).stat().st_uid != os.getuid():
+        if not is_mine(_place(kind, key)):
             return None
         return json.loads(_place(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

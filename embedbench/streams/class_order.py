@@ -33,11 +33,10 @@ NAMED = {
     "increasing-task-confusion": (f"late sessions are the most confused, {_PAPER}", "any"),
     "equal-task-confusion": (f"all confusion within sessions, {_PAPER}", "any"),
     "decreasing-task-confusion": (f"early sessions are the most confused, {_PAPER}", "any"),
-    "cifar100-max-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
-    "cifar100-min-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
-    "cifar100-increasing-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
-    "cifar100-equal-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
-    "cifar100-decreasing-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+    **{
+        f"cifar100-{kind}-confusion": (f"of CIFAR-100, published by {_PAPER}", "100")
+        for kind in ("max", "min", "increasing-task", "equal-task", "decreasing-task")
+    },
 }
 
 

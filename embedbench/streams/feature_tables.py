@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.array_types import Array, Bytes, Float32s, Ints
-from embedbench.files.mmap_cache import expect, read
+from embedbench.files.mmap_cache import read
 
 if TYPE_CHECKING:
     import torch
@@ -62,10 +62,6 @@ class Table:
     def stored(self, rows: Ints) -> Array:
         """Rows as a device holds them that has the whole table."""
         return read(self.values, rows)
-
-    def expect(self, rows: Ints) -> None:
-        """Say that these rows are read soon, in whatever order; they may come from a disk."""
-        expect(self.values, rows)
 
     def unfit_row(self) -> int | None:
         """The first row that holds NaN or an infinite value; None if all values are finite."""
@@ -297,11 +293,6 @@ class MappedTable(Table):
     def whole(self) -> Float32s:
         """All values in memory, (N, D)."""
         return self.part(np.arange(len(self)), self.width).values
-
-    def expect(self, rows: Ints) -> None:
-        """Say that these rows are read soon, in whatever order."""
-        for part in self.parts:
-            expect(part.values, rows)
 
     def unfit_row(self) -> int | None:
         """None: the rows were finite when they were copied, and scaling leaves them so."""

@@ -28,13 +28,13 @@ from embedbench.storage.atomic_write import write_safely
 from .class_order import NAMED, cifar100_labels, icarl1993, published_orders
 
 SCHEMA = "embedbench-order/1.0"
-CONFUSION = (
-    "max-confusion",
-    "min-confusion",
-    "increasing-task-confusion",
-    "equal-task-confusion",
-    "decreasing-task-confusion",
-)
+CONFUSION = {  # orders by confusion, each with its weights W
+    "max-confusion": "W_ij = |i - j|",
+    "min-confusion": "W_ij = -|i - j|",
+    "increasing-task-confusion": "W_ij = n - end of the session within one, n - 0.1 across",
+    "equal-task-confusion": "W_ij = 0 within a session, n - 0.1 across",
+    "decreasing-task-confusion": "W_ij = start of the session within one, n - 0.1 across",
+}
 PUBLISHED = tuple(f"cifar100-{kind}" for kind in CONFUSION)
 KINDS = tuple(name for name in NAMED if name != "size")
 STEPS = 200_000
@@ -100,7 +100,7 @@ def make_order(
         made |= {
             "score": order_score(W, matrix, order),
             "natural_score": order_score(W, matrix, np.arange(n)),
-            "objective": f"minimise Σ_ij W_ij M_π(i)π(j); {_OBJECTIVES[kind]}",
+            "objective": f"minimise Σ_ij W_ij M_π(i)π(j); {CONFUSION[kind]}",
             "steps": steps,
             **({"restarts": restarts} if restarts > 1 else {}),
             "confusion": confusion,
@@ -177,14 +177,6 @@ def _coarse(file: EmbeddingFile) -> Ints:
 
 
 # --- orders by confusion ---
-
-_OBJECTIVES = {
-    "max-confusion": "W_ij = |i - j|",
-    "min-confusion": "W_ij = -|i - j|",
-    "increasing-task-confusion": "W_ij = n - end of the session within one, n - 0.1 across",
-    "equal-task-confusion": "W_ij = 0 within a session, n - 0.1 across",
-    "decreasing-task-confusion": "W_ij = start of the session within one, n - 0.1 across",
-}
 
 
 def objective(kind: str, sizes: Sequence[int]) -> Floats:

@@ -74,10 +74,6 @@ class View:
         chosen = rows if index is None else rows[index]
         return self._table.take(chosen, self.width, columns, device)
 
-    def expect(self) -> None:
-        """Say that the whole view is read soon, in whatever order; it may come from a disk."""
-        self._table.expect(self._rows)
-
     def select(self, index: Ints) -> View:
         """A view of the samples `index`, (m,), in that order; no values are copied."""
         return replace(self, _rows=self._rows[index])

@@ -22,12 +22,6 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}"))
 
 
-def summary(name: str) -> str:
-    """The first line of a preset that ships."""
-    with (FOLDER / f"{name}{SUFFIX}").open(encoding="utf-8") as file:
-        return file.readline().removeprefix("#").strip()
-
-
 def about(name: str) -> tuple[str, str]:
     """The comments at the top of a preset: the first line, and the rest on one line."""
     lines = []

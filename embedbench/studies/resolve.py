@@ -57,33 +57,16 @@ class Classes(dict[str, type[Learner]]):
 
 @dataclass
 class SortedSettings:
-    """Settings by what they are for.
-
-    Parameters
-    ----------
-    protocol : dict
-        Parameters of the protocol.
-    defaults : dict of dict
-        Settings of single learners that a preset or the learner's name gives.
-    common : dict
-        Settings without a prefix, for every learner that has them; over the defaults.
-    learners : dict of dict
-        Settings of single learners; over all others.
-    seeds : dict of int
-        Seeds that are set instead of drawn.
-    omega : str
-        The formula of Ω.
-    references : int
-        Number of offline runs behind an α_ideal.
-    """
+    """Settings by what they are for; `learners` go over `common`, that over the defaults."""
 
     protocol: dict[str, Any] = field(default_factory=dict)
+    # by learner, from a preset or the learner's name
     defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
-    common: Settings = field(default_factory=dict)
+    common: Settings = field(default_factory=dict)  # for every learner that has them
     learners: dict[str, dict[str, Any]] = field(default_factory=dict)
-    seeds: dict[str, int] = field(default_factory=dict)
+    seeds: dict[str, int] = field(default_factory=dict)  # set instead of drawn
     omega: str = OMEGAS[0]
-    references: int = 1
+    references: int = 1  # offline runs behind an α_ideal
 
     def take(self, key: Key, value: str) -> bool:
         """Take a setting that belongs to no learner; False if it may belong to one."""
@@ -234,7 +217,7 @@ def check_study(study: Study, classes: Classes | None = None) -> None:
 
 
 def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping[str, Grid]:
-    """Learner → setting → values of a study's `tune` or `grid`; not of what `--set` gives.
+    """Learner → setting → values of a study's `tune` or `grid`.
 
     A key without a learner's name is for every learner that has the setting.
 
@@ -244,41 +227,86 @@ def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping
         No learner of the study has a setting.
     """
     classes = Classes() if classes is None else classes
-    every = list(dict.fromkeys([*study.learners, *study.other_learners]))
     result: dict[str, dict[str, Sequence[str]]] = {}
     for key, values in lists.items():
         if _protocol_of(key, study) is not None:
             continue
-        named = [name for name in every if name == key.target and key.name]
-        chosen = named or [name for name in every if classes.has(name, key)]
+        named = [name for name in study.learners if name == key.target and key.name]
+        chosen = named or [name for name in study.learners if classes.has(name, key)]
         if not chosen:
-            raise unknown("setting to tune", str(key), [f"{name}.…" for name in every])
-        setting = key.name if named else str(key)
+            raise unknown("setting to tune", str(key), [f"{name}.…" for name in study.learners])
         for name in chosen:
-            if name in study.learners and not {setting, f"{name}.{setting}"} & study.flagged:
-                result.setdefault(name, {})[setting] = values
+            result.setdefault(name, {})[key.name if named else str(key)] = values
     return result
 
 
-def without_names_left_out(study: Study) -> Study:
-    """The same study without settings that only name what flags have left out."""
+def override(study: Study, flags: Study) -> Study:
+    """The study of a file with what flags say instead; their tables are added to its own.
+
+    What the file says of learners and protocols that flags leave out goes, and no grid or search of
+    it is over a setting that flags give.
+    """
+    given = {f.name: getattr(flags, f.name) for f in fields(flags)}
+    changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
+    new = replace(study, **changed)
+    if not (new.learners and new.protocols):
+        return new  # which `check_study` refuses
+    mine = without_others(study, new.learners, new.protocols)
+    fixed = {*map(str, {*flags.set} - {*flags.tune})}
+
+    def free(lists: Lists) -> Lists:
+        kept = {}
+        for key, values in lists.items():
+            name = f"protocol.{key.name}" if _protocol_of(key, mine) else key.name
+            if not {str(key), name} & fixed:
+                kept[key] = values
+        return kept
+
+    own = {} if flags.engine else study.engine_set  # another engine has other settings
+    return replace(
+        new,
+        orders=flags.orders if Key("protocol", "order") in flags.set else new.orders,
+        set=mine.set | flags.set,
+        tune=free(mine.tune) | flags.tune,
+        grid=free(mine.grid) | flags.grid,
+        engine_set=own | flags.engine_set,
+    )
+
+
+def without_others(study: Study, learners: Sequence[str], protocols: Sequence[str]) -> Study:
+    """The study of these learners and protocols, without settings that are for its others alone.
+
+    Its grids name their learners.
+    """
     classes = Classes()
-    gone = {*study.other_learners, *map(with_dashes, study.other_protocols)}
-    every = (*study.learners, *study.other_learners)
+    every = replace(
+        study,
+        learners=tuple(dict.fromkeys([*study.learners, *learners])),
+        protocols=tuple(dict.fromkeys([*study.protocols, *protocols])),
+    )
+    gone = {*every.learners, *every.protocols} - {*learners, *protocols}
 
     def is_kept(key: Key) -> bool:
-        which = {name for name in every if classes.has(name, key)}
-        return key.target not in gone and not (which and which <= gone)
+        which = {name for name in every.learners if classes.has(name, key)}
+        return key.target not in {*map(with_dashes, gone)} and not (which and which <= gone)
 
-    def by_name(lists: Lists) -> Lists:
-        by_learner = grids(study, lists, classes).items()
-        return {Key(name, k): tuple(v) for name, grid in by_learner for k, v in grid.items()}
+    def by_learner(lists: Lists) -> Lists:
+        named = {
+            Key(name, setting): tuple(values)
+            for name, grid in grids(every, lists, classes).items()
+            for setting, values in grid.items()
+            if name in learners
+        }
+        return {k: v for k, v in lists.items() if _protocol_of(k, every) and is_kept(k)} | named
 
-    grid = by_name(study.grid)
-    for protocol in study.protocols:
-        grid |= _protocol_grid(study, protocol)
-    settings = {key: value for key, value in study.set.items() if is_kept(key)}
-    return replace(study, set=settings, tune=by_name(study.tune), grid=grid)
+    return replace(
+        study,
+        learners=tuple(learners),
+        protocols=tuple(protocols),
+        set={key: value for key, value in study.set.items() if is_kept(key)},
+        tune=by_learner(study.tune),
+        grid=by_learner(study.grid),
+    )
 
 
 def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
@@ -313,11 +341,10 @@ class _StreamStudy:
     def runs(self, out: str, device: str, checkpoint: float) -> Iterator[RunSpec]:
         """Yield the runs: a learner, a point of its grid, a seed."""
         study = self.study
-        every = list(dict.fromkeys([*study.learners, *study.other_learners]))
-        mine = sort_settings(self.settings, every, study.preset, self.classes)
+        mine = sort_settings(self.settings, study.learners, study.preset, self.classes)
         made = make(by_name.protocol_class(self.protocol), mine.protocol, name="protocol")
         protocol = Spec[Protocol](by_name.protocol_name(self.protocol), made)
-        self._check_common(mine.common, every, made)
+        self._check_common(mine.common, study.learners, made)
         vary = list(dict.fromkeys(study.vary))
         seeds = vary_seeds(study.seeds or (0,), vary, mine.seeds)
         by_learner = grids(study, study.grid, self.classes)
@@ -419,15 +446,14 @@ def _ideal_settings(study: Study) -> Settings:
 
 def _protocol_of(key: Key, study: Study) -> str | None:
     """The protocol that a setting names, or `protocol` for any; None: it is a learner's."""
-    names = ("protocol", *map(with_dashes, study.protocols + study.other_protocols))
+    names = ("protocol", *map(with_dashes, study.protocols))
     return key.target if key.name and key.target in names else None
 
 
 def _protocol_grid(study: Study, protocol: str) -> Lists:
-    """The grid over a protocol's settings; not over what `--set` gives."""
+    """The grid over a protocol's settings."""
     names = ("protocol", with_dashes(protocol))
-    grid = {k: v for k, v in study.grid.items() if _protocol_of(k, study) in names}
-    return {k: v for k, v in grid.items() if not {str(k), f"protocol.{k.name}"} & study.flagged}
+    return {k: v for k, v in study.grid.items() if _protocol_of(k, study) in names}
 
 
 def _points(grid: Mapping[K, Sequence[str]]) -> Iterator[dict[K, str]]:

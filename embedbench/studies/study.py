@@ -3,9 +3,9 @@
 A command line is a study, and a study file is one, see `study_file`. `resolve` makes its runs.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 
-from .set_and_tune_options import Key, Lists, Settings
+from .set_and_tune_options import Lists, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class Study:
     Parameters
     ----------
     files : tuple of tuple of str
-        The embedding files of each stream.
+        Those of each stream.
     protocols, learners, orders, vary : tuple of str
         Names; `orders` are values of `protocol.order`, `vary` are kinds of seed.
     seeds : tuple of int
@@ -34,10 +34,6 @@ class Study:
         Values to choose from, and values that are all run.
     engine_set : dict of str to str
         Settings of the engine.
-    other_learners, other_protocols : tuple of str
-        Those of a study file that flags have left out; its settings may name them.
-    flagged : frozenset of str
-        Keys that `--set` gives, as text: no grid and no search of the file goes over them.
     """
 
     files: tuple[tuple[str, ...], ...] = ()
@@ -66,24 +62,3 @@ class Study:
     tune: Lists = field(default_factory=dict)
     grid: Lists = field(default_factory=dict)
     engine_set: dict[str, str] = field(default_factory=dict)
-    other_learners: tuple[str, ...] = ()
-    other_protocols: tuple[str, ...] = ()
-    flagged: frozenset[str] = frozenset()
-
-    def under(self, flags: "Study") -> "Study":
-        """This study with what `flags` say instead; their tables are added to its own."""
-        given = {f.name: getattr(flags, f.name) for f in fields(flags)}
-        changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
-        for name in ("set", "tune", "grid", "engine_set"):
-            changed[name] = {**getattr(self, name), **given[name]}
-        if flags.engine is not None:  # another engine has other settings
-            changed["engine_set"] = flags.engine_set
-        if Key("protocol", "order") in flags.set:
-            changed["orders"] = flags.orders
-        new = replace(self, **changed)
-        return replace(
-            new,
-            other_learners=tuple(n for n in self.learners if n not in new.learners),
-            other_protocols=tuple(n for n in self.protocols if n not in new.protocols),
-            flagged=frozenset(map(str, {*flags.set} - {*flags.tune})),
-        )

@@ -20,8 +20,7 @@ from . import toml_options
 from .set_and_tune_options import Key, Lists
 from .study import Study
 
-UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
-KEYS = tuple(f.name for f in fields(Study) if f.name not in UNWRITTEN)
+KEYS = tuple(f.name for f in fields(Study))
 ENGINES = ("local", "ray", "slurm")  # what follows their ":" is no code
 
 

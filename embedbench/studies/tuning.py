@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
-from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
@@ -27,8 +27,15 @@ from embedbench.system.callback_types import StageProgress
 from embedbench.system.cpu_threads import limit_threads
 
 from .resolve import Grid
-from .tuning_candidates import Candidate, default_of, make_candidates, parse_range
-from .tuning_choice import beyond, choose, rises
+from .tuning_rule import (
+    Candidate,
+    beyond,
+    choose,
+    default_of,
+    make_candidates,
+    parse_range,
+    rises,
+)
 from .tuning_text import outcome
 
 FIRST_SEED = 100  # of those that tune: tables begin at 0
@@ -90,7 +97,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
 def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions."""
     from embedbench.runs.stream_runner import run_stream
-    from embedbench.scores.make_score_matrices import main_matrix
+    from embedbench.scores.make_score_matrices import score_matrices
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
@@ -98,7 +105,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
         predictions, _ = run_stream(
             stream, spec.learner.fresh(), spec.seeds, spec.device, full=False
         )
-    return float(np.mean(main_matrix(predictions).pooled))
+    return float(np.mean(next(iter(score_matrices(predictions).values())).pooled))
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,10 @@ class _Finished(JsonRecord):
     settings: dict[str, str]
     seed: int
     score: float
+
+    @property
+    def key(self) -> str:
+        return _key(self.seed, self.settings)
 
 
 @dataclass(frozen=True)
@@ -173,11 +184,14 @@ def tune(
     streams = streams or StreamCache()
     seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
     candidates = make_candidates(grid, spec.learner.settings, points)
-    default = _add_default(spec, grid, candidates) if len(seeds) > 1 else None
-    for settings in candidates:  # refused before anything is tried
-        spec.with_settings(**settings)
-    first = replace(spec, seed=seeds[0])
-    run_dir = streams.run_dir(first, root).relative_to(root)
+    specs = [spec.with_settings(**settings) for settings in candidates]  # refused before any trial
+    default = None
+    if len(seeds) > 1:
+        same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
+        if not same:
+            candidates.append(default_of(spec.learner.settings, grid))
+        default = same[0] if same else len(candidates) - 1
+    run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
     more = [] if len(seeds) == 1 and points is None else [json.dumps([seeds, points])]
     key = digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
@@ -188,37 +202,27 @@ def tune(
     if lease is None:
         return _kept(path, candidates)
     with lease:
-        trial = partial(trial_score, sessions=sessions, threads=threads)
-        trials = _Search(spec, path, seeds, trial, engine, streams, progress)
-        scores = trials.scores(candidates)
+        kept = path.with_name(f".{path.name}.trials")
+        trial = partial(trial_score, sessions=sessions, threads=threads, streams=streams)
+        run = partial(_run_trials, spec, kept, seeds, trial, engine, progress)
+        scores = run(candidates)
         if default is not None:
             further = _possible(spec, beyond(grid, candidates, _means(scores)))
             candidates += [each for each in further if each not in candidates]
-            scores = trials.scores(candidates)
+            scores = run(candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
         write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
-        remove(trials.partial)
+        remove(kept)
     return log
-
-
-def _add_default(spec: RunSpec, grid: Grid, candidates: list[Candidate]) -> int:
-    """The number of the candidate that the learner has without a search; added if none is it."""
-    specs = [spec.with_settings(**settings) for settings in candidates]
-    same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
-    if not same:
-        candidates.append(default_of(spec.learner.settings, grid))
-    return same[0] if same else len(candidates) - 1
 
 
 def _possible(spec: RunSpec, candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that the learner accepts."""
     possible = []
     for settings in candidates:
-        try:
+        with suppress(UserError):  # beyond the range of the setting
             spec.with_settings(**settings)
-        except UserError:  # beyond the range of the setting
-            continue
-        possible.append(settings)
+            possible.append(settings)
     return possible
 
 
@@ -271,60 +275,34 @@ def _log(
     ).to_json()
 
 
-@dataclass
-class _Search:
-    """Runs the trials of a search, and keeps their scores in a file beside its log."""
-
-    spec: RunSpec
-    path: Path
-    seeds: tuple[int, ...]
-    trial: Callable[..., float]
-    engine: Engine
-    streams: StreamCache
-    progress: StageProgress
-
-    @property
-    def partial(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.trials")
-
-    def scores(self, candidates: Sequence[Candidate]) -> Floats:
-        """(candidates, seeds) the scores; those that are not finished are run."""
-        finished = self._finished()
-        keys = [(s, c) for s in self.seeds for c in candidates]  # a stream is built once a seed
-        wanted = [key for key in keys if _key(*key) not in finished]
-        done = len(keys) - len(wanted)
-        for (seed, settings), score in self._run(wanted):
-            finished[_key(seed, settings)] = _Finished(settings, seed, score)
-            done += 1
-            text = json.dumps(_Trials(tuple(finished.values())).to_json())
-            write_safely(self.partial, text)
-            self.progress(f"tuning {self.spec.learner}", done, len(keys))
-        return np.array([[finished[_key(s, c)].score for s in self.seeds] for c in candidates])
-
-    def _finished(self) -> dict[str, _Finished]:
-        """The trials that an interrupted search has finished."""
-        if not self.partial.is_file():
-            return {}
-        data = parse_json(read_text(self.partial), str(self.partial))
-        trials = _Trials.from_json(data, str(self.partial))
-        return {_key(each.seed, each.settings): each for each in trials.finished}
-
-    def _run(
-        self, wanted: Sequence[tuple[int, Candidate]]
-    ) -> Iterator[tuple[tuple[int, Candidate], float]]:
-        """Yield the score of each trial as it ends, as the engine runs them."""
-        specs = [replace(self.spec, seed=s).with_settings(**c) for s, c in wanted]
-        with self.engine.executor(len(specs)) as pool:
-            if pool is None:
-                for key, spec in zip(wanted, specs, strict=True):
-                    yield key, self.trial(spec, streams=self.streams)
-                return
-            trials = {
-                pool.submit(self.trial, spec, streams=self.streams): key
-                for key, spec in zip(wanted, specs, strict=True)
-            }
-            for each in as_completed(trials):
-                yield trials[each], each.result()
+def _run_trials(
+    spec: RunSpec,
+    kept: Path,
+    seeds: tuple[int, ...],
+    trial: Callable[[RunSpec], float],
+    engine: Engine,
+    progress: StageProgress,
+    candidates: Sequence[Candidate],
+) -> Floats:
+    """(candidates, seeds) the scores; the trials that the file `kept` does not have are run."""
+    finished: dict[str, _Finished] = {}
+    if kept.is_file():  # of a search that was interrupted
+        trials = _Trials.from_json(parse_json(read_text(kept), str(kept)), str(kept))
+        finished = {each.key: each for each in trials.finished}
+    keys = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
+    missing = [key for key in keys if _key(*key) not in finished]
+    calls = [
+        ((seed, c), partial(trial, replace(spec, seed=seed).with_settings(**c)))
+        for seed, c in missing
+    ]
+    with engine.executor(len(calls)) as pool:
+        for number, ((seed, settings), score) in enumerate(run_calls(pool, calls), 1):
+            made = _Finished(settings, seed, score())
+            finished[made.key] = made
+            write_safely(kept, json.dumps(_Trials(tuple(finished.values())).to_json()))
+            done = len(keys) - len(missing) + number
+            progress(f"tuning {spec.learner}", done, len(keys))
+    return np.array([[finished[_key(s, c)].score for s in seeds] for c in candidates])
 
 
 def _key(seed: int, settings: Candidate) -> str:
@@ -337,32 +315,30 @@ def search(
     root: Path,
     *,
     sessions: int,
-    engine: Engine,
     seeds: Sequence[int] = (),
     points: int | None = None,
-    threads: int = 1,
-    progress: StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
     streams: StreamCache | None = None,
+    **how: Any,
 ) -> list[RunSpec]:
     """Run `tune` for each learner, on its first run; the runs with what was chosen, and its log.
 
-    `runs` are all on one stream, those of the first seed first.
+    `runs` are all on one stream, those of the first seed first. `how` goes to `tune`.
     """
     first = {run.learner.name: run for run in reversed(runs)}
-    how: dict[str, Any] = {"sessions": sessions, "seeds": seeds, "points": points}
     streams = streams or StreamCache()
-    how |= {"engine": engine, "threads": threads, "progress": progress, "notify": notify}
     values = [pair for grid in grids.values() for pair in grid.items()]
     if points is not None and not any(parse_range(*pair) for pair in values):
         raise UserError("--trials is for a range, such as --tune ewc.lam=1..1e6; leave it out")
+    how |= {"sessions": sessions, "seeds": seeds, "points": points}
+    how |= {"notify": notify, "streams": streams}
     logs: dict[str, dict[str, Any]] = {}
     for name, grid in grids.items():  # refused before anything is made
         make_candidates(grid, first[name].learner.settings, points)
     for name, grid in grids.items():
         start = replace(first[name], seed=seeds[0]) if seeds else first[name]
         trial = trial_stream(streams.stream(start), sessions)
-        logs[name] = tune(first[name], grid, root, streams=streams, **how)
+        logs[name] = tune(first[name], grid, root, **how)
         notify(outcome(logs[name], trial))
     return [_with_chosen(run, logs) for run in runs]
 

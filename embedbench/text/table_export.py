@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it
 
 

@@ -1,8 +1,6 @@
-"""`run --shard`, `runs status`, `runs merge`, and what a terminal is given while a grid runs."""
+"""`run --shard`, `runs status`, `runs merge`."""
 
 import json
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,20 +118,3 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     code, _, err = call("runs", "track", "by-file", "--to", "tensorbord:x")
     assert code == 2
     assert "Did you mean 'tensorboard'" in err
-
-
-@pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (True, True), (False, False)])
-def test_a_terminal_is_given_the_table_before_the_reference_is_made(
-    call: Call, monkeypatch: pytest.MonkeyPatch, terminal: bool, quiet: bool
-) -> None:
-    """With Ω open, and on stderr; stdout has the whole table alone."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    _, out, err = call(*words("runs", *(["--quiet"] if quiet else []), learner="ncm"))
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err)
-    assert (
-        ("Ω is open" in shown)
-        == (bool(re.search(r"ncm +1 +\S+ +\S+ +open", shown)))
-        == (terminal and not quiet)
-    )
-    assert "open" not in out
-    assert re.search(r"ncm +1 +\d+\.\d +\S+ +[01]\.\d", out)

@@ -3,20 +3,15 @@
 import pytest
 import timm
 import torch
+from tiny_images import scramble
 from torch import nn
 
 from embedbench.extract.timm_backbone import fold_batchnorm
 
 
-def scramble(model: nn.Module, seed: int) -> nn.Module:
+def scrambled(model: nn.Module, seed: int) -> nn.Module:
     torch.manual_seed(seed)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_(0, 0.3)
-            module.running_var.uniform_(0.3, 2)
-            nn.init.uniform_(module.weight, 0.5, 1.5)
-            nn.init.normal_(module.bias, 0, 0.3)
-    return model.eval()
+    return scramble(model).eval()
 
 
 def norms(model: nn.Module) -> int:
@@ -26,7 +21,7 @@ def norms(model: nn.Module) -> int:
 @pytest.mark.parametrize("name", ["test_efficientnet", "test_resnet", "mobilenetv3_small_050"])
 @pytest.mark.parametrize("seed", range(3))
 def test_every_norm_is_folded_and_nothing_else_changes(name: str, seed: int) -> None:
-    model = scramble(timm.create_model(name, num_classes=0), seed)
+    model = scrambled(timm.create_model(name, num_classes=0), seed)
     x = torch.randn(3, 3, 64, 64)
     lighter = fold_batchnorm(model, x[:2])
     assert norms(model) > 0
@@ -66,7 +61,7 @@ class LooksInside(Net):
 
 @pytest.mark.parametrize("kind", [UsedTwice, CalledTwice, Between, LooksInside])
 def test_what_cannot_be_folded_is_left_alone(kind: type[Net]) -> None:
-    model = scramble(kind(), 0)
+    model = scrambled(kind(), 0)
     x = torch.randn(2, 3, 9, 9)
     lighter = fold_batchnorm(model, x)
     assert norms(lighter) == 1

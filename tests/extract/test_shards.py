@@ -1,6 +1,5 @@
 """Extraction in shards: the file of one process, whatever happens to the workers."""
 
-import functools
 import json
 import os
 import signal
@@ -275,23 +274,20 @@ def test_a_process_opens_source_and_model_once(tmp_path: Path) -> None:
     assert list(engine_shards._opened.values()) == [other]  # one model fits a card, not two
 
 
-def test_paths_of_a_job_hold_in_other_directories(
+def test_relative_paths_of_a_job_hold_in_other_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    images(tmp_path / "in", 4)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo").mkdir()
-    there = replace(ALONE, weights="w.pth").elsewhere(1)
-    assert (there.source, there.weights) == (str(tmp_path / "in"), str(tmp_path / "w.pth"))
-    there = replace(ALONE, source="demo", weights="shipped").elsewhere(1)
-    assert (there.source, there.weights) == ("demo", "shipped")
-    there = replace(ALONE, source="torch/cifar100@data").elsewhere(1)
-    assert there.source == f"torch/cifar100@{tmp_path / 'data'}"
+    there = ALONE.elsewhere(1)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert len(engine_shards._work(there).source.ids) == 4
 
 
 def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether another machine is alive is seen by its counter alone; then the block is made."""
-    impatient = functools.partial(leases.is_free, patience=0.3)
-    monkeypatch.setattr(leases, "is_free", impatient)
+    monkeypatch.setattr(leases, "PATIENCE", 0.3)
     source, told = str(images(tmp_path / "in", 40)), []
     file = extract(
         source, tmp_path / "a.h5", engine=TwoWorkers(_left), notify=told.append, **PIXELS

@@ -30,12 +30,17 @@ def images(root: Path, n: int, seed: int = 0) -> Path:
 def weights(path: Path, name: str, seed: int = 0, **options: Any) -> Path:
     """Save random weights of a model whose BatchNorms have something to fold."""
     torch.manual_seed(seed)
-    model = timm.create_model(name, **options)
+    model = scramble(timm.create_model(name, **options))
+    save_file(model.state_dict(), path)
+    return path
+
+
+def scramble(model: nn.Module) -> nn.Module:
+    """Give the BatchNorms of a model random statistics and weights."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.3)
             module.running_var.uniform_(0.3, 2)
             nn.init.uniform_(module.weight, 0.5, 1.5)
             nn.init.normal_(module.bias, 0, 0.3)
-    save_file(model.state_dict(), path)
-    return path
+    return model

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from embedbench.learning.learner import Context
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.score_matrix import ScoreMatrix
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
@@ -166,7 +167,7 @@ def random_predictions(seed: int, *, permutation: bool = False) -> Predictions:
 
 def plain(p: Predictions) -> Predictions:
     """The answers alone, as version 1.0 has them."""
-    nothing: dict[str, Any] = dict.fromkeys(Predictions.OPTIONAL)
+    nothing: dict[str, Any] = dict.fromkeys(Predictions.optional())
     return replace(p, **nothing)
 
 
@@ -213,9 +214,18 @@ def confident_predictions(
 
 def keep_samples(p: Predictions, mask: Array) -> Predictions:
     """The predictions of some of the samples."""
-    names = [n for n in p.OPTIONAL if not n.startswith("far_")]
+    names = [n for n in p.optional() if not n.startswith("far_")]
     tables = {n: v for n in names if (v := getattr(p, n)) is not None}
     by_sample = {"ids": p.ids, "y": p.y, "eval_set": p.eval_set}
     by_answer = {"answer": p.answer, "within": p.within, **tables}
     kept = {name: values[..., mask] for name, values in (by_sample | by_answer).items()}
     return replace(p, **kept)
+
+
+def until(scores: ScoreMatrix, session: int) -> ScoreMatrix:
+    """The scores known after `session`: its moments, and the eval sets introduced so far."""
+    m, e = scores.session <= session, scores.learned <= session
+    names = ("pooled", "session", "samples_seen", "classes_seen", "per_class")
+    parts = {name: getattr(scores, name)[m] for name in names}
+    parts |= {name: getattr(scores, name)[e] for name in ("n_samples", "n_classes", "learned")}
+    return replace(scores, values=scores.values[m][:, e], **parts)

@@ -124,8 +124,7 @@ def serve() -> None:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             __import__(name)
-    for function in (leases.take, leases.is_free):
-        function.__kwdefaults__ = {"patience": 2.0}  # a minute is too long for thousands of cases
+    leases.PATIENCE = 2.0  # a minute is too long for thousands of cases
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     normal = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

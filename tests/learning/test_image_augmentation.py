@@ -14,7 +14,8 @@ from embedbench.learning.image_augmentation import (
     CROP_RATIO,
     ERASED,
     PAD,
-    augment,
+    AugmentName,
+    Views,
     centre_box,
     crop_and_flip,
     crops,
@@ -24,6 +25,10 @@ from embedbench.learning.image_augmentation import (
 )
 
 SIZE = (6, 9)  # rows, columns
+
+
+def augment(name: AugmentName, x: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    return Views(name, draw)(x)
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -17,7 +17,7 @@ from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner, learn_session
-from embedbench.learning.network import CosineNet, mlp_net
+from embedbench.learning.network import CosineNet, cosine_mlp, mlp_net
 from embedbench.learning.stopping import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias
@@ -179,13 +179,13 @@ def test_icarls_targets_of_old_classes_are_the_old_networks_for_every_sample(hea
 
 
 def test_a_cosine_layer_by_hand() -> None:
-    net = CosineNet(2, 8, 0, 3, eta=2.0, seed=0)  # no hidden layer: φ is x
+    net = cosine_mlp(2, 8, 0, 3, eta=2.0, seed=0)  # no hidden layer: φ is x
     net.theta.data = torch.tensor([[3.0, 0.0], [0.0, 0.5], [-1.0, -1.0]])
     out = net(torch.tensor([[3.0, 4.0], [-2.0, 0.0]]))
     root = math.sqrt(0.5)
     expected = torch.tensor([[1.2, 1.6, -2.8 * root], [-2.0, 0.0, 2 * root]])
     torch.testing.assert_close(out, expected)
-    drawn = CosineNet(4, 100, 1, 500, eta=1.0, seed=0).theta
+    drawn = cosine_mlp(4, 100, 1, 500, eta=1.0, seed=0).theta
     assert drawn.abs().max() <= 0.1
     assert drawn.abs().mean().item() == pytest.approx(0.05, rel=0.02)  # uniform in ±1/√100
 

@@ -16,6 +16,7 @@ from embedbench.reports import trackers
 from embedbench.reports.load_results import Run
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
+from embedbench.scores.verified_records import fill_reference
 from embedbench.storage import leases
 
 OTHER = f"{STREAM}/mlp-1/seed-1"
@@ -116,7 +117,7 @@ def test_runs_wait_for_their_references(tmp_path: Path) -> None:
         if len(waited) == 2:
             write_references(root)
             for place in (MLP, OTHER):
-                assert record_files.fill_reference(root / place, root)
+                assert fill_reference(root / place, root)
         elif len(waited) == 4:
             raise KeyboardInterrupt
 

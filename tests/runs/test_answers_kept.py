@@ -16,8 +16,9 @@ from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
+from embedbench.scores.metric_jackknife import leave_out_metric
+from embedbench.scores.metrics import Reference, final_accuracy
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.sample_jackknife import LeftOut
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study import Study
 from embedbench.studies.study_file import read_study, study_text
@@ -117,11 +118,12 @@ def test_groups_are_numbered_by_the_whole_file(tmp_path: Path, seed: int) -> Non
     p = answers(outcome.run_dirs[0])
     assert p.group is not None
     assert p.group.tolist() == [i % 7 for i in p.ids]  # g0 to g6
-    grouped = LeftOut.of(p, "accuracy")
+    grouped = leave_out_metric(p, "accuracy", final_accuracy, Reference(), groups=p.group)
     names = np.array([f"g{i % 7}" for i in range(1 + p.ids.max())])
-    np.testing.assert_array_equal(grouped.values, LeftOut.of(p, "accuracy", names[p.ids]).values)
+    by_name = leave_out_metric(p, "accuracy", final_accuracy, Reference(), groups=names[p.ids])
+    np.testing.assert_array_equal(grouped.values, by_name.values)
     assert grouped.names.tolist() == sorted({i % 7 for i in p.ids.tolist()})
-    alone = LeftOut.of(dataclasses.replace(p, group=None), "accuracy")
+    alone = leave_out_metric(p, "accuracy", final_accuracy, Reference())
     assert len(alone.names) == len(np.unique(p.ids)) > len(grouped.names)
 
 

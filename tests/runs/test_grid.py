@@ -206,18 +206,16 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     monkeypatch.setattr(run_one, "execute", noted)
     items = ["protocol.order=random", "protocol.scale=standard"]  # a reference per order
     given = cells(blobs, "ncm", "0-1", items)
-    learned = []
-    outcome = run_grid(given, tmp_path, learned=lambda places: learned.append((places, ideals())))
+    outcome = run_grid(given, tmp_path)
     assert [entry[0] for entry in log] == ["chance", "chance", "ncm", "ncm", "offline", "offline"]
     assert log[-1][2].count(True) == 1  # the first offline run has filled in the run of its order
-    assert learned == [(outcome.run_dirs, [False] * 4)]  # once, before the offline references
     assert all(record_files.load(p).reference.source == "runs" for p in outcome.run_dirs)
 
 
 def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
     blobs, tmp_path, monkeypatch
 ):
-    execute, learned = run_one.execute, []
+    execute = run_one.execute
 
     def fails(task, *args):
         if task.spec.is_offline:
@@ -225,9 +223,8 @@ def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
         return execute(task, *args)
 
     monkeypatch.setattr(run_one, "execute", fails)
-    outcome = run_grid(cells(blobs, "ncm"), tmp_path, learned=learned.append)
+    outcome = run_grid(cells(blobs, "ncm"), tmp_path)
     assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
-    assert learned == [outcome.run_dirs]
     (row, _) = collect(tmp_path)
     assert re.search(r"ncm +1 +[1-9]\S* +\S+ +open +\S+ +open", table_text([row]))
     (table,) = to_json([row])["tables"]
@@ -238,9 +235,7 @@ def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
 
 
 def test_without_references_nothing_is_open(blobs, tmp_path):
-    learned = []
-    run_grid(cells(blobs, "ncm", items=["references=0"]), tmp_path, learned=learned.append)
-    assert learned == []
+    run_grid(cells(blobs, "ncm", items=["references=0"]), tmp_path)
     assert not (tmp_path / "references").exists()
     assert "open" not in table_text(collect(tmp_path))
 

@@ -20,6 +20,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs import cost_meter as energy
+from embedbench.runs import stream_runner
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.stream_runner import run_stream
@@ -81,7 +82,7 @@ def test_a_run_adds_up_what_lies_between_its_readings(
 ) -> None:
     ticks = iter(range(1000))
 
-    class Ticking:
+    class Ticking(Meter):
         def __init__(self, device: str) -> None:
             pass
 
@@ -89,7 +90,7 @@ def test_a_run_adds_up_what_lies_between_its_readings(
             tick = next(ticks)
             return np.array([tick, 10.0 * tick])
 
-    monkeypatch.setattr(energy, "Meter", Ticking)
+    monkeypatch.setattr(stream_runner, "Meter", Ticking)
     stream = class_stream(((0, 1), (2,)), n_train=10)
     learner = learner_class("er")()
     _, logs = run_stream(replace(stream, evaluate_every=every), learner, Seeds.of(0))

@@ -10,7 +10,7 @@ import toy
 
 from embedbench.array_types import Bools, Ints
 from embedbench.scores import few_shot_scores
-from embedbench.scores.metric_jackknife import find_metric, leave_out_metric
+from embedbench.scores.metric_jackknife import find_metric, leave_out_metric, pair_variances
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import SCORES, score_matrix
@@ -40,7 +40,7 @@ def offline_answers(p: Predictions, sessions: int, seed: int) -> Predictions:
 
 
 def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: str) -> Reference:
-    """The reference values as `measure_references` makes them."""
+    """The reference values as `record_files.evaluate` makes them."""
     ideals = [np.mean([score_matrix(q, score).pooled[-1] for q in each]) for each in offline]
     so_far = np.array(ideals) if len(ideals) > 1 else None
     chance = np.linspace(0, 0.3, len(p.set_classes))
@@ -144,8 +144,6 @@ def test_the_share_of_forgetting_is_its_variance_over_test_samples(seed: int) ->
 
     Four standard errors of √(2/400) below, and a quarter more than that above.
     """
-    from embedbench.scores.sample_jackknife import pair_variances
-
     rng = np.random.default_rng(seed)
     metric = all_metrics()["average_forgetting"]
     recall = np.array([[0.9, 0, 0], [0.75, 0.85, 0], [0.6, 0.65, 0.8]])
@@ -169,5 +167,6 @@ def test_gacc_is_the_mean_of_its_curve() -> None:
     metric = find_metric("gacc")
     assert metric is not None
     values = leave_out_metric(p, "accuracy", metric, Reference()).values
-    curve = few_shot_scores.curves(score_matrix(p, "accuracy"))["gacc"]
+    scores = score_matrix(p, "accuracy")
+    curve = few_shot_scores.curves_from_accuracies(scores.R, scores.n_classes)["gacc"]
     assert values[-1] == pytest.approx(curve.mean())

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from toy import predictions, random_predictions
+from toy import predictions, random_predictions, until
 
 from embedbench.scores import metrics
 from embedbench.scores.metrics import Reference, all_metrics, compute
@@ -129,7 +129,7 @@ def test_anytime_accuracy_by_hand() -> None:
     found = metrics.average_anytime_accuracy(moments, Reference())
     assert found == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8 + 10 * 0.4) / 50)  # .52
     assert metrics.average_incremental_accuracy(moments, Reference()) == pytest.approx(0.6)
-    first = metrics.average_anytime_accuracy(moments.until(0), Reference())
+    first = metrics.average_anytime_accuracy(until(moments, 0), Reference())
     assert first == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8) / 40)  # .55
     # at the ends only: session 0 weighs its four fifths of the samples
     coarse = dataclasses.replace(

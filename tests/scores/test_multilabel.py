@@ -1,5 +1,7 @@
 """Scores of label sets: by hand, by loops over Python sets, at their edges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,12 +14,12 @@ from embedbench.scores.label_set_scores import (
     labels_predicted,
     labels_true,
     lone_subclass_precision,
-    matrices,
     score_matrix,
     subclass_precision,
     superclass_pw_js,
     superclasses,
 )
+from embedbench.scores.make_score_matrices import score_matrices
 
 Sets = list[set[int]]
 
@@ -73,7 +75,7 @@ def test_the_bears(bears: LabelSets) -> None:
         "js": [[7 / 8, nan, nan], [1 / 2, 3 / 4, nan], [19 / 24, 7 / 12, 1]],
         "exact_match": [[3 / 4, nan, nan], [1 / 4, 1 / 2, nan], [1 / 2, 0, 1]],
     }
-    found = matrices(bears)
+    found = score_matrices(bears)
     assert tuple(found) == SCORES
     for name, values in expected.items():
         np.testing.assert_allclose(found[name].values, values, rtol=1e-12)
@@ -143,9 +145,9 @@ def random_sets(seed: int, n_classes: int, share: float) -> LabelSets:
     return label_sets(y, answers, introduces, parents, split)
 
 
-def plain(p: LabelSets, split: int) -> list[tuple[set[int], Sets, Sets]]:
-    """Per moment: classes seen, true labels seen and labels given of the split, as Python sets."""
-    here = [i for i in range(len(p.ids)) if p.split[i] == split]
+def plain(p: LabelSets) -> list[tuple[set[int], Sets, Sets]]:
+    """Per moment: classes seen, true labels seen, labels given; of the test samples, as sets."""
+    here = [i for i in range(len(p.ids)) if p.split[i] == 0]
     true = [set(np.flatnonzero(row).tolist()) for row in p.true()]
     found = []
     for m in range(len(p.session)):
@@ -171,14 +173,13 @@ def average(values: list[float]) -> float:
 CASES = [(0, 9, 0.3), (1, 16, 0.1), (2, 21, 0.6), (3, 70, 0.05), (4, 3, 0.5)]
 
 
-@pytest.mark.parametrize("split", [0, 1])
 @pytest.mark.parametrize(("seed", "n_classes", "share"), CASES)
-def test_scores_are_the_definition(seed: int, n_classes: int, share: float, split: int) -> None:
+def test_scores_are_the_definition(seed: int, n_classes: int, share: float) -> None:
     p = random_sets(seed, n_classes, share)
     sessions = [set(np.flatnonzero(row).tolist()) for row in p.introduces]
     for name in SCORES:
-        found = score_matrix(p, name, split)
-        for m, (_, true, given) in enumerate(plain(p, split)):
+        found = score_matrix(p, name)
+        for m, (_, true, given) in enumerate(plain(p)):
             pairs = [(y, g) for y, g in zip(true, given, strict=True) if y]
             pooled = average([sample_score(name, y, g) for y, g in pairs])
             np.testing.assert_allclose(found.pooled[m], pooled, rtol=1e-12)
@@ -198,9 +199,8 @@ def precision(pairs: list[tuple[set[int], set[int]]], among: set[int]) -> float:
     return average([float(h) for h in hits])
 
 
-@pytest.mark.parametrize("split", [0, 1])
 @pytest.mark.parametrize(("seed", "n_classes", "share"), CASES)
-def test_curves_are_the_definition(seed: int, n_classes: int, share: float, split: int) -> None:
+def test_curves_are_the_definition(seed: int, n_classes: int, share: float) -> None:
     p = random_sets(seed, n_classes, share)
     parents = p.parents.tolist()
     classes = set(range(n_classes))
@@ -209,7 +209,7 @@ def test_curves_are_the_definition(seed: int, n_classes: int, share: float, spli
     under = {c for c in classes - supers if parents[c] >= 0}
     assert levels(p.parents).tolist() == [level[c] for c in range(n_classes)]
     assert set(np.flatnonzero(superclasses(p.parents)).tolist()) == supers
-    for m, (_, true, given) in enumerate(plain(p, split)):
+    for m, (_, true, given) in enumerate(plain(p)):
         pairs = [(y, g) for y, g in zip(true, given, strict=True) if y]
         newest = set(np.flatnonzero(p.introduces[m]).tolist())
         expected = {
@@ -221,10 +221,10 @@ def test_curves_are_the_definition(seed: int, n_classes: int, share: float, spli
             labels_newest: average([float(c in newest) for _, g in pairs for c in g]),
         }
         for curve, value in expected.items():
-            np.testing.assert_allclose(curve(p, split)[m], value, rtol=1e-12)
+            np.testing.assert_allclose(curve(p)[m], value, rtol=1e-12)
         for depth in range(max(level.values()) + 1):
             value = restricted(pairs, {c for c in classes if level[c] == depth})
-            np.testing.assert_allclose(depth_pw_js(p, depth, split)[m], value, rtol=1e-12)
+            np.testing.assert_allclose(depth_pw_js(p, depth)[m], value, rtol=1e-12)
 
 
 # --- edges ---
@@ -264,7 +264,7 @@ def test_samples_without_a_seen_label_wait(bears: LabelSets) -> None:
     assert score_matrix(p).n_samples.tolist() == [3, 2, 2]
 
 
-def test_an_empty_split_has_no_scores(bears: LabelSets) -> None:
-    found = score_matrix(bears, split=1)
+def test_without_test_samples_there_are_no_scores(bears: LabelSets) -> None:
+    found = score_matrix(replace(bears, split=np.ones_like(bears.split)))
     assert np.isnan(found.pooled).all()
     assert np.isnan(found.values).all()

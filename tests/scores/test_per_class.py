@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from toy import predictions, random_predictions
+from toy import predictions, random_predictions, until
 
 from embedbench.scores import metrics
 from embedbench.scores.metrics import Reference
@@ -45,7 +45,7 @@ def test_recalls_and_metrics_by_hand() -> None:
 
 
 def test_until_has_the_recalls_of_its_moments() -> None:
-    scores = score_matrix(by_hand(), class_sizes=[100, 19, 5, 3]).until(0)
+    scores = until(score_matrix(by_hand(), class_sizes=[100, 19, 5, 3]), 0)
     np.testing.assert_array_equal(scores.per_class, [[0.75, 0.5, NAN, NAN]])
     assert metrics.worst_class_accuracy(scores, Reference()) == 0.5
     assert math.isnan(metrics.per_class_forgetting(scores, Reference()))

@@ -21,7 +21,7 @@ from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import LabelSets, levels, load_any, pack
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.verified_records import rescore
+from embedbench.scores.verified_records import fill_reference, rescore
 from embedbench.storage import user_cache
 
 
@@ -198,7 +198,7 @@ def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     code, out, _ = embedbench("score", tmp_path)
     assert code == 0
     assert f"open: {MLP}: waits for {OFFLINE}, {CHANCE}" in out
-    assert not record_files.fill_reference(place, tmp_path)
+    assert not fill_reference(place, tmp_path)
     write_references(tmp_path)
     before = state(tmp_path)
     code, out, _ = embedbench("score", tmp_path)
@@ -208,9 +208,9 @@ def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     assert all(r.metrics["omega_all"] > 0 for r in mlp.records)
     assert not any("missing" in note for note in mlp.group.notes)
     assert state(tmp_path) == before
-    assert record_files.fill_reference(place, tmp_path)
+    assert fill_reference(place, tmp_path)
     filled = (place / "record.json").read_bytes()
-    assert not record_files.fill_reference(place, tmp_path)
+    assert not fill_reference(place, tmp_path)
     edit(place, "reference", value=before_reference(before[place / "record.json"][0]))
     assert rescore(place.with_name("seed-1"), tmp_path, update=True).updated
     other = record_files.load(place.with_name("seed-1"))
@@ -227,7 +227,7 @@ def test_run_fills_nothing_in_where_something_differs(tmp_path: Path) -> None:
     write_references(tmp_path)
     edit(place, "metrics", "final_accuracy", value=0.99)
     before = state(tmp_path)
-    assert not record_files.fill_reference(place, tmp_path)
+    assert not fill_reference(place, tmp_path)
     assert state(tmp_path) == before
 
 
@@ -366,7 +366,7 @@ def test_the_page_is_written_before_anything_is_printed(
         raise BrokenPipeError
 
     write_runs(tmp_path / "runs")
-    monkeypatch.setattr("embedbench.reports.terminal_tables.table_text", gone)
+    monkeypatch.setattr("embedbench.cli.command_output.render_text", gone)
     CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--html", str(tmp_path / "x.html")])
     assert "mlp" in (tmp_path / "x.html").read_text(encoding="utf-8")
 

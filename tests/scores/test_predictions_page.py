@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from toy import confident_predictions, keep_samples, random_predictions
 
-from embedbench.scores import label_set_scores
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, all_metrics, compute
@@ -116,7 +115,7 @@ def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) 
         undecided=np.zeros(moments, dtype=np.int64),
     ).save(tmp_path / "predictions.h5")
     space = opened(tmp_path, monkeypatch)
-    kept = label_set_scores.matrices(LabelSets.load(tmp_path / "predictions.h5"))
+    kept = score_matrices(LabelSets.load(tmp_path / "predictions.h5"))
     for m in range(moments):
         for k in range(m + 1):
             space.update(m=m, k=k)

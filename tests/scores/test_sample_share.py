@@ -8,13 +8,15 @@ import pytest
 import toy
 
 from embedbench.array_types import Floats
-from embedbench.scores.sample_jackknife import (
+from embedbench.scores.metric_jackknife import (
     LeftOut,
     leave_out_final,
     leave_out_means,
+    leave_out_metric,
     pair_variances,
     share_of_rows,
 )
+from embedbench.scores.metrics import Reference, final_accuracy
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 
@@ -32,7 +34,7 @@ def test_groups_are_those_of_all_runs() -> None:
 def test_the_last_value_is_the_score_of_all_samples() -> None:
     p = toy.random_predictions(3)
     names = np.random.default_rng(3).choice(["x", "y", "z"], len(p.ids))
-    left_out = LeftOut.of(p, "accuracy", names)
+    left_out = leave_out_metric(p, "accuracy", final_accuracy, Reference(), groups=names)
     assert left_out.values[-1] == pytest.approx(score_matrix(p, "accuracy").pooled[-1])
     assert left_out.names.tolist() == ["x", "y", "z"]
     rest = score_matrix(toy.keep_samples(p, names != "y"), "accuracy")

@@ -146,7 +146,7 @@ def test_what_moved_while_it_was_taken_over_is_put_back(
     def abandoned(*_: Any) -> bool:
         if not first:
             first.append(None)
-            first[0] = leases.take(path, patience=0)
+            first[0] = leases.take(path)
         return True
 
     monkeypatch.setattr(leases, "_is_abandoned", abandoned)

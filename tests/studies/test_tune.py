@@ -194,14 +194,7 @@ def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> lis
         "chosen": {name: chosen},
     }
     stream = class_stream([[0, 1], [2], [3]], n_val=4)
-    *lines, few = outcome(log, trial_stream(stream, 2)).split("\n")
-    assert few == OTHER_SEED.format(4)
-    return lines
-
-
-OTHER_SEED = (
-    "  few samples decide little: see whether --seed {} with another --out chooses the same"
-)
+    return outcome(log, trial_stream(stream, 2)).split("\n")
 
 
 def test_what_was_chosen_by_which_score_and_every_score_is_said() -> None:
@@ -225,20 +218,6 @@ def test_values_of_equal_scores_decided_nothing() -> None:
     assert len(said({"1": tie}, "1")) == 2  # one value alone
 
 
-def test_values_that_tie_with_the_best_are_named() -> None:
-    sum_of_tenths = 0.1 + 0.2  # 0.3 up to rounding
-    assert said({"1": 0.2, "2": 0.1, "3": 0.3, "4": sum_of_tenths}, "4")[2:] == [
-        "  3 and 4 scored the same, and 4 is used"
-    ]
-    # the last values tie: the score does not rise towards the edge
-    assert said({"1": 0.2, "2": 0.3, "3": 0.3}, "2")[2:] == [
-        "  2 and 3 scored the same, and 2 is used"
-    ]
-    assert said({"3": 0.3, "2": 0.3, "1": 0.1}, "3")[2:] == [
-        "  3 and 2 scored the same, and 3 is used"
-    ]
-
-
 @pytest.mark.parametrize(
     ("scores", "chosen", "is_edge"),
     [
@@ -246,6 +225,8 @@ def test_values_that_tie_with_the_best_are_named() -> None:
         ({"1e4": 0.1, "1": 0.3, "1e2": 0.2}, "1", True),  # in any order
         ({"1": 0.1, "1e2": 0.2, "1e4": None}, "1e2", False),
         ({"1": 0.1, "10": 0.2}, "10", False),  # two values have no middle
+        ({"1": 0.2, "2": 0.3, "3": 0.3}, "2", False),  # the last values tie
+        ({"3": 0.3, "2": 0.3, "1": 0.1}, "3", False),
         ({"sgd": 0.3, "adam": 0.2, "nadam": 0.1}, "sgd", False),
     ],
 )
@@ -269,23 +250,4 @@ def test_the_edge_of_a_grid_of_two_settings() -> None:
     assert lines[0].endswith(": lam=1, lr=6, by average incremental accuracy on 8 validation "
                              "samples of 1 session")  # fmt: skip
     assert lines[1].startswith("  lam,lr → %: 1,4→10.0 · 1,5→20.0 · ")
-    assert lines[2:] == [
-        "  1,6 and 2,6 scored the same, and 1,6 is used",
-        "  1,5, 2,5, 3,5 are within one answer of the best (12.5 points)",
-        "  lr=6 is at the edge of its grid, a value beyond may be better",
-        OTHER_SEED.format(1),
-    ]
-
-
-def test_what_one_answer_decides_is_said() -> None:
-    assert said({"1": 0.50, "2": 0.58, "3": 0.49}, "2")[2:] == [
-        "  1 is within one answer of the best (8.3 points)"  # of 12 samples
-    ]
-    log = {
-        "learner": "ewc",
-        "seed": 0,
-        "tried": [{"settings": {"lam": "1"}, "average_incremental_accuracy": 0.5}],
-        "chosen": {"lam": "1"},
-    }
-    many = trial_stream(class_stream([[0, 1]], n_val=100), 1)
-    assert len(outcome(log, many).split("\n")) == 2  # 200 samples
+    assert lines[2:] == ["  lr=6 is at the edge of its grid, a value beyond may be better"]

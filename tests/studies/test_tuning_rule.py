@@ -22,8 +22,7 @@ from embedbench.studies.resolve import grids
 from embedbench.studies.set_and_tune_options import parse_lists
 from embedbench.studies.study import Study
 from embedbench.studies.tuning import search, tune, unused_seeds
-from embedbench.studies.tuning_candidates import make_candidates
-from embedbench.studies.tuning_choice import beyond, choose, rises, step_beyond
+from embedbench.studies.tuning_rule import beyond, choose, make_candidates, rises, step_beyond
 
 NAN = math.nan
 

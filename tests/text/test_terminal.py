@@ -145,10 +145,10 @@ def test_titles_are_bold_where_the_terminal_can(
 ) -> None:
     parts = [line("title", "bold")]
     monkeypatch.setenv("TERM", kind)
-    show_tables({}, None, False, list, lambda: parts)
+    show_tables("text", {}, [], parts)
     assert capsys.readouterr().out == "title\n"  # piped
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show_tables({}, None, False, list, lambda: parts)
+    show_tables("text", {}, [], parts)
     assert capsys.readouterr().out == ("\x1b[1mtitle\x1b[0m\n" if bold else "title\n")
 
 

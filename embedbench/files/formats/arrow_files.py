@@ -22,9 +22,10 @@ from embedbench.files.sample_metadata import SPLIT_NAMES
 from embedbench.storage.regular_files import open_regular, read_text
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_arrays import NamedLabels, SampleTable, join_tables, streamed_table
+from .lazy_arrays import NamedLabels, SampleTable, join_tables, reading, streamed_table
 
 BATCH = 1024  # rows that are read at once
+REMEDY = "write it again"
 
 
 def arrow(path: Path) -> Any:
@@ -36,12 +37,6 @@ def arrow(path: Path) -> Any:
             f"{path} needs pyarrow; install it with pip install embedbench-cl[parquet]."
         ) from error
     return pyarrow
-
-
-def cannot_read(path: Path, error: Exception) -> UserError:
-    """Return the error for a file that pyarrow cannot read."""
-    reason = str(error).partition("\n")[0][:120] or type(error).__name__
-    return UserError(f"{path} cannot be read ({reason}); write it again.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ class Columns(Mapping[str, Any]):
         chunks = []
         for part in self.parts:
             there = 0
-            for batch in _guarded(part, [name]):
+            for batch in _batches(part, [name]):
                 chunks.append(_plain(batch.column(0)))
                 there += chunks[-1].nbytes
                 if too_large(there, part.size):
@@ -194,14 +189,10 @@ def _class_names(schema: Any, name: str) -> list[str] | None:
     return names if sound else None
 
 
-def _guarded(part: ArrowPart, names: Sequence[str]) -> Iterator[Any]:
-    """Yield the batches of a file; what is wrong with it is a UserError."""
-    try:
+def _batches(part: ArrowPart, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the batches of a file."""
+    with reading(part.path, REMEDY):
         yield from part.batches(names)
-    except UserError:
-        raise
-    except Exception as error:  # pyarrow raises many kinds on a damaged file
-        raise cannot_read(part.path, error) from error
 
 
 def _table(part: ArrowPart, names: Sequence[str]) -> SampleTable:
@@ -217,7 +208,7 @@ def _blocks(
     """Yield features (n, D), float16 or float32, batch by batch."""
     pa = arrow(part.path)
     row = 0
-    for batch in _guarded(part, names):
+    for batch in _batches(part, names):
         columns = [_plain(batch.column(name)) for name in names]
         where = f"{part.path}: {names[0]}"
         if len(columns) == 1 and _is_list(pa, columns[0].type):
@@ -282,16 +273,12 @@ def read_parquet(path: Path) -> Mapping[str, Any]:
 def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
     import pyarrow.parquet as pq
 
-    try:
+    with reading(path, REMEDY):
         file = pq.ParquetFile(open_regular(path))
         meta, size = file.metadata, path.stat().st_size
-        declared = 0
-        for i in range(meta.num_row_groups):
-            group = meta.row_group(i)
-            columns = [group.column(j) for j in range(group.num_columns)]
-            declared += sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in columns)
-    except Exception as error:  # pyarrow and the disk raise errors of many kinds
-        raise cannot_read(path, error) from error
+        groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+        columns = [group.column(j) for group in groups for j in range(group.num_columns)]
+        declared = sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in columns)
     if too_large(declared, size):
         raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
 
@@ -364,9 +351,7 @@ def _stream_part(path: Path, split: int | None) -> ArrowPart:
         for batch in opened():
             yield batch.select(list(names))
 
-    try:
+    with reading(path, REMEDY):
         stream = opened()
         rows = sum(batch.num_rows for batch in stream)
         return ArrowPart(path, stream.schema, rows, path.stat().st_size, batches, split)
-    except Exception as error:  # pyarrow and the disk raise errors of many kinds
-        raise cannot_read(path, error) from error

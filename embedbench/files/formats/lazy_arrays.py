@@ -1,9 +1,11 @@
 """Lazy tables of samples: they are read slice by slice, not whole."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,31 +13,21 @@ from embedbench.array_types import Array, Ints, Strings
 from embedbench.errors import UserError
 
 
-class SampleTable(Protocol):
-    """An array (N, …) of which slices are taken, quickly if they are in order."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(N, …)."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the slices."""
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-
-    def __len__(self) -> int:
-        """N."""
-
-    def __getitem__(self, rows: slice, /) -> Array:
-        """Some rows."""
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Say in one sentence what is wrong with a file: libraries raise many kinds of errors."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:120] or type(error).__name__
+        raise UserError(f"{path} cannot be read ({reason}); {remedy}.") from error
 
 
 @dataclass(frozen=True)
 class SlicedTable:
-    """A table in something else that gives slices."""
+    """A table (N, …) in something else that gives slices, quickly if they are in order."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -54,6 +46,9 @@ class SlicedTable:
         return self.take(first, end).astype(self.dtype, copy=False)
 
 
+SampleTable = Array | SlicedTable
+
+
 def streamed_table(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -62,12 +57,7 @@ def streamed_table(
 ) -> SlicedTable:
     """A table that is read block by block: slices in order are quick, going back starts anew.
 
-    Parameters
-    ----------
-    shape, dtype : tuple of int, dtype
-        (N, …) of the table, and the type of its slices.
-    blocks : callable
-        Opens the source; yields its rows in order.
+    `blocks` opens the source and yields its rows in order.
     """
     none = np.empty((0, *shape[1:]), dtype)
     source: Iterator[Array] = iter(())
@@ -116,7 +106,7 @@ def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
             f"{where} has parts whose rows have the shapes {sorted(shapes)}; they must be equal."
         )
     ends = [0, *accumulate(len(table) for table in tables)]
-    dtype = np.result_type(*(table.dtype for table in tables))
+    shape, dtype = shapes.pop(), np.result_type(*(table.dtype for table in tables))
 
     def take(first: int, end: int) -> Array:
         parts = [
@@ -124,6 +114,6 @@ def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
             for table, (a, b) in zip(tables, pairwise(ends), strict=True)
             if a < end and b > first
         ]
-        return np.concatenate(parts) if parts else np.empty((0, *shapes.copy().pop()), dtype)
+        return np.concatenate(parts) if parts else np.empty((0, *shape), dtype)
 
-    return SlicedTable((ends[-1], *shapes.copy().pop()), dtype, take)
+    return SlicedTable((ends[-1], *shape), dtype, take)

@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from embedbench.array_types import Array
-from embedbench.errors import UserError
 from embedbench.files.hdf5_layout import TEXT
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_arrays import SlicedTable, streamed_table
+from .lazy_arrays import SlicedTable, reading, streamed_table
 
 BLOCK = 2**22  # bytes that are read at once
+REMEDY = "save plain numeric and text arrays, not objects"
 Form = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, in Fortran's order, type
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -36,14 +36,12 @@ def load_npy(path: Path) -> Any:
     UserError
         It cannot be read, declares more bytes than it has, or holds objects.
     """
-    try:
+    with reading(path, REMEDY):
         with path.open("rb") as file:
             form = _check_header(file, path.stat().st_size)
         if _streams(*form):
             return _streamed(path, partial(path.open, "rb"), form)
         return _checked(np.load(path, mmap_mode="r", allow_pickle=False))
-    except Exception as error:  # NumPy raises many kinds on a damaged header
-        raise _unreadable(path, error) from error
 
 
 def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
@@ -58,15 +56,12 @@ def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
     row = max(1, math.prod(shape[1:]) * stored.itemsize)
 
     def blocks() -> Iterator[Array]:
-        try:
-            with opened() as file:
-                _check_header(file, math.inf)
-                for first in range(0, shape[0], max(1, BLOCK // row)):
-                    n = min(max(1, BLOCK // row), shape[0] - first)
-                    data = file.read(n * math.prod(shape[1:]) * stored.itemsize)
-                    yield np.frombuffer(data, stored).reshape(n, *shape[1:])
-        except Exception as error:  # as in `load_npz`
-            raise _unreadable(path, error) from error
+        with reading(path, REMEDY), opened() as file:
+            _check_header(file, math.inf)
+            for first in range(0, shape[0], max(1, BLOCK // row)):
+                n = min(max(1, BLOCK // row), shape[0] - first)
+                data = file.read(n * math.prod(shape[1:]) * stored.itemsize)
+                yield np.frombuffer(data, stored).reshape(n, *shape[1:])
 
     dtype = np.dtype(np.float32) if stored == np.float64 else stored
     return streamed_table(shape, dtype, blocks, str(path))
@@ -80,24 +75,21 @@ def load_folder(path: Path) -> dict[str, Any]:
 def load_npz(path: Path) -> dict[str, Any]:
     """Return the arrays of an npz file, by name; raises as `load_npy`."""
     arrays: dict[str, Any] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-            if too_large(sum(info.file_size for info in members), path.stat().st_size):
-                raise ValueError("it declares more than its bytes can hold")
-            for info in members:
-                name = info.filename.removesuffix(".npy")
-                with archive.open(info) as file:
-                    form = _check_header(cast(BinaryIO, file), info.file_size)
-                if _streams(*form):
-                    member = partial(zipfile.ZipFile.open, zipfile.ZipFile(path), info)
-                    arrays[name] = _streamed(path, member, form)
-                    continue
-                with archive.open(info) as file:
-                    array = np.lib.format.read_array(cast(BinaryIO, file), allow_pickle=False)
-                arrays[name] = _checked(array)
-    except Exception as error:  # the zip module raises as many
-        raise _unreadable(path, error) from error
+    with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        if too_large(sum(info.file_size for info in members), path.stat().st_size):
+            raise ValueError("it declares more than its bytes can hold")
+        for info in members:
+            name = info.filename.removesuffix(".npy")
+            with archive.open(info) as file:
+                form = _check_header(cast(BinaryIO, file), info.file_size)
+            if _streams(*form):
+                member = partial(zipfile.ZipFile.open, zipfile.ZipFile(path), info)
+                arrays[name] = _streamed(path, member, form)
+                continue
+            with archive.open(info) as file:
+                array = np.lib.format.read_array(cast(BinaryIO, file), allow_pickle=False)
+            arrays[name] = _checked(array)
     return arrays
 
 
@@ -130,10 +122,3 @@ def _checked(array: Array) -> Array:
     if array.dtype.kind == "U":
         "".join(array.ravel().tolist()).encode()
     return array
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    reason = str(error).partition("\n")[0] or type(error).__name__
-    return UserError(
-        f"{path} cannot be read ({reason}); save plain numeric and text arrays, not objects."
-    )

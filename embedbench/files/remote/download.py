@@ -5,14 +5,13 @@ By hand, since the hub's client and fsspec begin anew, and name a file before it
 
 import hashlib
 import os
-import shutil
 from functools import partial
 from pathlib import Path
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.verify import verify
-from embedbench.storage import leases
+from embedbench.storage import leases, user_cache
 from embedbench.storage.atomic_write import continuing
 from embedbench.system.callback_types import Notify, Progress
 
@@ -44,17 +43,16 @@ def download(
     place = download_cache.directory()
     mark = hashlib.sha256(download_cache.key(remote.url, remote.version).encode()).hexdigest()
     path = place / f"{mark[:32]}.partial"
-    there: FetchedFile | None = None
-
-    def is_there() -> bool:
-        nonlocal there
-        there = find_version(name, remote)
-        return there is not None
-
-    lease = leases.wait(path.with_suffix(".lease"), is_there, name.url, notify)
+    lease = leases.wait(
+        path.with_suffix(".lease"),
+        lambda: find_version(name, remote) is not None,
+        name.url,
+        notify,
+    )
     if lease is None:
-        assert there is not None
-        return there
+        return find_version(name, remote) or download(
+            name, remote, progress=progress, notify=notify
+        )
     with lease:
         sha256 = _arrive(path, name, remote, progress)
         expected = name.sha256 or remote.sha256
@@ -85,7 +83,7 @@ def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
         for piece in iter(partial(file.read, 2**20), b""):
             sha.update(piece)
             have += len(piece)
-        _check_room(path, remote, have)
+        user_cache.check_room(path.parent, remote.size - have, remote.url)
         now, left = remote, ATTEMPTS
         while have < remote.size:
             before = have
@@ -110,16 +108,6 @@ def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
                 if (now.version, now.size) != (remote.version, remote.size):
                     raise file_changed(remote.url) from None
     return sha.hexdigest()
-
-
-def _check_room(path: Path, remote: Remote, have: int) -> None:
-    """Refuse to begin what the disk cannot hold."""
-    free, needed = shutil.disk_usage(path.parent).free, remote.size - have
-    if needed > free:
-        raise UserError(
-            f"{remote.url} needs {needed / 1e9:,.1f} GB in {path.parent}, and {free / 1e9:,.1f} GB "
-            "are free; free some space, or name another directory with EMBEDBENCH_CACHE"
-        )
 
 
 def _verified(path: Path, url: str) -> dict[str, str]:

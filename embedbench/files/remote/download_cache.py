@@ -19,6 +19,7 @@ from typing import Any
 from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
 from embedbench.errors import UserError
 from embedbench.storage import atomic_write, leases, regular_files, user_cache
+from embedbench.storage.user_cache import is_mine
 
 from .remote_servers import Remote
 from .uri import Name
@@ -65,15 +66,8 @@ def directory() -> Path:
     UserError
         It cannot be made, or belongs to another user.
     """
-    place = user_cache.directory() / "files"
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot make {place} ({error.strerror}), where fetched files lie; name another "
-            "directory with EMBEDBENCH_CACHE"
-        ) from error
-    if not _is_mine(place):
+    place = user_cache.make_directory("files", "a fetched file")
+    if not is_mine(place):
         raise UserError(
             f"{place}, where fetched files lie, belongs to another user; name another directory "
             "with EMBEDBENCH_CACHE"
@@ -173,8 +167,8 @@ def prune() -> tuple[int, int]:
 
 def _places() -> Iterator[Path]:
     root = user_cache.directory() / "files"
-    if root.is_dir() and _is_mine(root):
-        yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and _is_mine(p))
+    if root.is_dir() and is_mine(root):
+        yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and is_mine(p))
 
 
 def _files(place: Path) -> list[Path]:
@@ -187,7 +181,7 @@ def _about(place: Path) -> FetchedFile | None:
     about = place / ABOUT
     try:
         files = _files(place)
-        if not (files and _is_mine(place) and _is_mine(about)):
+        if not (files and is_mine(place) and is_mine(about)):
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
         data = parse_json(regular_files.read_text(about), str(about))
@@ -200,10 +194,6 @@ def _about(place: Path) -> FetchedFile | None:
 def _is_whole(path: Path, sha256: str) -> bool:
     """Whether a file is as it was fetched; it is read again only if it has changed."""
     try:
-        return _is_mine(path) and user_cache.sha256(path) == sha256
+        return is_mine(path) and user_cache.sha256(path) == sha256
     except OSError:
         return False
-
-
-def _is_mine(path: Path) -> bool:
-    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()

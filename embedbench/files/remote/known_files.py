@@ -6,7 +6,7 @@ docs/files.md describes an entry.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from .uri import KNOWN, LOCAL, Name
 SHIPPED = "shipped:"  # of a URL: a file of the package
 _HEX = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_KEYS = {"url", "what", "licence", "size", "sha256", "content", "samples", "recipe"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,25 +63,13 @@ def known_files() -> dict[str, CatalogEntry]:
 
 
 def read(path: Path) -> dict[str, CatalogEntry]:
-    """Read and check a file of entries.
-
-    Raises
-    ------
-    UserError
-        The file cannot be read, or an entry is wrong.
-    """
+    """Read and check a file of entries; raises as `known_files`."""
     tables = parse_toml(read_text(path, 2**22), str(path))
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 
 
 def entry(text: str) -> CatalogEntry:
-    """The known file that `known:NAME` names.
-
-    Raises
-    ------
-    UserError
-        There is none of this name.
-    """
+    """The known file that `known:NAME` names; a UserError if there is none."""
     files, name = known_files(), text.removeprefix(KNOWN)
     if name not in files:
         raise unknown("file", name, files)
@@ -106,8 +93,9 @@ def _checked(values: object, name: str, where: str) -> CatalogEntry:
     if not _NAME.fullmatch(name):
         raise UserError(f"{where} must be of small letters, digits, '.', '_' and '-'; rename it")
     known = CatalogEntry.from_json(values, where)
-    if isinstance(values, dict) and (more := sorted({*values} - _KEYS)):
-        raise UserError(f"{where} has {more[0]!r}; an entry takes {', '.join(sorted(_KEYS))}")
+    keys = sorted(field.name for field in fields(known))
+    if isinstance(values, dict) and (more := sorted({*values} - {*keys})):
+        raise UserError(f"{where} has {more[0]!r}; an entry takes {', '.join(keys)}")
     for key in ("sha256", "content", "samples", "recipe"):
         if not _HEX.fullmatch(getattr(known, key)):
             raise UserError(f"{where}: {key} must be 64 hexadecimal digits")

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from file_server import Served, run_main, serving
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote import download, download_cache, remote_servers
+from embedbench.files.remote import download_cache, remote_servers
 from embedbench.files.remote.fetch import all_fixed, fetch, local, origin, pin_name
 from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.remote.uri import Name
@@ -258,9 +259,9 @@ def test_what_is_damaged_or_something_else_is_not_kept(web: Served, small: bytes
 
 
 def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = download.shutil.disk_usage(".")
+    usage = shutil.disk_usage(".")
     with monkeypatch.context() as patch:
-        patch.setattr(download.shutil, "disk_usage", lambda _: usage._replace(free=10))
+        patch.setattr("shutil.disk_usage", lambda _: usage._replace(free=10))
         assert "GB are free; free some space" in sentence_of(web.address + PATH)
 
     def full(_: int) -> None:
@@ -375,6 +376,6 @@ def test_what_another_user_wrote_is_not_believed(
     web: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local(web.address + PATH)
-    monkeypatch.setattr(download_cache.os, "getuid", lambda: 12345)
+    monkeypatch.setattr("os.getuid", lambda: 12345)
     assert download_cache.entries() == []
     assert "belongs to another user" in sentence_of(web.address + PATH)
