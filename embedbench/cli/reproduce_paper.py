@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,8 @@ from .file_arguments import data_here
 from .progress_bar import bar
 
 if TYPE_CHECKING:
-    from embedbench.papers.paper import Paper, ReproduceRequest
+    from embedbench.papers.paper import Paper
+    from embedbench.papers.paper_runs import ReproduceRequest
     from embedbench.papers.paper_table import PaperTable
 
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
@@ -78,7 +79,7 @@ def reproduce(
         _write_appendix(chosen, results, directory, form == "json")
         return
 
-    from embedbench.papers.paper import ReproduceRequest
+    from embedbench.papers.paper_runs import ReproduceRequest
 
     who = shared.chosen_engine(shared.engine_name(engine, jobs), resources, engine_set, threads)
     with bar("runs", quiet) as advance:
@@ -139,7 +140,7 @@ def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_j
 def _present(
     tables: list[PaperTable],
     failed: list[str],
-    paper: Paper[Any],
+    paper: Paper,
     asked: ReproduceRequest,
     words: list[str],
     form: str,
@@ -165,7 +166,7 @@ def _present(
         raise typer.Exit(1)
 
 
-def _write_appendix(paper: Paper[Any], paths: list[Path], out: Path, as_json: bool) -> None:
+def _write_appendix(paper: Paper, paths: list[Path], out: Path, as_json: bool) -> None:
     """Write the page of printed rows; print how many rows have what beside them."""
     from embedbench.papers.printed_beside_ours import write_page
 

@@ -107,6 +107,7 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
         return
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     from embedbench.runs.runs_status import Watcher
 
@@ -123,7 +124,7 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
                 if now.planned is not None:  # none before the grid runs, and after
                     seen = now
             next_look = began + (time.monotonic() - began) / SHARE
-        return line(fitted_text(seen, *console.size))
+        return Text(fitted_text(seen, *console.size))
 
     with Live(get_renderable=view, console=console, refresh_per_second=1, transient=True):
         yield

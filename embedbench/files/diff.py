@@ -92,7 +92,8 @@ def _reasons(
     if not agree["samples"]:
         why += _sample_reasons(samples)
     if not agree["recipe"]:
-        changes = list(_changes(_recipe_parts(a), _recipe_parts(b)))
+        recipes = [file_digests.recipe(file.provenance) for file in (a, b)]
+        changes = list(_changes(recipes[0], recipes[1]))
         why += [f"recipe: {key} is {x!r} in a and {y!r} in b." for key, x, y in changes]
     if not agree["content"] and a.layers != b.layers:
         why.append(f"content: a has layers {a.layers or 'none'}, b has {b.layers or 'none'}.")
@@ -122,15 +123,6 @@ def _sample_reasons(samples: dict[str, Any]) -> Iterator[str]:
         yield "samples: the shared samples are in another order."
     if not samples["same_classes"]:
         yield "samples: the lists of classes or their hierarchy differ."
-
-
-def _recipe_parts(file: EmbeddingFile) -> dict[str, Any]:
-    made = file.provenance
-    return {
-        "backbone": file_digests.recipe_backbone(made),
-        "preprocessing": made.get("preprocessing") or {},
-        "dtype": (made.get("arithmetic") or {}).get("dtype"),
-    }
 
 
 def _made_on(file: EmbeddingFile) -> dict[str, Any]:

@@ -8,7 +8,7 @@ file: `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test), `sam
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -138,34 +138,6 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         raise UserError(
             f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."
         )
-    schema = _schema(file)
-    with writing(out) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
-        for parts in zip(*(file.blocks(table) for table in _tables(file)), strict=True):
-            first, blocks = parts[0][0], [block for _, block in parts]
-            rows = np.arange(first, first + len(blocks[0]))
-            kept = np.ones(len(rows), bool) if split is None else file.split[rows] == split
-            if kept.any():
-                lists = [
-                    pa.FixedSizeListArray.from_arrays(pa.array(b[kept].reshape(-1)), b.shape[1])
-                    for b in blocks
-                ]
-                arrays = [*lists, *map(pa.array, _cells(file, rows[kept]))]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-    return out
-
-
-def _schema(file: EmbeddingFile) -> Any:
-    """The columns of a Parquet file, and what goes with all of them."""
-    import pyarrow as pa
-
-    tables = [(table, *file.form(table)) for table in _tables(file)]
-    fields = [(_name(t), pa.list_(pa.from_numpy_dtype(d), shape[1])) for t, d, shape in tables]
-    fields += [("labels", pa.int64()), ("class", pa.string())]
-    fields += [("split", pa.string()), ("sample_ids", pa.string())]
-    fields += [
-        (name, pa.string() if values.dtype.kind == "U" else pa.float64())
-        for name, values in file.columns.items()
-    ]
     about = {
         "classes": list(file.classes),
         "parents": file.parents.tolist(),
@@ -174,18 +146,32 @@ def _schema(file: EmbeddingFile) -> Any:
     }
     leaves = list(file.classes[: file.samples.n_leaves])
     named = {"info": {"features": {"labels": {"names": leaves, "_type": "ClassLabel"}}}}
-    return pa.schema(fields, metadata={"embedbench": _json(about), "huggingface": _json(named)})
-
-
-def _cells(file: EmbeddingFile, rows: Array) -> Iterator[Any]:
-    """The values of some rows beside their features, column by column."""
-    labels = file.labels[rows]
-    yield labels.astype(np.int64)
-    yield [file.classes[label] for label in labels]
-    yield [SPLITS[number] for number in file.split[rows]]
-    yield file.sample_ids[rows].tolist()
-    for values in file.columns.values():
-        yield values[rows].tolist()
+    metadata = {"embedbench": _json(about), "huggingface": _json(named)}
+    columns = {
+        "labels": file.labels.astype(np.int64),
+        "class": np.array(file.classes)[file.labels],
+        "split": np.array(SPLITS)[file.split],
+        "sample_ids": file.sample_ids,
+        **file.columns,
+    }
+    tables, writer = _tables(file), None
+    with writing(out) as temporary, ExitStack() as stack:
+        for parts in zip(*(file.blocks(table) for table in tables), strict=True):
+            first, n = parts[0][0], len(parts[0][1])
+            kept = np.full(n, split is None) | (file.split[first : first + n] == split)
+            cells: dict[str, Any] = {
+                _name(table): pa.FixedSizeListArray.from_arrays(
+                    pa.array(rows[kept].reshape(-1)), rows.shape[1]
+                )
+                for table, (_, rows) in zip(tables, parts, strict=True)
+            }
+            cells |= {name: pa.array(v[first : first + n][kept]) for name, v in columns.items()}
+            block = pa.table(cells).replace_schema_metadata(metadata)
+            if writer is None:
+                writer = stack.enter_context(parquet.ParquetWriter(temporary, block.schema))
+            if kept.any():
+                writer.write_table(block)
+    return out
 
 
 def _tables(file: EmbeddingFile) -> list[str]:

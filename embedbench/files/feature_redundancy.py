@@ -30,8 +30,7 @@ from .sample_metadata import TEST
 METHODS = ("mdlp", "frequency")
 BINS = 10  # intervals of "frequency"
 BATCH = 32  # features that are compared with the others at a time
-COLUMNS = 512  # features whose one-hot codes are in memory at a time
-ROWS = 2048  # samples whose one-hot codes are in memory at a time
+ROWS = 1024  # samples whose one-hot codes are in memory at a time
 SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
 
 
@@ -41,15 +40,6 @@ def su_between(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
     It is 0 if they are independent or neither varies, and 1 if each determines the other. Joint
     counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
     """
-    parts = [slice(i, i + COLUMNS) for i in range(0, len(b.bins), COLUMNS)]
-    joint = [_joint_entropies(a, b.take(part)) for part in parts]
-    both = a.entropies[:, None] + b.entropies  # (A, B)
-    gain = both - np.concatenate(joint, axis=1) if joint else both
-    return 2 * np.divide(gain, both, out=np.zeros_like(both), where=both > SLACK)
-
-
-def _joint_entropies(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
-    """(A, B) entropy of every pair, bits."""
     n = a.values.shape[1]
     counts = np.zeros((int(a.bins.sum()), int(b.bins.sum())), dtype=np.float32)
     for first in range(0, n, ROWS):
@@ -58,8 +48,19 @@ def _joint_entropies(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
     terms = xlog(n)[counts.astype(np.int32)]
     for axis, bins in enumerate((a.bins, b.bins)):
         terms = np.add.reduceat(terms, np.cumsum(bins) - bins, axis=axis)
-    joint: Floats = math.log2(n) - terms / n
-    return joint
+    joint = math.log2(n) - terms / n  # (A, B) entropy of every pair, bits
+    return _uncertainty(a.entropies[:, None] + b.entropies, joint)
+
+
+def _uncertainty(both: Floats, joint: Floats) -> Floats:
+    """SU from the sums of two entropies, and the joint entropies."""
+    return 2 * np.divide(both - joint, both, out=np.zeros_like(both), where=both > SLACK)
+
+
+def _entropy(values: Ints | NDArray[np.uint16]) -> float:
+    """H of a variable (n,), bits (Eq. 6)."""
+    n = len(values)
+    return math.log2(n) - float(xlog(n)[np.bincount(values)].sum()) / n
 
 
 def su_matrix(codes: DiscretisedFeatures, progress: Progress = lambda *_: None) -> Floats:
@@ -75,9 +76,9 @@ def su_matrix(codes: DiscretisedFeatures, progress: Progress = lambda *_: None) 
 
 def class_su(codes: DiscretisedFeatures, y: Ints) -> Floats:
     """SU of every feature with the class, (F,)."""
-    classes = DiscretisedFeatures(y[None].astype(np.uint16), np.array([y.max() + 1]))
-    su: Floats = su_between(classes, codes)[0]
-    return su
+    n_classes = int(y.max()) + 1
+    joint = np.array([_entropy(v.astype(np.int64) * n_classes + y) for v in codes.values])
+    return _uncertainty(codes.entropies + _entropy(y), joint)
 
 
 def fcbf(
@@ -217,9 +218,7 @@ class DiscretisedFeatures:
     @cached_property
     def entropies(self) -> Floats:
         """(F,) H of each feature, bits (Eq. 6)."""
-        n = self.values.shape[1]
-        counts = (np.bincount(v, minlength=1) for v in self.values)
-        return np.array([math.log2(n) - xlog(n)[c].sum() / n for c in counts])
+        return np.array([_entropy(v) for v in self.values])
 
     def one_hot(self, rows: slice) -> Float32s:
         """(r, Σ bins) one column an interval, feature after feature."""

@@ -90,14 +90,18 @@ def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
     return backbone
 
 
-def recipe_digest(provenance: Mapping[str, Any]) -> str:
-    """Return the digest of how the features were made: backbone, preprocessing, dtype."""
-    recipe = {
+def recipe(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the features were made: backbone, preprocessing, dtype."""
+    return {
         "backbone": recipe_backbone(provenance),
         "preprocessing": provenance.get("preprocessing") or {},
         "dtype": (provenance.get("arithmetic") or {}).get("dtype"),
     }
-    return sha256_parts([("recipe", canonical_json(recipe).encode())])
+
+
+def recipe_digest(provenance: Mapping[str, Any]) -> str:
+    """Return the digest of how the features were made."""
+    return sha256_parts([("recipe", canonical_json(recipe(provenance)).encode())])
 
 
 def content_digest(file: h5py.File, tables: Iterable[str]) -> str:

@@ -24,15 +24,7 @@ _RUNS = 4  # read as this many runs of consecutive rows, so that large files are
 
 @dataclass(frozen=True)
 class ClassCounts(JsonRecord):
-    """The numbers of classes of a file.
-
-    Parameters
-    ----------
-    leaves : int
-        Leaf classes; every sample belongs to one.
-    inner : int
-        Nodes of the hierarchy above the leaves.
-    """
+    """The numbers of leaf classes, to which the samples belong, and of nodes above them."""
 
     leaves: int
     inner: int
@@ -40,15 +32,7 @@ class ClassCounts(JsonRecord):
 
 @dataclass(frozen=True)
 class PerClass(JsonRecord):
-    """Samples per class within one split.
-
-    Parameters
-    ----------
-    min, max : int
-        Samples of the smallest and of the largest class.
-    empty : int
-        Classes without a sample.
-    """
+    """Samples per class within one split; `empty` counts the classes without a sample."""
 
     min: int
     median: float
@@ -58,13 +42,7 @@ class PerClass(JsonRecord):
 
 @dataclass(frozen=True)
 class Norms(JsonRecord):
-    """Euclidean norms of some rows.
-
-    Parameters
-    ----------
-    rows, runs : int
-        Number of rows that were read, and of runs of consecutive rows.
-    """
+    """Euclidean norms of `rows` rows, which are `runs` runs of consecutive ones."""
 
     rows: int
     runs: int

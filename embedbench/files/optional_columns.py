@@ -83,7 +83,13 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
     def check(where: str, fields: list[str]) -> None:
         if len(fields) != len(head) or not all(fields[1:]):
             raise UserError(f"{where}: expected a value for each of {','.join(head)}.")
-        _check_time(where, dict(zip(head, fields, strict=True)))
+        time = dict(zip(head, fields, strict=True)).get("time", "0")
+        try:
+            fits = math.isfinite(float(time))
+        except ValueError:
+            fits = False
+        if not fits:
+            raise UserError(f"{where}: time {short(time)} is not a finite number; correct it.")
 
     rows = read_by_sample(path, ids, lines, check)
     table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
@@ -93,15 +99,6 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
         else np.array(column, np.float64)
         for name, column in table.items()
     }
-
-
-def _check_time(where: str, line: Mapping[str, str]) -> None:
-    try:
-        fits = math.isfinite(float(line.get("time", "0")))
-    except ValueError:
-        fits = False
-    if not fits:
-        raise UserError(f"{where}: time {short(line['time'])} is not a finite number; correct it.")
 
 
 def pack_column(values: Array) -> Array:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,16 +164,11 @@ class Partial:
     def _file(self, block: int) -> Path:
         return self.directory / f"block-{block:06d}.bin"
 
-    def _numbers(self) -> list[int]:
-        """Numbers of the blocks, complete or not."""
-        names = (re.fullmatch(r"block-(\d+)\.bin", p.name) for p in self.directory.glob("*.bin"))
-        return sorted(int(name[1]) for name in names if name)
-
     def _blocks(self) -> Iterator[Mapping[str, Array]]:
-        for number, block in enumerate(self._numbers()):
-            if number != block:
+        for number in range(len([*self.directory.glob("block-*.bin")])):
+            if not self._file(number).is_file():
                 raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
-            yield read_block(self._file(block), self._job)[0]
+            yield read_block(self._file(number), self._job)[0]
 
     def _join(self) -> None:
         """Share the directory of this job, or make it."""

@@ -8,13 +8,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 
 import numpy as np
 
 from embedbench.errors import UserError
 
-from .paper_table import EXACT, Value
-from .result_files import Results, ResultTable
+from .claims import ClaimPart
+from .paper_table import EXACT, PaperTable, Value
+from .result_files import Results
 
 PRINTED = "printed"  # the file of what is checked on printed numbers
 LAST = "last"  # as a label: the largest number
@@ -32,30 +34,6 @@ class Cell:
     column: str
     runs: Runs = field(compare=False)
     value: Value = field(compare=False)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One side of a contrast: rows by label, and what becomes of them; see `claims.toml`."""
-
-    table: str
-    column: str
-    where: Mapping[str, str]
-    file: str
-    since: str = ""
-    pool: str = ""
-    by: str = "mean"
-
-    def fits(self, cell: Cell, column: str) -> bool:
-        """Whether a cell is in one of these rows."""
-        if (cell.table, cell.column) != (self.table, column):
-            return False
-        labels = dict(cell.labels)
-        return cell.file.lower() == self.file.lower() and all(
-            head in labels
-            and (want == LAST or any(fnmatchcase(labels[head], p) for p in want.split("|")))
-            for head, want in self.where.items()
-        )
 
 
 def collect_cells(sources: Mapping[str, Results]) -> list[Cell]:
@@ -87,7 +65,7 @@ def _join(a: Cell, b: Cell, source: str) -> Cell:
 
 
 def _cells(source: str, results: Results) -> Iterator[Cell]:
-    for table, row in results.rows():
+    for table, row in ((of, row) for of in results.tables for row in of.rows):
         named = table.heads if table.named is None else table.heads[: table.named]
         heads = dict(zip(named, row.labels, strict=False))
         file = _file(table, heads, results)
@@ -98,12 +76,11 @@ def _cells(source: str, results: Results) -> Iterator[Cell]:
             if value.ours is not None:
                 runs = _runs(source, results.seeds, value.ours.values)
                 yield Cell(file, base, labels, column, runs, value)
-            printed = value.published if value.reads is None else value.reads
-            if value.made == EXACT and printed is not None:
+            if value.made == EXACT and (printed := value.corrected) is not None:
                 yield Cell(PRINTED, base, all_labels, column, {PRINTED: printed}, value)
 
 
-def _file(table: ResultTable, heads: Mapping[str, str], results: Results) -> str:
+def _file(table: PaperTable, heads: Mapping[str, str], results: Results) -> str:
     """The name of the data: "emoji" of "emoji for CUB-200", of "Losses · emoji", of emoji.h5."""
     if " · " in table.name:
         return table.name.partition(" · ")[2]
@@ -120,34 +97,49 @@ def _runs(source: str, seeds: Sequence[int], values: Sequence[float]) -> Runs:
     return {f"{source}, {i} of {len(values)}": v for i, v in enumerate(values)}
 
 
-def choose_cells(cells: Sequence[Cell], choice: Choice) -> list[Cell]:
-    """The cells of one side of a contrast, after `since` and `pool`."""
-    chosen = [cell for cell in cells if choice.fits(cell, choice.column)]
-    for head in (head for head, want in choice.where.items() if want == LAST):
-        numbers = [int(dict(cell.labels)[head]) for cell in chosen]
-        chosen = [c for c, n in zip(chosen, numbers, strict=True) if n == max(numbers)]
-    if choice.since:
-        start = {cell.labels: cell.runs for cell in cells if choice.fits(cell, choice.since)}
-        pairs = [(cell, start[cell.labels]) for cell in chosen if cell.labels in start]
+def choose_cells(cells: Sequence[Cell], file: str, part: ClaimPart) -> list[Cell]:
+    """The cells of one side of a contrast on a file, after `since` and `pool`.
+
+    `part` has one column, and one name for each label.
+    """
+    here = [cell for cell in cells if _fits(cell, file, part)]
+    chosen = [cell for cell in here if cell.column == part.column]
+    for head in (head for head, want in part.where.items() if want == LAST):
+        last = max((int(dict(cell.labels)[head]) for cell in chosen), default=0)
+        chosen = [cell for cell in chosen if int(dict(cell.labels)[head]) == last]
+    if part.since:
+        start = {cell.labels: cell.runs for cell in here if cell.column == part.since}
         chosen = [
             replace(cell, runs={k: v - first[k] for k, v in cell.runs.items() if k in first})
-            for cell, first in pairs
+            for cell in chosen
+            if (first := start.get(cell.labels)) is not None
         ]
-    if not choice.pool:
+    if not part.pool:
         return chosen
     groups: dict[Labels, list[Cell]] = {}
     for cell in chosen:
-        groups.setdefault(tuple(p for p in cell.labels if p[0] != choice.pool), []).append(cell)
+        groups.setdefault(tuple(p for p in cell.labels if p[0] != part.pool), []).append(cell)
     return [
-        replace(group[0], labels=labels, runs=_pool(group, choice.by))
+        replace(group[0], labels=labels, runs=_pool(group, part.by))
         for labels, group in groups.items()
     ]
+
+
+def _fits(cell: Cell, file: str, part: ClaimPart) -> bool:
+    """Whether a cell is on the file, in a row of the part."""
+    labels = dict(cell.labels)
+    return (cell.file.lower(), cell.table) == (file.lower(), part.table) and all(
+        head in labels
+        and (want == LAST or any(fnmatchcase(labels[head], p) for p in str(want).split("|")))
+        for head, want in part.where.items()
+    )
 
 
 def _pool(cells: Sequence[Cell], by: str) -> Runs:
     """Mean or sd over cells for each run; a cell that lacks a run of the fullest is left out."""
     keys = max((cell.runs.keys() for cell in cells), key=len)
     full = [cell.runs for cell in cells if cell.runs.keys() >= keys]
-    if by == "mean":
-        return {k: float(np.mean([runs[k] for runs in full])) for k in keys}
-    return {k: float(np.std([runs[k] for runs in full], ddof=1)) for k in keys if len(full) > 1}
+    if by == "sd" and len(full) < 2:
+        return {}
+    pool = np.mean if by == "mean" else partial(np.std, ddof=1)
+    return {k: float(pool([runs[k] for runs in full])) for k in keys}

@@ -18,7 +18,7 @@ from .result_files import read_results
 
 GROUPS = ("printed numbers", "the papers' data", "other data")
 ALL = "all"  # in the place of a paper's name
-Answers = Mapping[str, Sequence[Answer]]  # by the claim's id
+Judged = Sequence[tuple[Claim, Sequence[Answer]]]
 INTRO = """\
 # Claims: what five papers say, and whether it holds
 
@@ -42,17 +42,23 @@ def make_claims_page(
     directories: Sequence[Path], papers: Sequence[str]
 ) -> tuple[str, list[Answer]]:
     """The page of some papers, and its answers, from results in files and directories."""
-    by_claim = answer_claims(directories, papers)
+    by_paper = {name: _judge_paper(directories, name) for name in papers}
+    every = [pair for of_paper in by_paper.values() for pair in of_paper]
     parts = [
         INTRO,
-        f"**In short**, answers to {len(by_claim)} claims: {summarise(by_claim)}.",
-        _counts(by_claim),
-        _caveats(by_claim),
+        f"**In short**, answers to {len(every)} claims: {summarise(every)}.",
+        _counts(by_paper),
+        _caveats(every),
+        *(part for name, judged in by_paper.items() for part in _paper(name, judged)),
     ]
-    for name in papers:
-        parts += _paper(name, by_claim)
-    answers = [answer for of_claim in by_claim.values() for answer in of_claim]
-    return "\n\n".join(parts) + "\n", answers
+    return "\n\n".join(parts) + "\n", [answer for _, answers in every for answer in answers]
+
+
+def _judge_paper(directories: Sequence[Path], name: str) -> Judged:
+    """The claims of a paper with their answers."""
+    known, cells = load_claims(), collect_cells(read_results(directories, name))
+    claims = (claim for claim in known.claims if claim.paper == name)
+    return [(claim, judge(claim, known.papers[name], cells)) for claim in claims]
 
 
 def write_claims(directories: Sequence[Path], papers: Sequence[str], out: Path) -> list[Answer]:
@@ -72,47 +78,27 @@ def find_papers(name: str) -> list[str]:
     return list(papers) if name == ALL else [full[name]]
 
 
-def answer_claims(directories: Sequence[Path], papers: Sequence[str]) -> dict[str, list[Answer]]:
-    """The answers to every claim of some papers, by its id."""
-    known = load_claims()
-    cells = {name: collect_cells(read_results(directories, name)) for name in papers}
-    chosen = [claim for name in papers for claim in known.claims if claim.paper == name]
-    return {c.id: judge(c, known.papers[c.paper], cells[c.paper]) for c in chosen}
-
-
-def _claims(by_claim: Answers) -> dict[str, Claim]:
-    return {claim.id: claim for claim in load_claims().claims if claim.id in by_claim}
-
-
 def _group(answer: Answer) -> str:
     return GROUPS[0] if answer.file == PRINTED else GROUPS[1] if answer.of_paper else GROUPS[2]
 
 
-def count(by_claim: Answers, paper: str = "", *, strict: bool = False) -> Counter[tuple[str, str]]:
+def count(judged: Judged, *, strict: bool = False) -> Counter[tuple[str, str]]:
     """Number of answers by group of data and status; what is not here counts once a claim.
 
-    Parameters
-    ----------
-    by_claim : mapping
-        Answers by the claim's id.
-    paper : str
-        Only this paper; "": all.
-    strict : bool
-        Leave out thresholds that are ours, and data that our settings were fitted to.
+    `strict` leaves out thresholds that are ours, and data that our settings were fitted to.
     """
     result: Counter[tuple[str, str]] = Counter()
-    for claim in _claims(by_claim).values():
-        if claim.paper != (paper or claim.paper) or (strict and claim.threshold == "ours"):
-            continue
-        some = [a for a in by_claim[claim.id] if not (strict and a.file in claim.fitted)]
-        result.update((_group(a), a.status) for a in some if a.status != CANNOT)
-        result.update({(_group(a), a.status) for a in some if a.status == CANNOT})
+    for claim, answers in judged:
+        if not (strict and claim.threshold == "ours"):
+            some = [a for a in answers if not (strict and a.file in claim.fitted)]
+            result.update((_group(a), a.status) for a in some if a.status != CANNOT)
+            result.update({(_group(a), a.status) for a in some if a.status == CANNOT})
     return result
 
 
-def summarise(by_claim: Answers) -> str:
+def summarise(judged: Judged) -> str:
     """The counts of all papers in one line."""
-    number, strict = count(by_claim), count(by_claim, strict=True)
+    number, strict = count(judged), count(judged, strict=True)
     parts = []
     for group in GROUPS:
         hold, fail, open_ = (number[group, status] for status in (HOLDS, NOT, UNDECIDED))
@@ -124,10 +110,10 @@ def summarise(by_claim: Answers) -> str:
     return "; ".join(parts)
 
 
-def _counts(by_claim: Answers) -> str:
+def _counts(by_paper: Mapping[str, Judged]) -> str:
     rows = []
-    for name in dict.fromkeys(claim.paper for claim in _claims(by_claim).values()):
-        number, strict = count(by_claim, name), count(by_claim, name, strict=True)
+    for name, judged in by_paper.items():
+        number, strict = count(judged), count(judged, strict=True)
         for group in GROUPS:
             if any(number[group, s] for s in STATUSES):
                 cells = [f"{number[group, s]} ({strict[group, s]})" for s in STATUSES]
@@ -135,11 +121,10 @@ def _counts(by_claim: Answers) -> str:
     return table(["paper", "on", *STATUSES], rows)
 
 
-def _caveats(by_claim: Answers) -> str:
+def _caveats(judged: Judged) -> str:
     """Which answers say less than they seem to."""
-    claims = _claims(by_claim)
-    late = ", ".join(claim.id for claim in claims.values() if claim.after_look)
-    fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c in claims.values() if c.fitted)
+    late = ", ".join(claim.id for claim, _ in judged if claim.after_look)
+    fitted = ", ".join(f"{c.id} on {' and '.join(c.fitted)}" for c, _ in judged if c.fitted)
     return "\n".join([
         "- Numbers count answers, a claim on one file; what is not here counts once a claim. In "
         "brackets: without thresholds that are ours, and without data that settings of ours were "
@@ -152,11 +137,10 @@ def _caveats(by_claim: Answers) -> str:
     ])  # fmt: skip
 
 
-def _paper(name: str, by_claim: Answers) -> list[str]:
+def _paper(name: str, judged: Judged) -> list[str]:
     paper = load_claims().papers[name]
-    claims = [claim for claim in _claims(by_claim).values() if claim.paper == name]
     heads = ["", "claim", "test", "answers", "effect that matters", "command"]
-    rows = [_row(claim, paper, by_claim[claim.id]) for claim in claims]
+    rows = [_row(claim, paper, answers) for claim, answers in judged]
     lines = [f"# {key}\n{line}" for key, line in paper.commands.items()]
     commands = block("bash", "\n".join(lines).splitlines())
     return [f"## {name}", table(heads, rows), commands]

@@ -15,15 +15,16 @@ The test sample's share is not in the intervals: files of results have no answer
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.scores.learner_verdicts import LEVEL, subtract_rows
 
-from .claim_cells import PRINTED, Cell, Choice, Runs, choose_cells
+from .claim_cells import PRINTED, Cell, Runs, choose_cells
 from .claims import Claim, ClaimedPaper, ClaimPart, Names, OtherSide
 from .paper_table import EXACT
 
@@ -32,20 +33,11 @@ NOT_RUN, CANNOT = "not run", "cannot be tested here"
 STATUSES = (HOLDS, NOT, UNDECIDED, NOT_RUN, CANNOT)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One contrast on one file.
+class Outcome(NamedTuple):
+    """One contrast on one file: HOLDS, NOT or UNDECIDED.
 
-    Parameters
-    ----------
-    status : str
-        HOLDS, NOT or UNDECIDED.
-    effect, half : float
-        The estimate and the half-width of its 95 % interval.
-    runs : int
-        The fewest runs of a side.
-    margin : float
-        How far the effect is on the claim's side of the threshold.
+    `half` is the half-width of the effect's 95 % interval, `runs` the fewest runs of a side, and
+    `margin` how far the effect is on the claim's side of the threshold.
     """
 
     what: str
@@ -97,21 +89,21 @@ def judge(claim: Claim, paper: ClaimedPaper, cells: Sequence[Cell]) -> list[Answ
     Files that neither the claim nor its paper lists are judged too where they have every contrast.
     """
     if claim.arithmetic:
-        return [_answer(claim, cells, PRINTED, of_paper=True, here=True)]
+        return [_answer(claim, cells, PRINTED, of_paper=True)]
     lists = (paper.theirs, paper.elsewhere, paper.ours, claim.theirs, claim.elsewhere, claim.ours)
     known = {file.lower() for files in lists for file in files}
     brought = sorted({cell.file for cell in cells if cell.file.lower() not in known} - {PRINTED})
-    others = [_answer(claim, cells, file, of_paper=False, here=True) for file in brought]
+    others = [_answer(claim, cells, file) for file in brought]
     return [
-        *(_answer(claim, cells, file, of_paper=True, here=True) for file in claim.theirs),
+        *(_answer(claim, cells, file, of_paper=True) for file in claim.theirs),
         *(_answer(claim, cells, file, of_paper=True, here=False) for file in claim.elsewhere),
-        *(_answer(claim, cells, file, of_paper=False, here=True) for file in claim.ours),
+        *(_answer(claim, cells, file) for file in claim.ours),
         *(answer for answer in others if answer.judged and not answer.missing),
     ]
 
 
 def _answer(
-    claim: Claim, cells: Sequence[Cell], file: str, *, of_paper: bool, here: bool
+    claim: Claim, cells: Sequence[Cell], file: str, *, of_paper: bool = False, here: bool = True
 ) -> Answer:
     parts = [p for p in claim.parts if not p.files or file in p.files]
     judged = [judge_part(cells, part, file) for part in parts]
@@ -126,19 +118,10 @@ def _answer(
     deciding = [o for o in outcomes if o.status == status] or outcomes
     best_first = claim.one and status == HOLDS
     chosen = (max if best_first else min)(deciding, key=lambda o: o.margin)
-    return Answer(
-        claim=claim.id,
-        file=file,
-        of_paper=of_paper,
-        status=status,
-        what=chosen.what,
-        effect=chosen.effect,
-        half=chosen.half,
-        runs=chosen.runs,
-        holding=sum(o.status == HOLDS for o in outcomes),
-        judged=len(outcomes),
-        missing=missing,
-    )
+    what, _, effect, half, runs, _ = chosen
+    holding = sum(o.status == HOLDS for o in outcomes)
+    counts = (holding, len(outcomes), missing)
+    return Answer(claim.id, file, of_paper, status, what, effect, half, runs, *counts)
 
 
 def combine(statuses: Sequence[str], missing: int, absent: str, *, one: bool = False) -> str:
@@ -155,37 +138,35 @@ def judge_part(cells: Sequence[Cell], part: ClaimPart, file: str) -> tuple[list[
     """The outcomes of a part on a file, and how many of its contrasts have no results."""
     outcomes: list[Outcome] = []
     missing = 0
-    for where, column in _each(part.where, part.column):
-        choice = Choice(part.table, column, where, file, part.since, part.pool, part.by)
-        side = choose_cells(cells, choice)
-        others = None if part.minus is None else _other_sides(cells, choice, part.minus)
-        missing += (1 if others is None else len(others)) * (not side)
-        for a in side:
-            if others is None:
-                outcomes.append(_equal(a) if part.printed else _contrast(part, a, None))
-                continue
-            for chosen in others:
-                same = [b for b in chosen if _agree(a, b, part)]
-                missing += not same
-                outcomes += [_contrast(part, a, b) for b in same]
+    for single in _each(part):
+        side = choose_cells(cells, file, single)
+        if part.minus is None:
+            missing += not side
+            outcomes += [_equal(a) if part.printed else _contrast(part, a, None) for a in side]
+            continue
+        others = [choose_cells(cells, part.minus.file or file, b) for b in _other_sides(single)]
+        missing += len(others) * (not side)
+        for a, chosen in itertools.product(side, others):
+            same = [b for b in chosen if _agree(a, b, part)]
+            missing += not same
+            outcomes += [_contrast(part, a, b) for b in same]
     return outcomes, missing
 
 
-def _each(where: Mapping[str, Names], column: Names) -> Iterator[tuple[dict[str, str], str]]:
-    """Every choice of one name from each list."""
-    lists = [(v,) if isinstance(v, str) else v for v in (*where.values(), column)]
-    for *texts, name in itertools.product(*lists):
-        yield dict(zip(where, texts, strict=True)), name
+def _each(part: ClaimPart) -> Iterator[ClaimPart]:
+    """The part for every choice of one name from each list."""
+    lists = [(v,) if isinstance(v, str) else v for v in (*part.where.values(), part.column)]
+    for *texts, column in itertools.product(*lists):
+        yield replace(part, where=dict(zip(part.where, texts, strict=True)), column=column)
 
 
-def _other_sides(cells: Sequence[Cell], a: Choice, minus: OtherSide) -> list[list[Cell]]:
-    """The cells of each choice of B; what `minus` does not name is that of A."""
-    table, file = minus.table or a.table, minus.file or a.file
-    same: dict[str, Names] = {} if minus.table else dict(a.where)
-    return [
-        choose_cells(cells, Choice(table, column, where, file, a.since, a.pool, a.by))
-        for where, column in _each(same | minus.where, minus.column or a.column)
-    ]
+def _other_sides(a: ClaimPart) -> Iterator[ClaimPart]:
+    """Each choice of B; what `minus` does not name is that of A."""
+    minus = a.minus or OtherSide()
+    where = minus.where if minus.table else a.where | minus.where
+    return _each(
+        replace(a, table=minus.table or a.table, column=minus.column or a.column, where=where)
+    )
 
 
 def _agree(a: Cell, b: Cell, part: ClaimPart) -> bool:
@@ -259,22 +240,18 @@ def _interval(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int
 
 def decide(part: ClaimPart, effect: float, half: float) -> tuple[str, float]:
     """The status of an interval against the part's threshold, and the margin of its middle."""
-    low, high = effect - half - part.around, effect + half - part.around
     if part.above is not None:
-        holds, fails, margin = low > part.above, high <= part.above, effect - part.above
+        margin = effect - part.above
     elif part.below is not None:
-        holds, fails, margin = high < part.below, low >= part.below, part.below - effect
+        margin = part.below - effect
     else:
-        most = part.within or 0.0
-        holds, fails = -most < low and high < most, low >= most or high <= -most
-        margin = most - abs(effect - part.around)
-    return HOLDS if holds else NOT if fails else UNDECIDED, margin
+        margin = (part.within or 0.0) - abs(effect - part.around)
+    return HOLDS if margin > half else NOT if margin <= -half else UNDECIDED, margin
 
 
 def _equal(cell: Cell) -> Outcome:
     """Whether a number computed without runs has the printed digits, as far as they go."""
-    value = cell.value
-    printed = value.published if value.reads is None else value.reads
+    value, printed = cell.value, cell.value.corrected
     what = " ".join([*(text for _, text in cell.labels if text), cell.column])
     if value.ours is None or printed is None or value.made != EXACT:
         return Outcome(what, UNDECIDED, math.nan, math.nan, 0, math.nan)

@@ -1,67 +1,28 @@
 """A paper that can be reproduced: its tables, and the runs that they need."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from embedbench.runs.run_spec import RunSpec
-from embedbench.system.callback_types import StageProgress
+from embedbench.errors import unknown
 
-from .paper_runs import PaperRuns, RunRequest, select_names
+from .paper_runs import PaperRuns, ReproduceRequest
 from .paper_table import PaperTable
 
 KIND = "learner of the paper"  # named in errors
-RunsT = TypeVar("RunsT", bound=PaperRuns)
-Measured = Callable[[RunsT], list[PaperTable]]
-
-
-@dataclass
-class ReproduceRequest(RunRequest):
-    """The request of a user for a paper's tables.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Tables; empty: all except the costly ones. So with learners.
-    data : sequence of str
-        Embedding files, in the form that `data.py` or the paper's `find_data` reads; empty: shipped
-        ones.
-    progress : callable
-        `progress(name, done, total)` is called with the name of a run, the finished runs and all
-        runs.
-    used : list of Path
-        Filled by `runs`: the embedding files of the tables.
-    """
-
-    _: KW_ONLY
-    names: Sequence[str] = ()
-    data: Sequence[str] = ()
-    progress: StageProgress = lambda *_: None
-    used: list[Path] = field(default_factory=list)
-
-    def runs(self, kind: Callable[..., RunsT], data: Mapping[str, Any] | None = None) -> RunsT:
-        """Return the requested runs, as an object of a paper's class `kind`, on its data."""
-        files = data or {}
-        self.used.extend(getattr(file, "file", file) for file in files.values())
-        given = {f.name: getattr(self, f.name) for f in fields(RunRequest)}
-        return kind(**given, data=files)
+Measured = Callable[[Any], PaperTable | list[PaperTable]]  # from the paper's runs
 
 
 @dataclass(frozen=True)
-class Paper(Generic[RunsT]):
+class Paper:
     """A paper: `PAPER` in the `paper.py` of its folder in `embedbench/papers`.
 
     Parameters
     ----------
     facts : mapping
         Its `paper.toml`: name, aliases, citation, stem, learners, plan, printed tables.
-    runs : callable
-        Makes the runs on the requested data, from a `ReproduceRequest` and names of tables.
-    specs : callable
-        The runs that the tables need, from the runs and the names of the tables.
-    learners : callable
-        Names of the learners that may be requested.
+    runs : type
+        Its runs.
     exact : mapping
         Tables that need no runs, by name.
     tables : mapping
@@ -73,28 +34,16 @@ class Paper(Generic[RunsT]):
     """
 
     facts: Mapping[str, Any]
-    runs: Callable[[ReproduceRequest, Sequence[str]], RunsT]
-    specs: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
-    learners: Callable[[], Iterable[str]]
+    runs: type[PaperRuns]
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
-    tables: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
-    costly: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
+    tables: Mapping[str, Measured] = field(default_factory=dict)
+    costly: Mapping[str, Measured] = field(default_factory=dict)
     printed: Callable[[], list[PaperTable]] = list
 
     @property
     def name(self) -> str:
         """First author and year."""
         return str(self.facts["name"])
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Other names on the command line."""
-        return tuple(self.facts.get("aliases", ()))
-
-    @property
-    def citation(self) -> str:
-        """Authors, year and title: the heading of the page."""
-        return str(self.facts["citation"])
 
     @property
     def stem(self) -> str:
@@ -120,26 +69,33 @@ class Paper(Generic[RunsT]):
         names = select_names(
             [n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table"
         )
-        asked = replace(asked, learners=select_names(asked.learners, self.learners(), KIND))
+        asked = replace(asked, learners=select_names(asked.learners, self.runs.every, KIND))
         asked.out.mkdir(parents=True, exist_ok=True)
-        made = {name: [self.exact[name]()] for name in names if name in self.exact}
+        made: dict[str, PaperTable | list[PaperTable]] = {
+            name: self.exact[name]() for name in names if name in self.exact
+        }
         failed: list[str] = []
         if measured := [name for name in names if name not in self.exact]:
-            runs = self.runs(asked, measured)
-            specs = self.specs(runs, measured)
+            runs = self.runs(asked, self.runs.find_data(asked, measured))
+            asked.used.extend(data.file for data in runs.data.values())
+            specs = runs.plan_tables(measured)
             asked.notify(f"{len(specs)} runs; those that are finished are kept")
-            runs.run(specs, asked.progress)
-            makers = {**self.tables, **self.costly}
-            made |= {name: makers[name](runs) for name in measured}
+            runs.run(specs)
+            made |= {name: {**self.tables, **self.costly}[name](runs) for name in measured}
             failed = runs.failed
-        return [table for name in names for table in made[name]], failed
+        lists = (made[name] for name in names)
+        return [t for of in lists for t in ([of] if isinstance(of, PaperTable) else of)], failed
 
 
-def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
-    """Return a maker of several tables, from makers of one table each."""
-    return lambda runs: [make(runs) for make in makers]
+def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return the requested names, or all if none is requested; an unknown name raises an error."""
+    every = list(known)
+    for name in names:
+        if name not in every:
+            raise unknown(kind, name, every)
+    return list(names) or every
 
 
-def per_file(make: Callable[[RunsT, str], PaperTable]) -> Measured[RunsT]:
+def per_file(make: Callable[[Any, str], PaperTable]) -> Callable[[Any], list[PaperTable]]:
     """Return a maker of one table for each file of the runs, by its name."""
     return lambda runs: [make(runs, name) for name in runs.data]

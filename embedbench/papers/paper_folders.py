@@ -59,7 +59,7 @@ def names() -> dict[str, tuple[str, ...]]:
     return result
 
 
-def paper(name: str) -> "Paper[Any]":
+def paper(name: str) -> "Paper":
     """Return the paper with this name or alias.
 
     Raises
@@ -67,7 +67,7 @@ def paper(name: str) -> "Paper[Any]":
     UserError
         No paper has this name, or its folder has no paper.
     """
-    result: Paper[Any] = importlib.import_module(f"{PACKAGE}.{_folder(name)}.paper").PAPER
+    result: Paper = importlib.import_module(f"{PACKAGE}.{_folder(name)}.paper").PAPER
     return result
 
 

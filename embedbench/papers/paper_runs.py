@@ -1,16 +1,14 @@
 """The runs for a paper's tables: each is planned once, saved under `out/runs`, and read again."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from embedbench.config.make_from_settings import make
 from embedbench.engines.engine import HERE, Engine
-from embedbench.errors import UserError, unknown
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.hdf5_layout import PIXELS
+from embedbench.errors import UserError
 from embedbench.reports.result_rows import LEFT_OUT
 from embedbench.runs import grid_scheduler
 from embedbench.runs.learner_and_protocol_names import protocol_class
@@ -25,6 +23,10 @@ from embedbench.studies.set_and_tune_options import Settings, parse_settings
 from embedbench.studies.study import Study
 from embedbench.studies.toml_options import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
+
+from .reproduction_data import PaperData
+
+Read = Callable[[RunRecord], float]
 
 
 @dataclass(frozen=True)
@@ -66,102 +68,161 @@ def read_variants(learners: Mapping[str, Any]) -> dict[str, Variant]:
 
 
 @dataclass
-class RunRequest:
-    """What is asked of the runs of a reproduction.
+class ReproduceRequest:
+    """The request of a user for a paper's tables.
 
     Parameters
     ----------
     out : Path
         Directory for files that are made, runs and tables.
     learners : sequence of str
-        Learners to run, by the paper's names. For other learners, finished runs are used.
+        Learners to run, by the paper's names; empty: all. For others, finished runs are used.
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
+    names : sequence of str
+        Tables; empty: all except the costly ones.
+    data : sequence of str
+        Embedding files, in the form that the paper's `find_data` reads; empty: shipped ones.
+    progress : callable
+        `progress(name, done, total)` is called with the name of a run, the finished runs and all
+        runs.
+    used : list of Path
+        The embedding files of the tables; filled when the runs start.
     """
 
     out: Path
     seeds: Sequence[int]
-    learners: Sequence[str] = ()
     _: KW_ONLY
+    learners: Sequence[str] = ()
     items: Sequence[str] = ()
+    names: Sequence[str] = ()
+    data: Sequence[str] = ()
     engine: Engine = HERE
     threads: int = 1
     device: str = "cpu"
     notify: Notify = lambda _: None
+    progress: StageProgress = lambda *_: None
+    used: list[Path] = field(default_factory=list)
 
 
 @dataclass
-class PaperRuns(RunRequest):
-    """The runs of a reproduction.
+class PaperRuns:
+    """The runs of a reproduction; a paper says which in a class of its own.
 
     Parameters
     ----------
     data : dict
-        The files, or the paper's data sets, by the names in tables.
-    known : sequence of str
-        Our names of the learners that `items` may name.
+        The files by the names in tables.
     failed : list of str
         One sentence for each run that failed, and for each run that cannot be trusted.
     streams : StreamCache
         Keeps the files and streams that the runs share.
     """
 
-    _: KW_ONLY
-    data: Any = field(default_factory=dict)
-    known: Sequence[str] = ()
+    asked: ReproduceRequest
+    data: dict[str, Any] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     streams: StreamCache = field(default_factory=StreamCache, repr=False)
     _records: dict[RunSpec, RunRecord] = field(default_factory=dict, init=False, repr=False)
 
+    every: ClassVar[Mapping[str, Variant]] = {}  # the paper's learners
+
+    @classmethod
+    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, Any]:
+        """Return a `PaperData` for each file that tables need, by the names in tables."""
+        return {}
+
+    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
+        """Return the runs of tables."""
+        return []
+
+    @property
+    def learners(self) -> Sequence[str]:
+        """The requested learners."""
+        return self.asked.learners or list(self.every)
+
+    @property
+    def given(self) -> Settings:
+        """The user's settings."""
+        return parse_settings(self.asked.items)
+
+    @property
+    def runs_dir(self) -> Path:
+        return self.asked.out / "runs"
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Our names of the learners that the user's settings may name."""
+        return tuple(dict.fromkeys(v.learner for v in self.every.values()))
+
     def plan(
         self,
-        learner: str,
+        variant: Variant,
         protocol: str,
-        files: Sequence[Path],
-        settings: Settings,
-        *,
-        fixed: Settings | None = None,
+        files: Sequence[PaperData],
+        *settings: Mapping[str, Any],
+        fixed: Mapping[str, Any] = {},
         preset: str | None = None,
     ) -> list[RunSpec]:
-        """Return one spec per seed; user settings override `settings`, `fixed` overrides both."""
+        """Return one spec per seed.
+
+        `settings` and `fixed` have the form of a study's `[set]`. Later settings override earlier
+        ones, the user's override all of them, and `fixed` and the variant's override the user's.
+        """
+        given = [setting for table in settings for setting in read_settings(table).items()]
         study = Study(
-            files=(tuple(map(str, files)),),
+            files=(tuple(str(data.file) for data in files),),
             protocols=(protocol,),
-            learners=(*self.known, learner),
-            seeds=tuple(self.seeds),
+            learners=(*self.known, variant.learner),
+            seeds=tuple(self.asked.seeds),
             preset=preset,
-            threads=self.threads,
-            set={**settings, **parse_settings(self.items), **(fixed or {})},
+            threads=self.asked.threads,
+            set={
+                **dict(given),
+                **self.given,
+                **read_settings(fixed),
+                **variant.fixed,
+            },
         )
-        study = without_others(study, [learner], [protocol])
-        return resolve(study, out=self.out / "runs", device=self.device)
+        study = without_others(study, [variant.learner], [protocol])
+        return resolve(study, out=self.runs_dir, device=self.asked.device)
+
+    def plan_streams(
+        self, streams: Iterable[tuple[Any, ...]], variants: Iterable[str]
+    ) -> list[RunSpec]:
+        """Return `specs(*stream, variant)` of a paper, seed by seed: a stream is built once."""
+        result: list[RunSpec] = []
+        for stream in streams:
+            lists = (self.specs(*stream, variant) for variant in variants)
+            result += itertools.chain(*zip(*filter(None, lists), strict=True))
+        return result
+
+    def specs(self, *stream_and_variant: Any) -> list[RunSpec]:
+        """Return one spec per seed of a variant on a stream."""
+        raise NotImplementedError
 
     def sessions_asked(self, protocol: str) -> int:
         """Return the user's setting of `protocol.sessions`; 0 if there is none."""
-        given = sort_settings(parse_settings(self.items), self.known).protocol
+        given = sort_settings(self.given, self.known).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
-    def run(
-        self,
-        specs: Sequence[RunSpec],
-        progress: StageProgress = lambda *_: None,
-    ) -> None:
+    def run(self, specs: Sequence[RunSpec]) -> None:
         """Make the missing runs; each failure becomes a sentence in `failed`."""
         outcome = grid_scheduler.run_grid(
             list(specs),
-            self.out / "runs",
-            engine=self.engine,
-            threads=self.threads,
-            progress=progress,
+            self.runs_dir,
+            engine=self.asked.engine,
+            threads=self.asked.threads,
+            progress=self.asked.progress,
             streams=self.streams,
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, specs: Iterable[RunSpec]) -> list[RunRecord]:
         """Return the checked records of finished runs that means may include."""
-        checker, result = Checker(self.out / "runs", self._fail), []
+        checker, result = Checker(self.runs_dir, self._fail), []
         for spec in specs:
-            run_dir = self.streams.run_dir(spec, self.out / "runs")
+            run_dir = self.streams.run_dir(spec, self.runs_dir)
             if spec not in self._records and record_files.is_finished(run_dir):
                 try:
                     self._records[spec] = checker.record(run_dir)
@@ -177,26 +238,6 @@ class PaperRuns(RunRequest):
             self.failed.append(sentence)
 
 
-@cache
-def holds_images(path: Path) -> bool:
-    """Whether a file holds images and not embeddings."""
-    return EmbeddingFile.open(path).kind == PIXELS
-
-
-def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """Return the requested names, or all if none is requested; an unknown name raises an error."""
-    every = list(known)
-    for name in names:
-        if name not in every:
-            raise unknown(kind, name, every)
-    return list(names) or every
-
-
-def over(records: Sequence[RunRecord], value: Callable[[RunRecord], float]) -> Stat | None:
-    """Return the statistics of a number over the records; None without records."""
-    return Stat.of(value(r) for r in records) if records else None
-
-
-def metric(name: str) -> Callable[[RunRecord], float]:
-    """Return a function that reads a metric of a record."""
-    return lambda r: r.metrics[name]
+def make_stats(records: Sequence[RunRecord], *reads: Read) -> list[Stat]:
+    """Return the statistics of numbers over the records, one for each reader; [] without any."""
+    return [Stat.of(map(read, records)) for read in reads] if records else []

@@ -1,33 +1,22 @@
 """A table of a paper: each printed value with ours beside it."""
 
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.config.json_records import ABSENT, JsonRecord
+from embedbench.config.json_records import ABSENT, UNWRITTEN, JsonRecord
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import format_signed
 from embedbench.text.terminal_text import line, new_table, render_text
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
-
-
-def read_misprints(facts: Mapping[str, Any], table: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return what a `Value` says of the errors in a printed table, by row and cell."""
-    return {
-        (m.get("row", ""), m["cell"]): {
-            "remark": f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}",
-            "reads": m["reads"],
-        }
-        for m in facts["printed"]["misprints"]
-        if m["table"] == table
-    }
 
 
 @dataclass(frozen=True)
@@ -77,32 +66,40 @@ class Value(JsonRecord):
             return None
         return self.ours.mean - self.published
 
+    @property
+    def corrected(self) -> float | None:
+        """The published value, of a misprint what it should read."""
+        return self.published if self.reads is None else self.reads
+
     def texts(self) -> tuple[str, str, str]:
         """Published, ours with its interval, and the difference, as text."""
         if self.words is not None:
-            paper, mine = self.words
-            return paper, mine, ""
-        ours = "–" if self.ours is None else self._text(self.ours.mean)
+            return self.words[0], self.words[1], ""
+        printed = self._text(self.published)
+        ours = self._text(None if self.ours is None else self.ours.mean)
         if self.ours is not None and not math.isnan(self.ours.half):
             ours += f" ±{self.ours.half:.{self.decimals}f}"
-        gap = self.difference
-        difference = "" if gap is None or math.isnan(gap) else self._signed(gap)
-        printed = "–" if self.published is None else self._text(self.published)
+        gap = self._text(self.difference)
+        difference = "" if gap == "–" else gap if gap.startswith("−") else f"+{gap}"
         printed += "" if self.sd is None else f" ({self._text(self.sd)})"
         if self.remark and self.published is None and self.ours is not None:
             return printed, f"{ours} *", difference
         return printed + (" *" if self.remark else ""), ours, difference
 
-    def _signed(self, value: float) -> str:
-        text = self._text(value)
-        return text if text.startswith("−") else f"+{text}"
+    def _text(self, value: float | None) -> str:
+        return "–" if value is None or math.isnan(value) else format_signed(value, self.decimals)
 
-    def _text(self, value: float) -> str:
-        return "–" if math.isnan(value) else format_signed(value, self.decimals)
+
+@dataclass(frozen=True)
+class TableRow(JsonRecord):
+    """One row of a table: labels, and values by column. A missing value is left blank."""
+
+    labels: tuple[str, ...]
+    values: dict[str, Value]
 
 
 @dataclass
-class PaperTable:
+class PaperTable(JsonRecord):
     """A table of a paper, with our values beside the published ones.
 
     Parameters
@@ -111,14 +108,8 @@ class PaperTable:
         "2", "S6", …
     title : str
         The content of the table, in the paper's words.
-    heads : sequence of str
-        Names of the label columns.
-    columns : sequence of str
-        Names of the value columns.
-    rows : list
-        Labels and values of each row. A missing value is left blank.
-    named : int or None
-        Number of label columns that name a row in remarks; None: all.
+    heads, columns : tuple of str
+        Names of the label columns and of the value columns.
     of : str
         Name of the paper's table whose rows these are; "": `name`.
     data : str
@@ -129,20 +120,25 @@ class PaperTable:
         Unit of the values: "" for fractions, "%", "MB", …
     units : dict
         Units of the columns that have another.
+    named : int or None
+        Number of label columns that name a row in remarks; None: all.
+    misprints : dict
+        Fields of a `Value`, by the paper's labels and the column.
     """
 
     name: str
     title: str
-    heads: Sequence[str]
-    columns: Sequence[str]
-    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    named: int | None = None
+    heads: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...] = ()
+    notes: tuple[str, ...] = ()
     of: str = ""
     data: str = ""
     printed: dict[str, str] = field(default_factory=dict)
     unit: str = ""
     units: dict[str, str] = field(default_factory=dict)
+    named: int | None = None
+    misprints: dict[Any, dict[str, Any]] = field(default_factory=dict, metadata=UNWRITTEN)
 
     @classmethod
     def of_facts(
@@ -157,57 +153,91 @@ class PaperTable:
         label : str
             What "{data}" in its title stands for.
         """
-        given = {"heads": [], "columns": [], **facts["tables"][key], **more}
+        given = {"heads": (), "columns": (), "notes": (), **facts["tables"][key], **more}
+        given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}
         given["name"] += f" · {file}" if file else ""
         given["title"] = given["title"].replace("{data}", label)
-        return cls(**{**given, "notes": [*given.get("notes", ())]})
+        wrong = [m for m in facts.get("printed", {}).get("misprints", ()) if m["table"] == key]
+        misprints = {(*m["labels"], m["column"]): read_misprint(m) for m in wrong if "labels" in m}
+        return cls(**given, misprints=misprints)
+
+    def add(self, labels: Sequence[str], values: Mapping[str, Value]) -> None:
+        """Append a row."""
+        self.rows += (TableRow(tuple(labels), dict(values)),)
+
+    def add_numbers(
+        self,
+        labels: Sequence[str],
+        ours: Iterable[Stat | float | None],
+        printed: Iterable[float | None] = (),
+        decimals: int | Sequence[int] = 3,
+        **more: Any,
+    ) -> None:
+        """Append a row: ours and printed numbers in the order of the columns; None: no number.
+
+        A number of ours that is no `Stat` is of one run; `decimals` may be one for each column.
+        `more` are fields of every `Value`; with a label that replaces the paper's, ours stand in.
+        """
+        values, key = {}, self.printed_labels(labels)
+        more = {"stands_in": any(a not in ("", b) for a, b in zip(key, labels, strict=True))} | more
+        numbers = itertools.chain(printed, itertools.repeat(None))
+        stats = itertools.chain(ours, itertools.repeat(None))
+        digits = itertools.repeat(decimals) if isinstance(decimals, int) else decimals
+        for column, number, value, digit in zip(self.columns, numbers, stats, digits, strict=False):
+            if number is not None or value is not None:
+                stat = value if isinstance(value, Stat | None) else Stat.of([value])
+                how = more | self.misprints.get((*key, column), {})
+                values[column] = Value(number, stat, digit, **how)
+        self.add(labels, values)
+
+    def printed_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The paper's labels of a row."""
+        return tuple(self.printed.get(label, label) for label in labels)
 
     def stand_in(self, file: str, data: str) -> None:
         """Say that all of its numbers of ours are of other data: `data` names both."""
         self.of, self.name, self.data = self.name, f"{self.name} · {file}", data
-        for _, values in self.rows:
-            values.update({k: replace(v, stands_in=True) for k, v in values.items()})
-
-    @property
-    def short(self) -> str:
-        """The name after "Table", as in "Table S6"; a name that is a word is not changed."""
-        return self.name if re.match("[A-Z][a-z]", self.name) else f"Table {self.name}"
+        for row in self.rows:
+            row.values.update({k: replace(v, stands_in=True) for k, v in row.values.items()})
 
     @property
     def heading(self) -> str:
-        return self.title if self.short == self.name else f"{self.short}: {self.title}"
+        """The title after "Table S6: "; a name that is a word stands for itself."""
+        word = re.match("[A-Z][a-z]", self.name)
+        return self.title if word else f"Table {self.name}: {self.title}"
 
     @property
     def parts(self) -> list[int]:
         """Indices of the `PARTS` in the table: ours, and the others if any value has them."""
-        texts = [v.texts() for _, values in self.rows for v in values.values()]
+        texts = [v.texts() for row in self.rows for v in row.values.values()]
         return [k for k, none in enumerate(("–", None, "")) if any(t[k] != none for t in texts)]
 
     @property
-    def remarks(self) -> list[str]:
-        """Remarks on single values, with their row and column."""
+    def remarks(self) -> list[tuple[str, str]]:
+        """Row and column of each value with a remark, and the remark."""
         return [
-            f"{', '.join(labels[: self.named])}, {column}: {value.remark}"
-            for labels, values in self.rows
-            for column, value in values.items()
+            (", ".join((*row.labels[: self.named], column)), value.remark)
+            for row in self.rows
+            for column, value in row.values.items()
             if value.remark
         ]
 
     def lines(self) -> list[list[str]]:
         """The rows as text: labels, then the parts of every column."""
-        blank, parts = Value().texts(), self.parts
+        parts = self.parts
         return [
             [
-                *labels,
-                *(
-                    text[k]
-                    for c in self.columns
-                    for text in [values[c].texts() if c in values else blank]
-                    for k in parts
-                ),
+                *row.labels,
+                *(row.values.get(c, Value()).texts()[k] for c in self.columns for k in parts),
             ]
-            for labels, values in self.rows
+            for row in self.rows
         ]
+
+
+def read_misprint(misprint: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a `Value` says of an error in print, from `misprints` of a `paper.toml`."""
+    printed, reads = misprint["printed"], misprint["reads"]
+    return {"remark": f"printed {printed:g}, reads {reads:g}: {misprint['why']}", "reads": reads}
 
 
 # --- tables as text and as rows ---
@@ -225,9 +255,9 @@ def table_parts(table: PaperTable) -> list[Text | Table]:
     grid = new_table([*table.heads, *titles], names=len(table.heads))
     for cells in table.lines():
         grid.add_row(*map(line, cells))
-    lines = [f"* {remark}" for remark in table.remarks] + [f"note: {n}" for n in table.notes]
-    below = map(line, lines)
-    return [line(table.heading, "bold"), *([grid] if table.rows else []), *below]
+    below = [f"* {place}: {remark}" for place, remark in table.remarks]
+    below += [f"note: {note}" for note in table.notes]
+    return [line(table.heading, "bold"), *([grid] if table.rows else []), *map(line, below)]
 
 
 def table_rows(table: PaperTable) -> list[dict[str, Any]]:
@@ -235,12 +265,12 @@ def table_rows(table: PaperTable) -> list[dict[str, Any]]:
     return [
         {
             "table": table.name,
-            **dict(zip(table.heads, labels, strict=True)),
+            **dict(zip(table.heads, row.labels, strict=True)),
             "column": column,
             "published": value.words[0] if value.words else value.published,
             "ours": value.words[1] if value.words else value.ours and value.ours.mean,
             "ours.half_95": value.ours and value.ours.half,
         }
-        for labels, values in table.rows
-        for column, value in values.items()
+        for row in table.rows
+        for column, value in row.values.items()
     ]

@@ -1,7 +1,6 @@
 """A paper's printed rows beside what files of results have of them, in Markdown; no verdicts."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.number_text import format_signed
 from embedbench.storage.atomic_write import write_safely
-from embedbench.text.printable_text import printable
+from embedbench.text.markdown import code
+from embedbench.text.markdown import escape_markdown as text
+from embedbench.text.markdown import table as grid
 
 from .paper import Paper
-from .paper_table import DRAWN, EXACT, PaperTable, Value
-from .result_files import ResultRow, Results, ResultTable, read_results
+from .paper_table import DRAWN, EXACT, PaperTable, TableRow, Value
+from .result_files import Results, read_results
 
 RUNS, WIDEST = 10, 0.1
 OWN, OTHER, NONE = "ours on the paper's data", "ours on other data alone", "without ours"
@@ -56,16 +56,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """A printed table, the entries of each of its rows, and the notes of all sources."""
+    """A printed table, each of its rows with its entries, and the notes of all sources."""
 
-    table: ResultTable
-    entries: tuple[tuple[Entry, ...], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def lines(self) -> Iterator[tuple[ResultRow, tuple[Entry, ...]]]:
-        """Each printed row with its entries."""
-        return zip(self.table.rows, self.entries, strict=True)
+    table: PaperTable
+    rows: list[tuple[TableRow, list[Entry]]]
+    notes: list[str]
 
 
 def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
@@ -100,33 +95,37 @@ def compare(
     `behind` returns the number of the paper's runs behind a value of a table.
     """
     used: set[Any] = set()
-    tables = map(ResultTable.made, printed)
-    return [_compare(table, sources, behind(table.name), used) for table in tables]
+    return [_compare(table, sources, behind(table.name), used) for table in printed]
 
 
 def _compare(
-    table: ResultTable, sources: Mapping[str, Results], behind: int, used: set[Any]
+    table: PaperTable, sources: Mapping[str, Results], behind: int, used: set[Any]
 ) -> ComparedTable:
-    rows = {row.labels: row for row in table.rows}
-    entries: dict[tuple[str, ...], list[Entry]] = {labels: [] for labels in rows}
+    rows = {row.labels: (row, list[Entry]()) for row in table.rows}
     notes = list(table.notes)
     for name, results in sources.items():
         for given in (t for t in results.tables if (t.of or t.name) == table.name):
-            pairs = [(rows[given.key(row)], row) for row in given.rows if given.key(row) in rows]
-            for printed, row in pairs:
+            keys = [(given.printed_labels(row.labels), row) for row in given.rows]
+            pairs = [(rows[key], row) for key, row in keys if key in rows]
+            for (printed, entries), row in pairs:
                 values = _beside(printed, row)
-                said = {c: is_plausible(v, behind, table.unit_of(c)) for c, v in values.items()}
+                said = {
+                    c: is_plausible(v, behind, table.units.get(c, table.unit))
+                    for c, v in values.items()
+                }
                 key = _key(table, printed, values)
                 if key and key not in used:
                     used.add(key)
-                    entry = Entry(name, values, _data(given, row), said)
-                    entries[printed.labels].append(entry)
+                    others = [label for label in row.labels if given.printed.get(label)]
+                    data = given.data or " / ".join(others)
+                    entries.append(Entry(name, values, data, said))
             notes += given.notes if pairs else ()
-    ordered = (sorted(of_row, key=lambda e: (e.stands_in, -e.runs)) for of_row in entries.values())
-    return ComparedTable(table, tuple(map(tuple, ordered)), tuple(dict.fromkeys(notes)))
+    for _, entries in rows.values():
+        entries.sort(key=lambda e: (e.stands_in, -e.runs))
+    return ComparedTable(table, list(rows.values()), list(dict.fromkeys(notes)))
 
 
-def _beside(printed: ResultRow, row: ResultRow) -> dict[str, Value]:
+def _beside(printed: TableRow, row: TableRow) -> dict[str, Value]:
     """The printed values with the ours of a source."""
     result = {}
     for column, value in printed.values.items():
@@ -136,7 +135,7 @@ def _beside(printed: ResultRow, row: ResultRow) -> dict[str, Value]:
     return result
 
 
-def _key(table: ResultTable, row: ResultRow, values: Mapping[str, Value]) -> tuple[Any, ...]:
+def _key(table: PaperTable, row: TableRow, values: Mapping[str, Value]) -> tuple[Any, ...]:
     """What tells our values of a row from others; () if there are none."""
     ours = tuple(v.ours and v.ours.values for v in values.values())
     words = tuple(v.words[1] for v in values.values() if v.words and v.words[1] != "–")
@@ -147,44 +146,39 @@ def _key(table: ResultTable, row: ResultRow, values: Mapping[str, Value]) -> tup
     return ours if other and drawn else (table.name, row.labels, ours, words)
 
 
-def _data(table: ResultTable, row: ResultRow) -> str:
-    """What replaces the paper's data in a row; "" if nothing does."""
-    return table.data or " / ".join(label for label in row.labels if table.printed.get(label))
-
-
 def count_rows(tables: Sequence[ComparedTable]) -> dict[str, int]:
     """Return the number of printed rows by what is beside them, and of plausible values."""
-    counts: Counter[str] = Counter()
-    for row, entries in (line for compared in tables for line in compared.lines):
+    counts = Counter(dict.fromkeys((OWN, OTHER, NONE, *PLAUSIBLE.values()), 0))
+    for row, entries in (pair for compared in tables for pair in compared.rows):
         if any(v.published is not None or v.words for v in row.values.values()):
             own = any(not e.stands_in for e in entries)
             counts[OWN if own else OTHER if entries else NONE] += 1
         said = [one for e in entries for one in e.plausible.values() if one is not None]
         counts.update(PLAUSIBLE[one] for one in said)
-    return {name: counts[name] for name in (OWN, OTHER, NONE, *PLAUSIBLE.values())}
+    return dict(counts)
 
 
 # --- the page ---
 
 
-def write_page(paper: Paper[Any], paths: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
+def write_page(paper: Paper, paths: Sequence[Path], out: Path) -> tuple[Path, dict[str, int]]:
     """Write OUT/NAME.md from files of results; return its path and the counts of its rows."""
-    text, counts = page_text(paper, read_results(paths, paper.name))
+    page, counts = page_text(paper, read_results(paths, paper.name))
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{paper.name}.md"
-    write_safely(path, text)
+    write_safely(path, page)
     return path, counts
 
 
-def page_text(paper: Paper[Any], sources: Mapping[str, Results]) -> tuple[str, dict[str, int]]:
+def page_text(paper: Paper, sources: Mapping[str, Results]) -> tuple[str, dict[str, int]]:
     """Return the page, and the counts of its rows."""
     printed = paper.printed()
     tables = compare(printed, sources, paper.runs_behind)
     counts = count_rows(tables)
     parts = [
-        f"# {paper.citation}",
+        f"# {paper.facts['citation']}",
         ABOUT,
-        _grid(["printed rows and values", ""], [[name, str(n)] for name, n in counts.items()]),
+        grid(["printed rows and values", ""], [[name, str(n)] for name, n in counts.items()]),
         *_sources(sources),
         *(part for table in tables for part in _section(table)),
         *_others({table.name for table in printed}, sources),
@@ -198,7 +192,7 @@ def _sources(sources: Mapping[str, Results]) -> list[str]:
     rows = [
         [
             text(name),
-            _code(results.command),
+            code(results.command),
             text(results.date),
             ", ".join(map(str, results.seeds)),
             text("; ".join(f"{f.name} {_digits(f.digests)}" for f in results.files)) or "none",
@@ -206,7 +200,7 @@ def _sources(sources: Mapping[str, Results]) -> list[str]:
         for name, results in sources.items()
     ]
     failed = [text(f"{name}: {why}") for name, r in sources.items() for why in r.failed]
-    return ["## Sources", _grid(heads, rows), *(["Failed: " + "; ".join(failed)] if failed else [])]
+    return ["## Sources", grid(heads, rows), *(["Failed: " + "; ".join(failed)] if failed else [])]
 
 
 def _digits(digests: Mapping[str, str]) -> str:
@@ -220,27 +214,22 @@ def _section(compared: ComparedTable) -> list[str]:
     table = compared.table
     columns = [c for c in table.columns if any(_is_printed(row, c) for row in table.rows)]
     heads = [*table.heads, f"paper: {' / '.join(columns)}", "ours ± half", "difference", "from"]
-    if any(w is not None for of in compared.entries for e in of for w in e.plausible.values()):
+    if any(w is not None for _, of in compared.rows for e in of for w in e.plausible.values()):
         heads.append("plausible")
     rows = []
-    for row, entries in compared.lines:
+    for row, entries in compared.rows:
         first = [text(label) for label in row.labels]
         first.append(" / ".join(text(row.values.get(c, Value()).texts()[0]) for c in columns))
         for cells in [_ours(e, columns) for e in entries] or [["–", "", "", ""]]:
             rows.append([*first, *cells][: len(heads)])
             first = [""] * len(first)
-    remarks = [
-        f"- \\* {text(', '.join((*row.labels[: table.named], column)))}: {text(value.remark)}"
-        for row in table.rows
-        for column, value in row.values.items()
-        if value.remark
-    ]
-    notes = "\n".join([*remarks, *(f"- {text(note)}" for note in compared.notes)])
+    notes = [f"- \\* {text(place)}: {text(remark)}" for place, remark in table.remarks]
+    notes += [f"- {text(note)}" for note in compared.notes]
     head = f"## {text(f'Table {table.name}: {table.title}')}"
-    return [head, _grid(heads, rows), *([notes] if notes else [])]
+    return [head, grid(heads, rows), *(["\n".join(notes)] if notes else [])]
 
 
-def _is_printed(row: ResultRow, column: str) -> bool:
+def _is_printed(row: TableRow, column: str) -> bool:
     value = row.values.get(column)
     return value is not None and (value.published is not None or value.words is not None)
 
@@ -253,54 +242,32 @@ def _ours(entry: Entry, columns: Sequence[str]) -> list[str]:
     words = [{True: "yes", False: "no", None: "–"}[entry.plausible.get(c)] for c in columns]
     return [
         " / ".join(text(v.texts()[1]) for v in values),
-        " / ".join(map(_gap, values)),
+        # also on other data
+        " / ".join(replace(v, stands_in=False, words=None).texts()[2] or "–" for v in values),
         "; ".join(where),
         " / ".join(words) if {*words} != {"–"} else "",
     ]
 
 
-def _gap(value: Value) -> str:
-    """Ours minus the printed value, also on other data."""
-    if value.published is None or value.ours is None or math.isnan(value.ours.mean):
-        return "–"
-    number = format_signed(value.ours.mean - value.published, value.decimals)
-    return number if number.startswith("−") else f"+{number}"
-
-
 def _others(known: set[str], sources: Mapping[str, Results]) -> Iterator[str]:
     """Tables of ours that have rows, but none of the paper's."""
-    head = "## Ours without printed rows"
-    for name, results in sources.items():
-        for table in results.tables:
-            if not table.rows or (table.of or table.name) in known:
-                continue
-            yield from [head] if head else []
-            head = ""
-            yield f"### {text(f'{table.title} [{name}]')}"
-            yield _grid(
-                [*table.heads, *table.columns],
-                [[*map(text, row.labels), *_cells(row, table)] for row in table.rows],
-            )
-            if table.notes:
-                yield "\n".join(f"- {text(note)}" for note in table.notes)
+    others = [
+        (name, table)
+        for name, results in sources.items()
+        for table in results.tables
+        if table.rows and (table.of or table.name) not in known
+    ]
+    if others:
+        yield "## Ours without printed rows"
+    for name, table in others:
+        yield f"### {text(f'{table.title} [{name}]')}"
+        rows = [[*map(text, row.labels), *_cells(row, table)] for row in table.rows]
+        yield grid([*table.heads, *table.columns], rows)
+        if table.notes:
+            yield "\n".join(f"- {text(note)}" for note in table.notes)
 
 
-def _cells(row: ResultRow, table: ResultTable) -> Iterator[str]:
+def _cells(row: TableRow, table: PaperTable) -> Iterator[str]:
     for column in table.columns:
         theirs, ours, _ = row.values.get(column, Value()).texts()
         yield text(ours if theirs == "–" else f"{ours} (paper {theirs})")
-
-
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def text(words: str) -> str:
-    """Text from files on one line, without marks of Markdown or HTML."""
-    return re.sub(r"([\\|<>*`\[\]])", r"\\\1", printable(words))
-
-
-def _code(words: str) -> str:
-    return "`" + printable(words).replace("`", "'").replace("|", "\\|") + "`"

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from typing import TypeVar
 
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.hdf5_layout import PIXELS
+from embedbench.system.callback_types import Notify
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,20 @@ class PaperData:
         """The file; its metadata are read once."""
         return EmbeddingFile.open(self.file)
 
+    @property
+    def stands_in(self) -> bool:
+        return self.official is None
 
-def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:
+    @property
+    def holds_images(self) -> bool:
+        """Whether the file holds images and not embeddings."""
+        return self.opened.kind == PIXELS
+
+
+DataT = TypeVar("DataT", bound=PaperData)
+
+
+def emoji(out: Path, notify: Notify, why: str) -> Path:
     """The embeddings of the shipped emoji; extracted under `out` unless they are there already.
 
     Parameters
@@ -52,68 +67,53 @@ def shipped_layers() -> Path:
 
 
 def find_files(
-    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, Path]:
-    """Embedding files by their names in tables (their stems); without any, the shipped emoji.
-
-    Raises
-    ------
-    UserError
-        A file is missing or is no embedding file, or two files have the same name.
-    """
-    if not given:
-        return {"emoji": emoji(out, notify, "no --data: the shipped emoji are taken")}
-    result: dict[str, Path] = {}
-    for path in map(Path, given):
-        EmbeddingFile.open(path)  # raises an error for a bad file
-        if result.setdefault(path.stem, path) != path:
-            raise UserError(
-                f"{result[path.stem]} and {path} have one name, by which tables call them; "
-                "rename a file"
-            )
-    return result
-
-
-def named_files(
     given: Sequence[str],
-    official: Collection[str],
     out: Path,
-    notify: Callable[[str], None] = lambda _: None,
-) -> dict[str, tuple[Path, str | None]]:
+    notify: Notify = lambda _: None,
+    *,
+    official: Collection[str] = (),
+    kind: Callable[..., DataT],
+) -> dict[str, DataT]:
     """Embedding files of a paper's data sets, and of other data that replaces them, by name.
 
     Parameters
     ----------
     given : sequence of str
-        NAME=FILE for a data set of the paper; FILE for a stand-in (its second entry is None).
-        Without any, the shipped emoji are the stand-in.
+        NAME=FILE for a data set of the paper; FILE for a stand-in, which goes by its stem. Without
+        any, the shipped emoji are the stand-in.
+    official : collection of str
+        Names of the paper's data sets.
+    kind : callable
+        Makes the result from a file and the data set's name, None for a stand-in.
 
     Raises
     ------
     UserError
-        A name is unknown, a file is missing or is no embedding file, or a stand-in has the name of
-        a data set of the paper.
+        A name is unknown, a file is missing or is no embedding file, or two files have one name.
     """
-    result: dict[str, tuple[Path, str | None]] = {}
-    stand_ins = []
+    if not given:
+        given = [str(emoji(out, notify, "no --data: the shipped emoji are taken"))]
+    result: dict[str, DataT] = {}
     for item in given:
         name, equals, named = item.partition("=")
         if equals and name in official:
-            EmbeddingFile.open(Path(named))  # raises an error for a bad file
-            result[name] = (Path(named), name)
-        elif equals and not Path(item).exists():
+            data = kind(Path(named), name)
+        elif equals and official and not Path(item).exists():
             raise UserError(
                 f"--data takes {', '.join(f'{n}=FILE' for n in official)} or FILE, a stand-in; "
                 f"got {item!r}"
             )
+        elif (name := Path(item).stem) in official:
+            raise UserError(
+                f"{item} stands in under the name of a data set of the paper; give "
+                f"--data {name}={item} if it is that one, or rename it"
+            )
         else:
-            stand_ins.append(item)
-    if stand_ins or not given:
-        for name, path in find_files(stand_ins, out, notify).items():
-            if name in official:
-                raise UserError(
-                    f"{path} stands in under the name of a data set of the paper; give "
-                    f"--data {name}={path} if it is that one, or rename it"
-                )
-            result[name] = (path, None)
+            data = kind(Path(item))
+        EmbeddingFile.open(data.file)  # raises an error for a bad file
+        if result.setdefault(name, data).file != data.file:
+            raise UserError(
+                f"{result[name].file} and {data.file} have one name, by which tables call them; "
+                "rename a file"
+            )
     return result

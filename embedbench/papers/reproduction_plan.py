@@ -29,20 +29,17 @@ def make_plan(name: str, seeds: str, count: int) -> dict[str, Any]:
     shared = tomllib.loads((Path(__file__).parent / "shared.toml").read_text(encoding="utf-8"))
     data = [{**shared["data"].get(d.get("shared"), {}), **d} for d in given["data"]]
     work = [_work(w, shared["rates"][w["rate"]], count) for w in given["work"]]
-    steps = [
-        {"step": f"{n}. {d['name']}", "commands": [*d.get("arrange", ()), *_make(d["files"])]}
-        for n, d in enumerate(data, 1)
-    ]
-    commands = [command.replace("{seeds}", seeds) for command in given["commands"]]
     counted = [w.get("counted", True) for w in given["work"]]
     files = [_data(d) for d in data]
+    steps = [(d["name"], [*d.get("arrange", ()), *_make(d["files"])]) for d in data]
+    commands = [command.replace("{seeds}", seeds) for command in given["commands"]]
+    steps.append(("The runs and the tables", commands))
     return {
         "paper": paper["name"],
         "seeds": seeds,
         "data": files,
         "steps": [
-            *steps,
-            {"step": f"{len(data) + 1}. The runs and the tables", "commands": commands},
+            {"step": f"{n}. {what}", "commands": do} for n, (what, do) in enumerate(steps, 1)
         ],
         "runs": sum(w["runs"] for w, some in zip(work, counted, strict=True) if some),
         "bytes": sum(file["bytes"] for d in files for file in d["files"]),
@@ -70,14 +67,13 @@ def _work(work: Mapping[str, Any], rate: int, count: int) -> dict[str, Any]:
 def _data(data: Mapping[str, Any]) -> dict[str, Any]:
     """A data set with the sizes of its files."""
     n = sum(data["samples"].values())
-    files = [{"path": f["path"], "bytes": n * f["values"] * f["width"]} for f in data["files"]]
     return {
-        **{key: data[key] for key in ("name", "home", "terms", "layout")},
+        **{key: data[key] for key in ("name", "home", "terms", "layout", "classes", "samples")},
         "arrange": data.get("arrange", []),
-        "classes": data["classes"],
-        "samples": data["samples"],
         "samples_digest": data.get("digest"),
-        "files": files,
+        "files": [
+            {"path": f["path"], "bytes": n * f["values"] * f["width"]} for f in data["files"]
+        ],
     }
 
 
@@ -85,8 +81,7 @@ def _make(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The commands that make a data set's files, and check each."""
     for file in files:
         yield from file["commands"]
-        yield f"embedbench verify {file['path']}"
-        yield f"embedbench inspect {file['path']}"
+        yield from (f"embedbench {command} {file['path']}" for command in ("verify", "inspect"))
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:

@@ -4,14 +4,15 @@ The files are read back from other people: `Results.read` checks them.
 """
 
 import json
-import math
 import platform
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+
+import numpy as np
 
 from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
@@ -21,52 +22,11 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.version import __version__
 
-from .paper_table import DRAWN, EXACT, FIXED, PaperTable, Value
+from .paper_table import DRAWN, EXACT, FIXED, PaperTable, TableRow
 
 FORMAT, VERSION = "embedbench-results", 1
 LONGEST, MOST = 2**24, 1000  # bytes of a file, files of a directory
 CLOSE = 1e-9  # of a stored mean to that of its values
-
-
-@dataclass(frozen=True)
-class ResultRow(JsonRecord):
-    """One row of a table: labels, and values by column."""
-
-    labels: tuple[str, ...]
-    values: dict[str, Value]
-
-
-@dataclass(frozen=True)
-class ResultTable(JsonRecord):
-    """A table; the fields are those of `PaperTable`."""
-
-    name: str
-    title: str
-    heads: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: tuple[ResultRow, ...]
-    notes: tuple[str, ...] = ()
-    of: str = ""
-    data: str = ""
-    printed: dict[str, str] = field(default_factory=dict)
-    unit: str = ""
-    units: dict[str, str] = field(default_factory=dict)
-    named: int | None = None
-
-    @classmethod
-    def made(cls, table: PaperTable) -> "ResultTable":
-        """The table as it is written."""
-        values = {f.name: getattr(table, f.name) for f in fields(cls)}
-        rows = tuple(ResultRow(tuple(labels), dict(of)) for labels, of in table.rows)
-        lists = {name: tuple(values[name]) for name in ("heads", "columns", "notes")}
-        return cls(**values | lists | {"rows": rows})
-
-    def key(self, row: ResultRow) -> tuple[str, ...]:
-        """The labels of the printed row that a row belongs to."""
-        return tuple(self.printed.get(label, label) for label in row.labels)
-
-    def unit_of(self, column: str) -> str:
-        return self.units.get(column, self.unit)
 
 
 @dataclass(frozen=True)
@@ -98,7 +58,7 @@ class Results(JsonRecord):
     seeds: tuple[int, ...]
     files: tuple[DataFile, ...]
     failed: tuple[str, ...]
-    tables: tuple[ResultTable, ...]
+    tables: tuple[PaperTable, ...]
     format: str = FORMAT
     version: int = VERSION
 
@@ -128,7 +88,7 @@ class Results(JsonRecord):
                 for path in dict.fromkeys(files)
             ),
             tuple(failed),
-            tuple(map(ResultTable.made, tables)),
+            tuple(tables),
         )
 
     @classmethod
@@ -148,9 +108,10 @@ class Results(JsonRecord):
                 "writes; make it again"
             )
         results = cls.from_json(data, str(path))
-        for table, row in results.rows():
-            if wrong := _wrong(table, row):
-                raise UserError(f"{path}: table {table.name!r}, row {row.labels}: {wrong}")
+        for table in results.tables:
+            for row in table.rows:
+                if wrong := _wrong(table, row):
+                    raise UserError(f"{path}: table {table.name!r}, row {row.labels}: {wrong}")
         return results
 
     def write(self, path: Path) -> None:
@@ -158,12 +119,8 @@ class Results(JsonRecord):
         text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
         write_safely(path, text + "\n")
 
-    def rows(self) -> Iterator[tuple[ResultTable, ResultRow]]:
-        """All rows with their tables."""
-        return ((table, row) for table in self.tables for row in table.rows)
 
-
-def _wrong(table: ResultTable, row: ResultRow) -> str:
+def _wrong(table: PaperTable, row: TableRow) -> str:
     """The fault of a row; "" if there is none."""
     if len(row.labels) != len(table.heads):
         return f"expected {len(table.heads)} labels, got {len(row.labels)}"
@@ -183,12 +140,8 @@ def _wrong(table: ResultTable, row: ResultRow) -> str:
 
 def _consistent(stat: Stat) -> bool:
     """Whether a mean and its interval are those of the values."""
-    again = Stat.of(stat.values)
-    pairs = ((stat.mean, again.mean), (stat.half, again.half), (stat.sd, again.sd))
-    return all(
-        (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE)
-        for a, b in pairs
-    )
+    stored, again = ((of.mean, of.half, of.sd) for of in (stat, Stat.of(stat.values)))
+    return np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
 
 def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
@@ -200,22 +153,15 @@ def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
         A path is not there or is no file of results, or two files have one name.
     """
     by_name: dict[str, Results] = {}
-    for path in (path for given in paths for path in _files(given)):
-        results = Results.read(path)
-        if results.paper == paper and path.stem in by_name:
-            raise UserError(f"two files of results are named {path.name}; rename {path}")
-        if results.paper == paper:
-            by_name[path.stem] = results
+    for given in paths:
+        files = sorted(given.glob("*.json")) if given.is_dir() else [given]
+        if not 0 < len(files) <= MOST:
+            raise UserError(f"{given} must hold 1 to {MOST} files *.json, has {len(files)}")
+        for path in files:
+            results = Results.read(path)
+            if results.paper == paper and by_name.setdefault(path.stem, results) is not results:
+                raise UserError(f"two files of results are named {path.name}; rename {path}")
     return dict(sorted(by_name.items()))
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.glob("*.json"))
-    if not 0 < len(files) <= MOST:
-        raise UserError(f"{path} must hold 1 to {MOST} files *.json, has {len(files)}")
-    return files
 
 
 def without_paths(words: Sequence[str]) -> list[str]:
@@ -224,11 +170,8 @@ def without_paths(words: Sequence[str]) -> list[str]:
     >>> without_paths(["--data", "mnist=/home/me/mnist.h5", "--set", "er.lr=0.1"])
     ['--data', 'mnist=mnist.h5', '--set', 'er.lr=0.1']
     """
-    shown = []
-    for word in words:
-        if "://" in word:
-            shown.append(word)
-            continue
-        name, equals, value = word.rpartition("=")
-        shown.append(name + equals + (Path(value).name if "/" in value or "\\" in value else value))
-    return shown
+    parts = [word.rpartition("=") for word in words]
+    return [
+        word if "://" in word else name + equals + (Path(value).name or value)
+        for word, (name, equals, value) in zip(words, parts, strict=True)
+    ]

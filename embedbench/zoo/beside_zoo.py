@@ -6,7 +6,7 @@ says what does not.
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,12 @@ from embedbench.files.remote.uri import is_name
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.scores.mean_intervals import Stat, t_quantile
 from embedbench.scores.number_text import format_signed
-from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
 from .compare_file_with_entry import compare_backbone, compare_data, find_split
-from .zoo_entries import UNKNOWN, PublishedRow, ZooData, get_backbone, read_zoo
+from .zoo_entries import UNKNOWN, PublishedRow, class_list_digest, read_zoo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,20 +86,18 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
         published = [p for p in read_zoo().published if p.data == name]
         if not published:
             notify(f"{mine[0].group.title}: the zoo has no published rows for {name}")
-        reasons = _Reasons(read_zoo().data[name], file, record)
-        result += [_beside(p, mine, reasons) for p in published]
+        result += [_beside(p, mine, find_reason(p, file, record)) for p in published]
     return result
 
 
 def match_data(file: EmbeddingFile) -> str:
     """The zoo's name for the data of a file: by the address it states, else by its class list."""
     zoo, url = read_zoo().data, file.provenance.get("source", {}).get("url")
-    for name, data in zoo.items():
-        if url and url == data.url:
-            return name
-    for name, data in zoo.items():
-        if next(f for f in compare_data(data, file) if f.fact.startswith("class list")).fits:
-            return name
+    digest = class_list_digest(file.classes[: file.samples.n_leaves])
+    same_address = [name for name, data in zoo.items() if url and url == data.url]
+    same_classes = [name for name, data in zoo.items() if data.sha256 == digest]
+    if result := [*same_address, *same_classes]:
+        return result[0]
     raise UserError(
         f"{file.path.name} states no address and has no class list of the zoo; extract zoo:NAME "
         "states the address"
@@ -108,8 +106,15 @@ def match_data(file: EmbeddingFile) -> str:
 
 def _find_file(record: RunRecord) -> EmbeddingFile:
     """The embedding file of a run, where its command named it, or where it was fetched to."""
-    info = record.files[0]
-    for path in _places(record, info):
+    info, paths = record.files[0], list[Path]()
+    for word in shlex.split(record.command):
+        if is_name(word):
+            fetched = origin(word)
+            path = find_here(word) or (Path(fetched.path) if fetched else None)
+            paths += [path] if path is not None else []
+        elif Path(word).name == info.name:
+            paths.append(Path(word))
+    for path in paths:
         if path.is_file():
             file = EmbeddingFile.open(path)
             if file.digests["content"] == info.digests.get("content"):
@@ -117,60 +122,37 @@ def _find_file(record: RunRecord) -> EmbeddingFile:
     raise UserError(f"{info.name} is not here; run the report where the file lies")
 
 
-def _places(record: RunRecord, info: FileInfo) -> Iterator[Path]:
-    """Where the command of a run had its file; nothing is fetched."""
-    for word in shlex.split(record.command):
-        if is_name(word):
-            fetched = origin(word)
-            path = find_here(word) or (Path(fetched.path) if fetched else None)
-            if path is not None:
-                yield path
-        elif Path(word).name == info.name:
-            yield Path(word)
+def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> str:
+    """The first reason against a verdict on a published row and runs on a file; "" if none."""
+    data = read_zoo().data[row.data]
+    facts = {f.fact: f.fits for f in compare_data(data, file)}
+    if not facts["images"] or facts["samples, digest"] is False:
+        return "other images"
+    if not facts["class list, SHA-256"]:
+        return "other classes"
+    official = file.provenance.get("split", {}).get("rule") == "official"
+    if not official or find_split(data, file) != row.split:
+        return f"other split, theirs is {row.split}"
+    if row.apart:
+        return row.apart
+    stream = read_zoo().streams[row.stream]
+    if record.protocol != stream.protocol or not _has(record.protocol_params, stream.set):
+        return f"other stream, theirs is {row.stream}"
+    if row.backbone == UNKNOWN:
+        return "their checkpoint is not known"
+    backbone = read_zoo().get_backbone(row.backbone)
+    facts = {f.fact: f.fits for f in compare_backbone(backbone, file)}
+    if facts["backbone"] is False or facts.get("weights") is False:
+        return f"other checkpoint, theirs is {backbone.name}"
+    if facts.get("weights") is None:
+        return "weights from a file: it is not known whether they are the same"
+    return ""
 
 
-@dataclass(frozen=True)
-class _Reasons:
-    """What keeps published rows apart from the runs of one table."""
-
-    data: ZooData
-    file: EmbeddingFile
-    record: RunRecord
-
-    def find(self, row: PublishedRow) -> str:
-        """The first reason against a verdict; "" if there is none."""
-        found = {f.fact: f.fits for f in compare_data(self.data, self.file)}
-        if not found["images"] or found["samples, digest"] is False:
-            return "other images"
-        if not found["class list, SHA-256"]:
-            return "other classes"
-        official = self.file.provenance.get("split", {}).get("rule") == "official"
-        if not official or find_split(self.data, self.file) != row.split:
-            return f"other split, theirs is {row.split}"
-        if row.apart:
-            return row.apart
-        stream, mine = read_zoo().streams[row.stream], self.record
-        params = {k: str(v) for k, v in mine.protocol_params.items()}
-        same = all(params.get(key) == value for key, value in stream.set.items())
-        if mine.protocol != stream.protocol or not same:
-            return f"other stream, theirs is {row.stream}"
-        return self._about_backbone(row.backbone)
-
-    def _about_backbone(self, name: str) -> str:
-        if name == UNKNOWN:
-            return "their checkpoint is not known"
-        backbone = {f.fact: f.fits for f in compare_backbone(get_backbone(name), self.file)}
-        if backbone["backbone"] is False or backbone.get("weights") is False:
-            return f"other checkpoint, theirs is {get_backbone(name).name}"
-        if backbone.get("weights") is None:
-            return "weights from a file: it is not known whether they are the same"
-        return ""
-
-
-def _beside(row: PublishedRow, mine: Sequence[Row], reasons: _Reasons) -> BesideRow:
+def _beside(row: PublishedRow, mine: Sequence[Row], reason: str) -> BesideRow:
     same = [r for r in mine if r.learner == row.learner and _has(r.params, row.settings)]
     ours = same[0].metrics[FINAL] if same else None
-    if reason := reasons.find(row):
+    if reason:
         verdict = f"{reason}: no verdict"
     elif ours is None or math.isnan(ours.mean):
         verdict = "no run of this method: no verdict"

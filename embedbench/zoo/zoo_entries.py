@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
@@ -31,23 +30,7 @@ class NamedStream(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ZooBackbone(JsonRecord):
-    """A backbone of the zoo.
-
-    Parameters
-    ----------
-    name : str
-        Its exact name in timm, or as `--backbone` takes it.
-    called : str
-        What papers and older libraries call it.
-    pretrained_on, licence, weights : str
-        The data sets, with commas; the licence of the weights; "shipped" if the package has them.
-    preprocessing : dict
-        What an embedding file's provenance says, numbers with spaces between them.
-    features : int or None
-        Width of an embedding.
-    sources : tuple of str
-        Where these facts were read.
-    """
+    """A backbone of the zoo; `zoo.toml` says what the fields mean."""
 
     name: str
     called: str
@@ -61,33 +44,7 @@ class ZooBackbone(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ZooData(JsonRecord):
-    """A data set of the zoo; a text that nobody could read anywhere is `unknown`.
-
-    Parameters
-    ----------
-    what, url, columns, licence, share : str
-        One line on it; where it is; its columns; its licence; whether features may be shared.
-    source, also : str
-        What `extract` reads, with FOLDER where a folder belongs; another source.
-    classes : int
-        Number of classes.
-    class_names, sha256 : str
-        What the names are, and the digest of their list, see `class_list_digest`.
-    splits : dict
-        Samples to learn from and to test on, by the name of the split.
-    samples, content : str
-        Digests of the embedding file, where we hold it.
-    extract : dict
-        Options of `extract` without which the split is another.
-    make : str
-        The command that makes the file, if it is not `extract zoo:…`.
-    streams : tuple of str
-        Names of streams that papers or we run on it.
-    overlap : dict
-        Classes that the pretraining has, by data set.
-    sources : tuple of str
-        Where these facts were read.
-    """
+    """A data set of the zoo; `zoo.toml` says what the fields mean."""
 
     what: str
     source: str = UNKNOWN
@@ -111,25 +68,7 @@ class ZooData(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow(JsonRecord):
-    """A row of a published table, in percent as it was printed.
-
-    Parameters
-    ----------
-    method, data, backbone, stream, split : str
-        What ran on what; `unknown` where the source does not say.
-    paper, table, row, column, source : str
-        Where it is printed, and the stored text that it was read from.
-    last, avg, sd, avg_sd : str
-        Final accuracy, average incremental accuracy, and their ±; "" where none is printed.
-    seeds : str
-        Number of runs behind it.
-    apart : str
-        Why it cannot be compared with any run of ours; "" if it can.
-    remark : str
-        A difference that remains where all else agrees.
-    learner, settings : str and dict
-        The learner of ours that is this method, and its settings; "" if there is none.
-    """
+    """A row of a published table, in percent as printed; `zoo.toml` says what the fields mean."""
 
     method: str
     data: str
@@ -153,13 +92,25 @@ class PublishedRow(JsonRecord):
 
 
 @dataclass(frozen=True)
-class Zoo:
+class Zoo(JsonRecord):
     """All that `zoo.toml` holds, by name."""
 
     streams: dict[str, NamedStream]
     backbones: dict[str, ZooBackbone]
     data: dict[str, ZooData]
     published: tuple[PublishedRow, ...]
+
+    def get_data(self, name: str) -> ZooData:
+        """The data set of a name; an unknown one is a UserError."""
+        if name not in self.data:
+            raise unknown("data set of the zoo", name, self.data)
+        return self.data[name]
+
+    def get_backbone(self, name: str) -> ZooBackbone:
+        """The backbone of a name; an unknown one is a UserError."""
+        if name not in self.backbones:
+            raise unknown("backbone of the zoo", name, self.backbones)
+        return self.backbones[name]
 
 
 @cache
@@ -173,31 +124,8 @@ def read_zoo() -> Zoo:
     """
     text = (resources.files("embedbench") / "zoo" / "zoo.toml").read_text(encoding="utf-8")
     tables = parse_toml(text, "zoo.toml")
-
-    def read(kind: str, cls: Any) -> dict[str, Any]:
-        return {n: cls.from_json(v, f"zoo.toml: {kind}.{n}") for n, v in tables[kind].items()}
-
     rows = [{**block, **row} for block in tables["published"] for row in block["rows"]]
-    return Zoo(
-        streams=read("streams", NamedStream),
-        backbones=read("backbones", ZooBackbone),
-        data=read("data", ZooData),
-        published=tuple(PublishedRow.from_json(r, f"zoo.toml: {r.get('method')}") for r in rows),
-    )
-
-
-def get_data(name: str) -> ZooData:
-    """The data set of a name; an unknown one is a UserError."""
-    if name not in read_zoo().data:
-        raise unknown("data set of the zoo", name, read_zoo().data)
-    return read_zoo().data[name]
-
-
-def get_backbone(name: str) -> ZooBackbone:
-    """The backbone of a name; an unknown one is a UserError."""
-    if name not in read_zoo().backbones:
-        raise unknown("backbone of the zoo", name, read_zoo().backbones)
-    return read_zoo().backbones[name]
+    return Zoo.from_json({**tables, "published": rows}, "zoo.toml")
 
 
 def class_list_digest(names: Iterable[str]) -> str:
@@ -212,18 +140,17 @@ def class_list_digest(names: Iterable[str]) -> str:
 
 def zoo_rows() -> list[dict[str, str]]:
     """The entries for `embedbench list zoo`, each with how many of its facts are known."""
-    zoo, rows = read_zoo(), []
+    zoo, summaries = read_zoo(), {}
     for name, data in zoo.data.items():
         n = sum(row.data == name for row in zoo.published)
         published = f"; published rows: {n}" if n else ""
-        rows.append({"name": ZOO + name, "summary": f"{data.what}; {_known(data)}{published}"})
+        summaries[ZOO + name] = f"{data.what}; {_known(data)}{published}"
     for name, backbone in zoo.backbones.items():
-        summary = f"{backbone.name}: {backbone.called}; {_known(backbone)}"
-        rows.append({"name": ZOO + name, "summary": summary})
+        summaries[ZOO + name] = f"{backbone.name}: {backbone.called}; {_known(backbone)}"
     for name, stream in zoo.streams.items():
         settings = " ".join(f"{k}={v}" for k, v in stream.set.items())
-        rows.append({"name": name, "summary": f"--protocol {stream.protocol}, {settings}"})
-    return rows
+        summaries[name] = f"--protocol {stream.protocol}, {settings}"
+    return [{"name": name, "summary": summary} for name, summary in summaries.items()]
 
 
 def _known(entry: ZooData | ZooBackbone) -> str:
@@ -242,7 +169,7 @@ def _known(entry: ZooData | ZooBackbone) -> str:
 def find_source(text: str) -> tuple[str, dict[str, str], UserMetadata]:
     """What `extract` reads for `zoo:NAME[@FOLDER]`, its options, and what is said of the data."""
     name, at, folder = text.removeprefix(ZOO).partition("@")
-    data = get_data(name)
+    data = read_zoo().get_data(name)
     if data.source == UNKNOWN:
         raise UserError(
             f"{ZOO}{name} is features already, not images; make the file by: {data.make}"
@@ -262,38 +189,21 @@ def describe_backbone(text: str, stated: UserMetadata) -> tuple[str, Path | None
     What `stated` says goes first.
     """
     name = text.removeprefix(ZOO)
-    backbone = get_backbone(name)
+    backbone = read_zoo().get_backbone(name)
     if backbone.name == UNKNOWN:
         raise UserError(f"{text} is no network: {backbone.called}; leave --backbone out")
     if not backbone.preprocessing:  # no network
         return backbone.name, None, stated
-    weights = Path(backbone.weights) if backbone.weights else None
-    return (
-        backbone.name,
-        weights,
-        replace(
-            stated,
-            backbone=stated.backbone or name,
-            weights_licence=stated.weights_licence or backbone.licence,
-            pretrained_on=stated.pretrained_on or backbone.pretrained_on.split(", "),
-        ),
+    stated = replace(
+        stated,
+        backbone=stated.backbone or name,
+        weights_licence=stated.weights_licence or backbone.licence,
+        pretrained_on=stated.pretrained_on or backbone.pretrained_on.split(", "),
     )
+    return backbone.name, Path(backbone.weights) if backbone.weights else None, stated
 
 
 # --- run zoo:DATA/BACKBONE ---
-
-
-def split_name(text: str) -> tuple[str, str]:
-    """The names of the data set and the backbone in `zoo:DATA/BACKBONE`."""
-    data, slash, backbone = text.removeprefix(ZOO).partition("/")
-    get_data(data)
-    if not slash or not backbone:
-        known = ", ".join(read_zoo().backbones)
-        raise UserError(
-            f"{text} names no backbone; write {ZOO}{data}/BACKBONE, with one of {known}"
-        )
-    get_backbone(backbone)
-    return data, backbone
 
 
 def remember_file(data: str, backbone: str, file: EmbeddingFile) -> None:
@@ -311,7 +221,15 @@ def find_file(text: str) -> str:
     UserError
         There is none; the sentence says how to make it.
     """
-    data, backbone = split_name(text)
+    zoo = read_zoo()
+    data, _, backbone = text.removeprefix(ZOO).partition("/")
+    entry = zoo.get_data(data)
+    if not backbone:
+        raise UserError(
+            f"{text} names no backbone; write {ZOO}{data}/BACKBONE, with one of "
+            f"{', '.join(zoo.backbones)}"
+        )
+    zoo.get_backbone(backbone)
     made = user_cache.load("zoo", f"{data}/{backbone}")
     if isinstance(made, dict) and Path(str(made.get("path"))).is_file():
         file = EmbeddingFile.open(str(made["path"]))
@@ -320,7 +238,6 @@ def find_file(text: str) -> str:
     name = f"{data}.{backbone}"
     if name in known_files():
         return KNOWN + name
-    entry = get_data(data)
     at = f"@{FOLDER}" if FOLDER in entry.source else ""
     make = f"embedbench extract {ZOO}{data}{at} --backbone {ZOO}{backbone} --out {name}.h5"
     raise UserError(

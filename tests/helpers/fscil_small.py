@@ -44,7 +44,7 @@ def flat(base: float, novel: float) -> Floats:
 
 
 def ours(table: PaperTable, label: str, head: str) -> Stat:
-    (values,) = [v for labels, v in table.rows if label in labels]
+    (values,) = [row.values for row in table.rows if label in row.labels]
     stat = values[head].ours
     assert stat is not None
     return stat

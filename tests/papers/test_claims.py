@@ -33,8 +33,8 @@ from embedbench.papers.judge_claims import (
     judge_part,
 )
 from embedbench.papers.paper_folders import names, paper
-from embedbench.papers.paper_table import EXACT, Value
-from embedbench.papers.result_files import ResultRow, Results, ResultTable, read_results
+from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, Value
+from embedbench.papers.result_files import Results, read_results
 from embedbench.scores.mean_intervals import Stat
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,8 +50,8 @@ Rows = Mapping[Any, Sequence[float]]  # by labels
 
 def results(rows: Rows, seeds: Sequence[int] = THREE, heads: Sequence[str] = HEADS) -> Results:
     """Results with one table, "2", and one column, "Ω"."""
-    made = tuple(ResultRow(labels, {"Ω": Value(None, Stat.of(v))}) for labels, v in rows.items())
-    table = ResultTable("2", "", tuple(heads), ("Ω",), made)
+    made = tuple(TableRow(labels, {"Ω": Value(None, Stat.of(v))}) for labels, v in rows.items())
+    table = PaperTable("2", "", tuple(heads), ("Ω",), made)
     return Results("a", "", "", {}, tuple(seeds), (), (), (table,))
 
 
@@ -223,8 +223,8 @@ def test_rows_by_pattern_last_pool_and_since() -> None:
     layers: Rows = {("1, new",): [1], ("1, old",): [2], ("2, new",): [5], ("2, old",): [9]}
     outcomes, _ = judge_part(cells(results(layers, [0], ["k"])), pairs, PRINTED)
     assert [o.effect for o in outcomes] == [-1, -4]
-    two = ResultRow(("x",), {"s": Value(None, Stat.of([1, 2])), "e": Value(None, Stat.of([4, 8]))})
-    table = ResultTable("3", "", ("k",), ("s", "e"), (two,))
+    two = TableRow(("x",), {"s": Value(None, Stat.of([1, 2])), "e": Value(None, Stat.of([4, 8]))})
+    table = PaperTable("3", "", ("k",), ("s", "e"), (two,))
     some = cells(Results("a", "", "", {}, (0, 1), (), (), (table,)))
     (outcome,), _ = judge_part(some, ClaimPart("3", "e", since="s", above=0), PRINTED)
     assert (outcome.what, outcome.effect) == ("x, e, since s", 4.5)
@@ -239,7 +239,7 @@ def test_rows_by_pattern_last_pool_and_since() -> None:
     ],
 )
 def test_printed_digits(value: Value, word: str) -> None:
-    table = ResultTable("2", "", ("k",), ("Ω",), (ResultRow(("x",), {"Ω": value}),))
+    table = PaperTable("2", "", ("k",), ("Ω",), (TableRow(("x",), {"Ω": value}),))
     some = cells(Results("a", "", "", {}, (), (), (), (table,)))
     made = claim(ClaimPart("2", "Ω", printed=True), arithmetic=True)
     assert status(made, some) == {PRINTED: word}

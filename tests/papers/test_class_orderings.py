@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper_tables import by_labels
 from report_records import typed
 from reproduce_files import blob_file
 
@@ -19,9 +20,10 @@ from embedbench.papers.class_orderings.paper import (
     OrderingRuns,
     accuracy,
 )
-from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable
+from embedbench.papers.reproduction_data import PaperData
 from embedbench.streams import make_class_order
 from embedbench.streams.make_class_order import CONFUSION, make_order
 
@@ -78,7 +80,8 @@ def test_the_papers_numbers_bear_out_its_statement_on_first_sessions() -> None:
 
 def _runs(place: Path, items: list[str]) -> OrderingRuns:
     file = blob_file(place / "toy.h5", 6, 8)
-    return OrderingRuns(place, [0, 1], items=items, data={"toy": file.path})
+    asked = ReproduceRequest(place, [0, 1], items=items)
+    return OrderingRuns(asked, {"toy": PaperData(file.path)})
 
 
 @pytest.fixture
@@ -90,10 +93,10 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_steps")
 def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: Path) -> None:
     runs, messages = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
-    runs.notify = messages.append
-    runs.make_orders()
-    assert len(messages) == 1
-    assert "no class hierarchy" in messages[0]
+    runs.asked.notify = messages.append
+    assert runs.orders
+    assert len(messages) == 2
+    assert "no class hierarchy" in messages[1]
     assert set(runs.orders) == {("toy", kind) for kind in ORDERS if kind != "coarse"}
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "orders").iterdir()}
     assert len(made) == 6
@@ -102,7 +105,7 @@ def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: P
         assert result["kind"] == kind
         assert result["sizes"] == [2, 2, 2]
         assert sorted(result["order"]) == [f"c{i}" for i in range(6)]
-    runs.make_orders()
+    assert OrderingRuns(runs.asked, runs.data).orders == runs.orders
     assert {p: p.stat().st_mtime_ns for p in made} == made
 
 
@@ -110,7 +113,7 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     runs = _runs(
         tmp_path, ["lwf.memory.per_class=5", "protocol.sessions=3", "protocol.order=natural"]
     )
-    runs.orders["toy", "random"] = "random"
+    runs.orders = {("toy", "random"): "random"}
     for learner, kept in (("lwf", 0), ("lwf-exemplars", 20), ("icarl", 20)):
         cells = runs.specs("toy", "random", learner)
         assert [c.seed for c in cells] == [0, 1]
@@ -141,10 +144,9 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         return _by_name(tables)
 
     tables = made()
-    rows = dict(tables["1"].rows)
+    rows = by_labels(tables["1"])
     assert len(rows) == len(LEARNERS) * len(ORDERS)
-    runs = OrderingRuns(out, [1], items=FAST, data={"toy": file.path})
-    runs.make_orders()
+    runs = OrderingRuns(ReproduceRequest(out, [1], items=FAST), {"toy": PaperData(file.path)})
     for kind, label in ORDERS.items():
         values = rows["iCaRL", label]
         pooled = [r.pooled for r in runs.of("toy", kind, "icarl")]

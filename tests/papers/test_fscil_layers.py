@@ -12,7 +12,7 @@ from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
 from embedbench.files.layer_alignment import alignment_words
-from embedbench.papers.fscil.paper import LABELS, PAPER, layers, plan_runs
+from embedbench.papers.fscil.paper import LABELS, PAPER, layers
 from embedbench.papers.fscil.printed import FACTS
 from embedbench.papers.fscil.runs import (
     SWEEPS,
@@ -29,7 +29,7 @@ from embedbench.papers.fscil.tsne import (
     tsne,
     with_samples,
 )
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream
@@ -51,7 +51,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_on(path: Path, out: Path, items: list[str] | None = None) -> FSCILRuns:
-    return FSCILRuns(out, [0], items=items or QUICK, data={"vit": FSCILData(path)})
+    asked = ReproduceRequest(out, [0], items=items or QUICK)
+    return FSCILRuns(asked, {"vit": FSCILData(path)})
 
 
 # --- which runs ---
@@ -71,7 +72,7 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
     params = asdict(recti.protocol.settings)
     assert (recti.learner.name, params["embedding"], params["layers"]) == ("fr", "final", "all")
     assert asdict(recti.learner.settings)["layers"] == "block-9"
-    cells = plan_runs(runs, ["layers"])
+    cells = runs.plan_tables(["layers"])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
     assert (
         len({runs.streams.run_dir(c, tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
@@ -126,7 +127,8 @@ def studied(out: Path, **had: tuple[float, float]) -> Studied:
         ]
         for name, (base, novel) in had.items()
     }
-    return Studied(out, [0, 1], [], data={"vit": FSCILData(out / "vit.h5")}, had=records)
+    asked = ReproduceRequest(out, [0, 1])
+    return Studied(asked, {"vit": FSCILData(out / "vit.h5")}, had=records)
 
 
 HAD = {
@@ -137,7 +139,7 @@ HAD = {
 
 def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None:
     (result,) = layers(studied(tmp_path, **HAD))
-    labels_of_ours = [labels[1] for labels, _ in result.rows if labels[0] == "vit, a stand-in"]
+    labels_of_ours = [row.labels[1] for row in result.rows if row.labels[0] == "vit, a stand-in"]
     assert labels_of_ours == [
         "block-8, raw", "block-8, rectified", "block-9, raw", "block-9, rectified", "final, raw",
         "ensemble",
@@ -148,7 +150,7 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
     for head, number in (("aAcc", "aacc"), ("gAcc", "gacc"), ("novel", "novel_accuracy")):
         stat = ours(result, "block-8, rectified", head)
         assert stat.values[0] == pytest.approx(100 * expected[number])
-    paper = {labels[1]: v for labels, v in result.rows if "the paper" in labels[0]}
+    paper = {row.labels[1]: row.values for row in result.rows if "the paper" in row.labels[0]}
     assert len(paper) == 8
     assert [paper["8-Recti"][h].published for h in ("aAcc", "gAcc")] == [65.52, 60.15]
     assert set(paper["8-Raw"]) == {"aAcc", "gAcc"}
@@ -157,13 +159,13 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
     assert paper["12-Raw, final (Table 5)"]["gAcc"].published == 57.87
     assert result.notes[-1] == "alignment of the layers: made"
     # 75 % of the base classes after session 0, and the prototype's 80
-    short = {labels[1] for labels, values in result.rows if values.get("aAcc", Value()).remark}
+    short = {r.labels[1] for r in result.rows if r.values.get("aAcc", Value()).remark}
     assert short == {"block-8, rectified", "block-9, rectified"}
 
 
 def test_what_was_not_run_is_left_blank(tmp_path: Path) -> None:
     (table,) = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
-    labels_of_ours = [labels[1] for labels, _ in table.rows if "the paper" not in labels[0]]
+    labels_of_ours = [row.labels[1] for row in table.rows if "the paper" not in row.labels[0]]
     assert labels_of_ours == ["block-9, raw", LABELS["prototype"]]
     (empty,) = layers(studied(tmp_path))
     assert len(empty.rows) == 8
@@ -243,7 +245,7 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
 
     def measured(table: PaperTable) -> list[float]:
-        stats = [v.ours for _, values in table.rows for v in values.values() if v.ours]
+        stats = [v.ours for row in table.rows for v in row.values.values() if v.ours]
         assert all(len(s.values) == 1 for s in stats)
         return [s.mean for s in stats]
 
@@ -256,10 +258,10 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         (note,) = [n for n in result[name].notes if n.startswith("alignment of the layers: final")]
         assert all(f"{layer}: " in note for layer in NAMES)
     picture = result["Figure A2 · vit"]
-    assert [labels[0] for labels, _ in picture.rows] == [
+    assert [row.labels[0] for row in picture.rows] == [
         "block-8, raw", "block-9, raw", "final, raw", "block-8, rectified", "block-9, rectified",
     ]  # fmt: skip
-    assert all(set(values) == set(FACTS["tables"]["tsne"]["columns"]) for _, values in picture.rows)
+    assert all(set(row.values) == set(FACTS["tables"]["tsne"]["columns"]) for row in picture.rows)
     svg = (tmp_path / "tsne-vit.svg").read_text(encoding="utf-8")
     assert "the picture is tsne-vit.svg" in picture.notes
     for text in ("block-8, rectified", "final, raw", "c0", "c7"):
@@ -280,4 +282,4 @@ def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)
     runs = runs_on(file.path, tmp_path)
-    assert [t.rows for t in tsne(runs)] == [[]]
+    assert [t.rows for t in tsne(runs)] == [()]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fscil_small import Made, flat, made, ours
+from paper_tables import by_labels
 from reproduce_files import blob_file
 
 from embedbench.array_types import Floats
@@ -16,7 +17,6 @@ from embedbench.papers.fscil.paper import (
     compare_rows,
     learners,
     losses,
-    plan_runs,
     sweeps,
 )
 from embedbench.papers.fscil.printed import (
@@ -33,13 +33,12 @@ from embedbench.papers.fscil.runs import (
     VARIANTS,
     FSCILData,
     FSCILRuns,
-    find_data,
     of_losses,
     shape,
     weights,
 )
-from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import table_text
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
 from embedbench.studies.set_and_tune_options import parse_settings
@@ -160,8 +159,8 @@ def test_a_matrix_has_the_accuracies_that_it_was_made_of(seed: int) -> None:
 
 def test_tables_show_what_follows_and_mark_misprints() -> None:
     one = table("1")
-    rows = {labels[0]: (labels, values) for labels, values in one.rows}
-    assert one.heads[:2] == ["method", "M parameters"]
+    rows = {row.labels[0]: (row.labels, row.values) for row in one.rows}
+    assert one.heads[:2] == ("method", "M parameters")
     labels, values = rows["NC-FSCIL"]
     assert labels[1:3] == ("15.87", "84.2")
     assert values["gAcc"].texts()[:2] == ("60.93", "60.93")
@@ -169,12 +168,15 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
     assert rows["TOPIC †"][1]["gAcc"].texts() == ("–", "–", "")
     assert "71.4 *" in rows["SAVC"][0]
     assert any("printed 71.4, reads 68.4: " in note for note in one.notes)
-    assert any(r.startswith("Regularizer, aAcc: printed 62.82, reads 60.83: ") for r in one.remarks)
+    assert any(
+        (place, remark.partition(": ")[0]) == ("Regularizer, aAcc", "printed 62.82, reads 60.83")
+        for place, remark in one.remarks
+    )
     assert (rows["CEC"][0][3], rows["FCIL †"][0][2]) == ("67.0", "76.34")
     assert rows["Regularizer"][1]["aAcc"].texts()[0] == "62.82 *"
     case = table("A1")
-    assert case.rows[1][0][:3] == ("f_2", "85", "0")
-    gaps = [v.difference for _, values in case.rows for v in values.values()]
+    assert case.rows[1].labels[:3] == ("f_2", "85", "0")
+    gaps = [v.difference for row in case.rows for v in row.values.values()]
     assert all(g is not None and abs(g) <= 0.01 for g in gaps)
     assert len(gaps) == 20
     for number in ROWS:
@@ -195,9 +197,13 @@ def test_stand_ins_have_the_papers_ratio() -> None:
         assert n - base >= 2 * way
 
 
+def find_data(out: Path, *data: str) -> dict[str, FSCILData]:
+    return FSCILRuns.find_data(ReproduceRequest(out, [0], data=data), [])
+
+
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 40, 4).path)
-    result = find_data([f"cifar100={toy}", toy], tmp_path)
+    result = find_data(tmp_path, f"cifar100={toy}", toy)
     assert [d.label for d in result.values()] == ["CIFAR-100", "toy, a stand-in"]
     assert [d.settings() for d in result.values()] == [
         {"lists": "cifar100"},
@@ -205,16 +211,16 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
     ]
     birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)
     with pytest.raises(UserError) as error:
-        find_data([birds], tmp_path)
+        find_data(tmp_path, birds)
     assert str(error.value).startswith(f"{birds} stands in under the name of a data set")
     assert f"; give --data cub200={birds} if it is that one" in str(error.value)
     with pytest.raises(UserError, match="mini-imagenet=FILE"):
-        find_data([f"imagenet={toy}"], tmp_path)
+        find_data(tmp_path, f"imagenet={toy}")
 
 
 def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 40, 4)
-    runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
+    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": FSCILData(file.path)})
     assert runs.possible("toy", "ncm")
     assert not runs.possible("toy", "fr")
     assert not runs.possible("toy", "fr-paper-cr")
@@ -232,11 +238,12 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         chosen = (VARIANTS | of_losses())[variant]
         given = {k: f"{v:g}" for k, v in weights("paper").items()} | {"ensemble": "softmax"}
         given |= {key.name: value for key, value in chosen.fixed.items()}
-        return [Planned((chosen.learner, str(given)), seed) for seed in self.seeds]
+        return [Planned((chosen.learner, str(given)), seed) for seed in self.asked.seeds]
 
     monkeypatch.setattr(FSCILRuns, "specs", specs)
-    runs = FSCILRuns(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": FSCILData(tmp_path / "toy.h5")})
-    result: list[Any] = plan_runs(runs, ["learners"])
+    asked = ReproduceRequest(tmp_path, [3, 4], learners=["ncm", "fr"])
+    runs = FSCILRuns(asked, {"toy": FSCILData(tmp_path / "toy.h5")})
+    result: list[Any] = runs.plan_tables(["learners"])
     assert [(c.learner[0], c.seed) for c in result] == [
         ("fr", 3),
         ("ncm", 3),
@@ -244,10 +251,10 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("ncm", 4),
     ]
     # FR, three weights of five values, one of each FR's own
-    assert len(plan_runs(runs, ["figa4"])) == 2 * (1 + 3 * 4)
+    assert len(runs.plan_tables(["figa4"])) == 2 * (1 + 3 * 4)
     # the prototype, NCM, FR, which is the paper's row of all losses, and seven further rows
-    assert len(plan_runs(runs, ["losses", "learners"])) == 2 * (2 + len(of_losses()))
-    assert plan_runs(runs, ["1"]) == []
+    assert len(runs.plan_tables(["losses", "learners"])) == 2 * (2 + len(of_losses()))
+    assert runs.plan_tables(["1"]) == []
 
 
 def test_a_sweep_changes_the_weights_that_the_paper_calls_one() -> None:
@@ -286,7 +293,7 @@ def test_weights_by_data_set(whose: str, official: str | None, expected: tuple[f
 def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> None:
     """By FR's own weights a row is the same run, whether its settings are named or defaults."""
     file = blob_file(tmp_path / "toy.h5", 10, 4, layers=["block-8"])
-    runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
+    runs = FSCILRuns(ReproduceRequest(tmp_path, [0]), {"toy": FSCILData(file.path)})
     (named,), (default,) = (runs.specs("toy", v) for v in ("fr-paper-softmax", "fr"))
     assert runs.streams.run_dir(named, tmp_path) == runs.streams.run_dir(default, tmp_path)
 
@@ -302,9 +309,8 @@ def runs_of(tmp_path: Path, **had: list[Floats]) -> Made:
         n.replace("_", "-"): [made(seed, f, SIZES) for seed, f in enumerate(each)]
         for n, each in had.items()
     }
-    return Made(
-        tmp_path, [0, 1], ["ncm", "teen"], data={"toy": FSCILData(tmp_path / "toy.h5")}, had=records
-    )
+    asked = ReproduceRequest(tmp_path, [0, 1], learners=["ncm", "teen"])
+    return Made(asked, {"toy": FSCILData(tmp_path / "toy.h5")}, had=records)
 
 
 def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
@@ -315,7 +321,7 @@ def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
         slda=[flat(0.6, 0.1)],
     )
     (result,) = learners(runs)
-    labels_of_ours = [labels[1] for labels, _ in result.rows if labels[0] == "toy, a stand-in"]
+    labels_of_ours = [row.labels[1] for row in result.rows if row.labels[0] == "toy, a stand-in"]
     names = [LEARNERS[n].label for n in ("prototype", "ncm", "slda")]
     assert labels_of_ours == [*names, *CORNER_CASES]
     assert [ours(result, n, "place by gAcc").mean for n in names] == [1, 2, 3]
@@ -329,7 +335,7 @@ def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
 
 def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
     (result,) = learners(runs_of(tmp_path, ncm=[flat(0.8, 0.2)]))
-    paper = {labels: values for labels, values in result.rows if "the paper" in labels[0]}
+    paper = {row.labels: row.values for row in result.rows if "the paper" in row.labels[0]}
     assert len(paper) == 9
     for values in paper.values():
         assert all(v.ours is None and v.difference is None for v in values.values())
@@ -340,7 +346,7 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
     assert paper["CIFAR-100, the paper", "ViT baseline"]["novel"].published == 15.81
     assert "novel" not in paper["CUB-200, the paper", "NC-FSCIL"]
     assert "reads 63.6: " in paper["CUB-200, the paper", "ViT baseline"]["lAcc"].remark
-    for labels, ours_of_row in result.rows:
+    for labels, ours_of_row in by_labels(result).items():
         if labels[0] == "toy, a stand-in":
             assert all(v.published is None for v in ours_of_row.values())
 
@@ -349,7 +355,7 @@ def test_a_sweep_has_a_row_a_weight(tmp_path: Path) -> None:
     runs = runs_of(tmp_path, fr=[flat(0.8, 0.4)])
     runs.had["fr-β_CR-0.25"] = [made(0, flat(0.8, 0.3), SIZES)]
     (swept,) = sweeps(runs)
-    ((labels, values),) = swept.rows
+    ((labels, values),) = by_labels(swept).items()
     assert labels == ("β_CR", "0.25")
     assert values["aAcc"].ours is not None
 
@@ -363,17 +369,22 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Pa
     }
     (added,) = losses(runs_of(tmp_path, **had))
     printed = ["66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20", "68.80 / 62.20"]
-    assert [labels[1] for labels, _ in added.rows] == ["68.74 / 57.87", *printed, *printed]
-    made_rows = [k for k, (_, values) in enumerate(added.rows) if values]
+    assert [row.labels[1] for row in added.rows] == [
+        "68.74 / 57.87",
+        *printed,
+        *printed,
+    ]
+    made_rows = [k for k, row in enumerate(added.rows) if row.values]
     assert made_rows == [0, 2, 4, 6]
-    labels = [labels[0] for labels, _ in added.rows]
+    labels = [row.labels[0] for row in added.rows]
     whose = ["paper"] * len(FACTS["losses"]) + ["code"] * len(FACTS["losses"])
     assert all(f"the {w}'s weights" in label for w, label in zip(whose, labels[1:], strict=True))
     cosine = labels[4]
     assert "mean of cosines" in cosine
     assert ours(added, cosine, "base, first").values == pytest.approx((80, 87.5))
-    (remark,) = added.remarks
-    assert remark.startswith(f"{cosine}, aAcc: trained too short")
+    ((place, remark),) = added.remarks
+    assert place == f"{cosine}, aAcc"
+    assert remark.startswith("trained too short")
     assert "1 of 2 runs is more than 2 points under the prototype's, at most 2.5" in remark
     text = table_text(added)
     assert f"* {cosine}" in text
@@ -381,7 +392,7 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Pa
     assert added.parts == [1]  # nothing is published, so there is no column of dashes
     assert added.notes[-1] == "alignment of the layers: made"
     (learned,) = learners(runs_of(tmp_path, prototype=had["prototype"], fr=had["fr_paper_cosine"]))
-    assert [r for r in learned.remarks if "trained too short" in r]
+    assert [r for _, r in learned.remarks if "trained too short" in r]
 
 
 def official(tmp_path: Path, name: str, **had: list[Floats]) -> Made:
@@ -396,16 +407,16 @@ def test_rows_of_losses_stand_beside_the_tables_that_have_them(
     tmp_path: Path, name: str, number: str
 ) -> None:
     had = {"prototype": [flat(0.8, 0.2)], "fr_paper_cr": [flat(0.7, 0.3)]}
-    of = {t.name: dict(t.rows) for t in compare_rows(official(tmp_path, name, **had))}
+    of = {t.name: by_labels(t) for t in compare_rows(official(tmp_path, name, **had))}
     value = of[f"{number}, runs"][("… + L_CR",)]["aAcc"]
     assert value.ours is not None
     assert value.published is not None
     assert value.ours.mean < of[f"{number}, runs"][("ViT baseline",)]["aAcc"].ours.mean
-    of = {t.name: dict(t.rows) for t in compare_rows(official(tmp_path, "mini-imagenet", **had))}
+    of = {t.name: by_labels(t) for t in compare_rows(official(tmp_path, "mini-imagenet", **had))}
     assert ("… + L_CR",) not in of["5, runs"]  # there the row has other losses
     (of_stand_in,) = compare_rows(runs_of(tmp_path, fr=[flat(0.8, 0.2)]))  # a run once
     assert (of_stand_in.of, of_stand_in.name) == ("1, runs", "1, runs · toy")
-    (values,) = (values for _, values in of_stand_in.rows)
+    (values,) = (row.values for row in of_stand_in.rows)
     assert values["gAcc"].published == 62.2
     assert values["gAcc"].difference is None
 
@@ -418,7 +429,7 @@ def test_rows_of_layers_go_by_the_place_of_a_layer(
     low, high = [flat(0.6, 0.2)], [flat(0.8, 0.3)]
     of_layers = {"block-2-raw": low, "block-2-recti": high, "block-4-raw": high}
     runs = official(tmp_path, "mini-imagenet", fr=low, **of_layers)
-    rows = dict({t.name: t for t in compare_rows(runs)}["6, runs"].rows)
+    rows = by_labels({t.name: t for t in compare_rows(runs)}["6, runs"])
     if len(layers) < 3:  # which of them is the paper's eighth block is open
         assert set(rows) == {("Ensemble",)}
         return
@@ -460,7 +471,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 
 def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:
-    (result,) = find_data([], tmp_path).values()
+    (result,) = find_data(tmp_path).values()
     file = result.opened
     assert result.settings() == {"base": 24, "way": 2, "order": "size"}
     assert file.shape == (600, 384)

@@ -20,15 +20,16 @@ from embedbench.papers.iirc.paper import (
     VARIANTS,
     IIRCData,
     IIRCRuns,
-    find_data,
     measures,
-    plan_runs,
 )
 from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable, table_text
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
+from embedbench.studies.set_and_tune_options import parse_settings
 
+NOTHING = ReproduceRequest(Path(), [0])
 PUBLISHED = facts("iirc")["printed"]["tables"]
 NAMES = ("bear", "bus", "polar bear", "brown bear")
 
@@ -39,7 +40,7 @@ NAMES = ("bear", "bus", "polar bear", "brown bear")
 @pytest.mark.parametrize(("number", "counted"), [("1", 6), ("2", 8), ("3", 7)])
 def test_counts_are_the_printed_ones(number: str, counted: int) -> None:
     """Tables 1 to 3: what the hierarchies and CIFAR-100's equal classes give."""
-    values = [v for _, row in PAPER.exact[number]().rows for v in row.values() if v.ours]
+    values = [v for row in PAPER.exact[number]().rows for v in row.values.values() if v.ours]
     assert [v.published for v in values] == [v.ours.mean for v in values if v.ours]
     assert len(values) == counted
 
@@ -82,18 +83,22 @@ def test_published_values(table: str, learner: str, values: dict[int, float]) ->
 # --- data and configurations ---
 
 
+def find_data(out: Path, *data: str) -> dict[str, IIRCData]:
+    return IIRCRuns.find_data(ReproduceRequest(out, [0], data=data), [])
+
+
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
-    result = find_data([f"cifar={toy}", toy], tmp_path)
+    result = find_data(tmp_path, f"cifar={toy}", toy)
     assert [(d.label, d.stands_in) for d in result.values()] == [
         ("IIRC-CIFAR", False),
         ("toy for IIRC-CIFAR", True),
     ]
     blob_file(tmp_path / "cifar.h5", 4, 4, groups=2)
     with pytest.raises(UserError, match="give --data cifar="):
-        find_data([str(tmp_path / "cifar.h5")], tmp_path)
+        find_data(tmp_path, str(tmp_path / "cifar.h5"))
     with pytest.raises(UserError, match="imagenet-full=FILE or FILE"):
-        find_data([f"imagenet={toy}"], tmp_path)
+        find_data(tmp_path, f"imagenet={toy}")
 
 
 def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
@@ -101,31 +106,32 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
         **{n: IIRCData(tmp_path / "x.h5", n) for n in OFFICIAL},
         "toy": IIRCData(tmp_path / "toy.h5"),
     }
-    runs = IIRCRuns(tmp_path, [0], data=data, items=["er.lr=1"])
+    runs = IIRCRuns(ReproduceRequest(tmp_path, [0], items=["er.lr=1"]), data)
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
-    runs = IIRCRuns(tmp_path, [0], data=data, items=["protocol.configuration=1-2,4", "er.lr=1"])
+    items = ["protocol.configuration=1-2,4", "er.lr=1"]
+    runs = IIRCRuns(ReproduceRequest(tmp_path, [0], items=items), data)
     assert runs.configurations("cifar") == [1, 2, 4]
-    assert runs.items == ["er.lr=1"]
+    assert runs.given == parse_settings(["er.lr=1"])
 
 
 def test_cells_of_one_stream_stand_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def specs(self: IIRCRuns, name: str, variant: str, k: int) -> Any:
-        return [(name, variant, k, seed) for seed in self.seeds]
+    def specs(self: IIRCRuns, name: str, k: int, variant: str) -> Any:
+        return [(name, variant, k, seed) for seed in self.asked.seeds]
 
     monkeypatch.setattr(IIRCRuns, "specs", specs)
     items = ["protocol.configuration=0-1"]
-    runs = IIRCRuns(
-        tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": IIRCData(tmp_path / "toy.h5")}
-    )
-    result: list[Any] = plan_runs(runs, ["5"])
+    asked = ReproduceRequest(tmp_path, [3, 4], learners=["er", "lucir"], items=items)
+    runs = IIRCRuns(asked, {"toy": IIRCData(tmp_path / "toy.h5")})
+    result: list[Any] = runs.plan_tables(["5"])
+    plan: Any = runs.plan_tables
     assert len(result) == 2 * 2 * 3
     assert [(v, k, s) for _, v, k, s in result[:4]] == [
         ("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4),
     ]  # fmt: skip
-    assert {v for _, v, *_ in plan_runs(runs, ["buffer"])} == set(BUFFERS)
-    assert {v for _, v, *_ in plan_runs(runs, list(PAPER.tables))} == {
+    assert {v for _, v, *_ in plan(["buffer"])} == set(BUFFERS)
+    assert {v for _, v, *_ in plan(list(PAPER.tables))} == {
         *BUFFERS,
         "er",
         "lucir",
@@ -198,12 +204,12 @@ def made_runs(name: str, data: IIRCData, **changes: Any) -> MadeRuns:
         records = [made_record(c, **changes.get(variant, {})) for c in curves]
         made[name, variant] = [records[:2], records[2:]]
     made[name, "joint"] = [[made_record([0.9])], [made_record([0.8])]]
-    items = ["protocol.configuration=0-1"]
-    return MadeRuns(Path(), [0, 1], data={name: data}, items=items, made=made)
+    asked = ReproduceRequest(Path(), [0, 1], items=["protocol.configuration=0-1"])
+    return MadeRuns(asked, {name: data}, made=made)
 
 
 def row(table: PaperTable, label: str) -> Any:
-    return next(values for labels, values in table.rows if labels[0] == label)
+    return next(row.values for row in table.rows if row.labels[0] == label)
 
 
 def test_a_table_of_the_papers_data_has_differences() -> None:
@@ -231,14 +237,14 @@ def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
     (table,) = PAPER.tables["5"](runs)
     assert table.heading.startswith("Table 5 · toy: ")
     assert "toy for IIRC-CIFAR" in table.heading
-    values = [v for _, of_row in table.rows for v in of_row.values()]
+    values = [v for row in table.rows for v in row.values.values()]
     assert any(v.ours for v in values)
     assert all(v.difference is None for v in values)
     assert table.data == "toy for IIRC-CIFAR"
 
 
 def test_only_what_was_run_is_shown_beside_the_paper() -> None:
-    runs = MadeRuns(Path(), [0], data={"cifar": IIRCData(Path("x.h5"), "cifar")})
+    runs = MadeRuns(NOTHING, {"cifar": IIRCData(Path("x.h5"), "cifar")})
     (table,) = PAPER.tables["5"](runs)
     assert "finetune" not in table.columns
     assert "A-GEM" in table.columns
@@ -258,8 +264,8 @@ def test_measures_are_of_labels_and_of_newest_sessions() -> None:
     assert row(table, "ER")[newest].ours.values == pytest.approx((0.4, 0.4))
     # as the last pw-JS of the made runs: .05, .07 in one configuration, .06, .08 in the other
     assert row(table, "ER")[below].ours.values == pytest.approx((0.06, 0.07))
-    (table,) = measures(MadeRuns(Path(), [0], data={"toy": IIRCData(Path("toy.h5"))}))
-    assert table.rows == []
+    (table,) = measures(MadeRuns(NOTHING, {"toy": IIRCData(Path("toy.h5"))}))
+    assert table.rows == ()
 
 
 # --- all of it ---

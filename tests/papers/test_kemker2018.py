@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import quick_workers
+from paper_tables import by_labels
 
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
@@ -18,6 +19,8 @@ from embedbench.papers.kemker2018.paper import (
     PAPER,
     drifting,
     figure_s1,
+    megabytes,
+    summary,
     table1,
     table2,
     table2_sizes,
@@ -28,16 +31,13 @@ from embedbench.papers.kemker2018.runs import (
     FEL_UNITS,
     LEARNERS,
     PROTOCOLS,
-    Data,
+    KemkerData,
     KemkerRuns,
     Size,
-    find_data,
-    megabytes,
     paper_size,
-    summary,
 )
-from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import Value, table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
@@ -72,7 +72,7 @@ def test_table_3_is_the_mean_of_table_2() -> None:
         if abs(np.mean(over) - row["omega_all"]) > 0.00101:
             off.append((row["learner"], row["protocol"]))
     assert off == [("ewc", "multi-modal")]  # a misprint of the paper, marked
-    assert any(m["table"] == "3" and m["row"] == "ewc" for m in MISPRINTS)
+    assert any(m["table"] == "3" and m["labels"][0] == "EWC" for m in MISPRINTS)
 
 
 def test_table_s9_percentages_follow_from_table_1() -> None:
@@ -124,18 +124,22 @@ def _file(path: Path, features: int, classes: int, n: int = 4) -> EmbeddingFile:
     return write_file(path, samples, x, {})
 
 
+def find_data(out: Path, *data: str) -> dict[str, KemkerData]:
+    return KemkerRuns.find_data(ReproduceRequest(out, [0], data=data), ["2"])
+
+
 def test_a_file_is_held_to_the_data_set_that_it_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _file(Path("birds.h5"), 6, 4)
     with pytest.raises(UserError, match="6 features and 4 classes, and CUB-200 has 2048 and 200"):
-        find_data(["cub=birds.h5"], tmp_path)
+        find_data(tmp_path, "cub=birds.h5")
     with pytest.raises(UserError, match="NAME=FILE"):
-        find_data(["cub"], tmp_path)
+        find_data(tmp_path, "cub")
     with pytest.raises(UserError, match="Did you mean 'audioset'"):
-        find_data(["audiosett=birds.h5"], tmp_path)
-    result = find_data(["cub-stand-in=birds.h5"], tmp_path)
+        find_data(tmp_path, "audiosett=birds.h5")
+    result = find_data(tmp_path, "cub-stand-in=birds.h5")
     assert list(result) == ["cub"]
     assert result["cub"].label == "birds for CUB-200"
     assert result["cub"].size == Size(6, 4, 8)
@@ -156,7 +160,7 @@ def test_a_value_that_stands_in_has_no_difference() -> None:
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
-    runs = KemkerRuns(tmp_path, [0], data={})
+    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]))
     text = table_text(table2(runs))
     # heading, head, rows, misprints, notes on GeppNet and PathNet
     assert len(text.splitlines()) == 2 + 45 + 2 + 2
@@ -167,8 +171,8 @@ def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_pat
 
 
 def test_runs_of_table_2(tmp_path: Path) -> None:
-    data = {n: Data(n, tmp_path / f"{n}.h5") for n in ("mnist", "cub", "audioset")}
-    runs = KemkerRuns(tmp_path, [0], data=data).table2()
+    data = {n: KemkerData(tmp_path / f"{n}.h5", n) for n in ("mnist", "cub", "audioset")}
+    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), data).table2()
     assert len(runs) == len(set(runs)) == 3 * 6 + 3 * 5 + 2 * 6
     assert ("pathnet", "incremental-class", ("mnist",)) not in runs
     assert ("mlp", "multi-modal", ("audioset", "cub")) in runs
@@ -194,7 +198,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     )
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
-    rows = dict(tables[0].rows)
+    rows = by_labels(tables[0])
     mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
     assert mine.ours is not None
     assert len(mine.ours.values) == 2
@@ -204,7 +208,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert [t.name for t in tables] == ["2", "2 MB", "4", "5"]
     assert asked.used == [Path("birds.h5")]
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
-    sizes = dict(tables[1].rows)["MLP", "birds for CUB-200"]
+    sizes = by_labels(tables[1])["MLP", "birds for CUB-200"]
     held, counted = sizes["MB held here"], sizes["MB as the paper counts"]
     size = megabytes("mlp", Size(6, 4, 24))  # with the paper's 400 units
     assert (counted.published, counted.ours) == (None, Stat.of([size]))
@@ -217,22 +221,23 @@ def test_stand_ins_are_run_labelled_and_saved(
             took = made.seconds.learn + made.seconds.evaluate
             costs.setdefault(made.protocol, []).append(took / 60)
     assert list(tables[2].columns) == ["permutation", "incremental-class"]
-    minutes = dict(tables[2].rows)["MLP", "birds for CUB-200"]
+    minutes = by_labels(tables[2])["MLP", "birds for CUB-200"]
     for protocol, each in costs.items():
         mine = minutes[protocol].ours
         assert mine is not None
         assert sorted(mine.values) == pytest.approx(sorted(each))
-    ticks = dict(tables[3].rows)
+    ticks = by_labels(tables[3])
     assert ticks["MLP",]["memory efficient"].words == ("✓", "✓")
     assert ticks["PathNet",]["similar data"].words == ("✓", "✗")  # was not run
 
 
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
-    data = {n: Data(n, tmp_path / f"{n}.h5", n == "cub") for n in ("mnist", "cub", "audioset")}
-    runs = KemkerRuns(tmp_path, [0], data=data)
+    names = ("mnist", "cub", "audioset")
+    data = {n: KemkerData(tmp_path / f"{n}.h5", n, n == "cub") for n in names}
+    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), data)
 
     def protocols(*tables: str) -> dict[str, int]:
-        return dict(Counter(cell.protocol.name for cell in PAPER.specs(runs, tables)))
+        return dict(Counter(spec.protocol.name for spec in runs.plan_tables(tables)))
 
     one = {"permutation": 3 * 6, "incremental-class": 3 * 5}
     assert protocols("4") == one
@@ -295,7 +300,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
     units = log["chosen"]["units"]
-    rows = {labels: values for labels, values in table.rows if labels[3]}
+    rows = {row.labels: row.values for row in table.rows if row.labels[3]}
     assert [labels[0] for labels in rows] == ["permutation", "incremental-class"]
     for labels, values in rows.items():
         assert labels[1:] == ("MLP", "birds for CUB-200", f"units {units}")
@@ -306,20 +311,17 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
-    runs = KemkerRuns(
-        tmp_path,
-        [0],
-        data={"mnist": Data("mnist", file.path)},
-        items=["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"],
-    )
+    items = ["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"]
+    asked = ReproduceRequest(tmp_path, [0], items=items)
+    runs = KemkerRuns(asked, {"mnist": KemkerData(file.path, "mnist")})
     runs.run([c for choice in CHOICES for c in runs.s1_specs(choice)])
     assert runs.failed == []
     table = figure_s1(runs)
     assert len(table.rows) == len(CHOICES) == 3
-    lams = [values["λ in the end"].ours for _, values in table.rows]
+    lams = [row.values["λ in the end"].ours for row in table.rows]
     assert lams[0] == Stat.of([0.0])
-    for (_, values), choice in zip(table.rows, CHOICES, strict=True):
+    for row, choice in zip(table.rows, CHOICES, strict=True):
         (record,) = runs.records(runs.s1_specs(choice))
         pooled = record.by_score["accuracy"].pooled
-        assert values["after 10"].ours == Stat.of([100 * pooled[9]])
+        assert row.values["after 10"].ours == Stat.of([100 * pooled[9]])
     assert "samples" in record.footprint  # of the last, which keeps validation data

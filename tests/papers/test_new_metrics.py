@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from paper_tables import by_labels
 from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
@@ -24,9 +25,10 @@ from embedbench.papers.new_metrics.paper import (
     table1,
     table2,
 )
-from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
+from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable
+from embedbench.papers.reproduction_data import PaperData
 from embedbench.streams.stream import StreamSpec
 
 TABLES = facts("new-metrics")["printed"]["tables"]
@@ -61,9 +63,9 @@ def test_the_printed_values_are_the_exact_ones() -> None:
 def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
     remarks = []
     for table, n in ((table1(), 20), (table2(), 14)):
-        cells = [v for _, values in table.rows for v in values.values()]
+        cells = [v for row in table.rows for v in row.values.values()]
         assert len(cells) == n
-        for (after,), values in table.rows:
+        for (after,), values in by_labels(table).items():
             for column, value in values.items():
                 assert value.ours is not None
                 assert value.published is not None
@@ -78,8 +80,8 @@ def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
 def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
     table = figure2()
     rows = {
-        labels[0]: {h: v.ours.mean for h, v in values.items() if v.ours}
-        for labels, values in table.rows
+        row.labels[0]: {h: v.ours.mean for h, v in row.values.items() if v.ours}
+        for row in table.rows
     }
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
@@ -141,7 +143,7 @@ def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
 
 
 def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
-    ours = dict(table.rows)[labels][column].ours
+    ours = by_labels(table)[labels][column].ours
     assert ours is not None
     return ours.values
 
@@ -168,7 +170,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
                 _values(forgetting, (*start, "AF"), "at K")
             )
     assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
-    runs = MetricRuns(tmp_path / "out", [0, 1], items=items, data={"toy": file.path})
+    runs = MetricRuns(asked, {"toy": PaperData(file.path)})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
@@ -185,7 +187,8 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 4)
-    runs = MetricRuns(tmp_path, [0], items=["protocol.sessions=5"], data={"toy": file.path})
+    asked = ReproduceRequest(tmp_path, [0], items=["protocol.sessions=5"])
+    runs = MetricRuns(asked, {"toy": PaperData(file.path)})
     assert runs.sessions("toy") == [5]
     (cell,) = runs.specs("toy", 5, "finetune")
     assert asdict(cell.protocol.settings)["sessions"] == 5

@@ -5,19 +5,21 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from paper_tables import rows_of
 from reproduce_files import blob_file
 from typer.testing import CliRunner
 
 import embedbench.papers
 from embedbench.cli.app import app
 from embedbench.errors import UserError
+from embedbench.papers.paper import select_names
 from embedbench.papers.paper_folders import facts, names, paper
-from embedbench.papers.paper_runs import PaperRuns, select_names
+from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, Variant
 from embedbench.papers.paper_table import PaperTable, Value, table_text
-from embedbench.papers.reproduction_data import find_files
-from embedbench.papers.result_files import ResultTable
+from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.studies.set_and_tune_options import parse_settings
 
@@ -33,21 +35,19 @@ from pathlib import Path
 
 from embedbench.papers.paper_folders import read_paper
 from embedbench.papers.paper import Paper
-from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.paper_table import PaperTable
 from embedbench.papers.paper_runs import PaperRuns
-from embedbench.scores.mean_intervals import Stat
 
 
 def table1():
-    value = Value(0.5, Stat.of([0.25]))
-    return PaperTable("1", "a sixth", ("row",), ("v",), [(("x",), {"v": value})])
+    table = PaperTable("1", "a sixth", ("row",), ("v",))
+    table.add_numbers(["x"], [0.25], [0.5])
+    return table
 
 
 PAPER = Paper(
     read_paper(Path(__file__).with_name("paper.toml")),
-    runs=lambda asked, tables: asked.runs(PaperRuns),
-    specs=lambda runs, tables: [],
-    learners=lambda: [],
+    runs=PaperRuns,
     exact={"1": table1},
 )
 """
@@ -62,8 +62,8 @@ stem = "another-one"
 @pytest.mark.parametrize("name", ALIASES)
 def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
     chosen = paper(name)
-    assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
-    assert all(paper(alias) is chosen for alias in chosen.aliases)
+    assert chosen.name == name
+    assert all(paper(alias) is chosen for alias in ALIASES[name])
     assert facts(chosen.stem)["printed"]["tables"]
     assert [*chosen.exact, *chosen.tables, *chosen.costly]
 
@@ -71,7 +71,7 @@ def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
 def test_a_paper_is_named_for_its_first_author_and_year() -> None:
     assert {of_folder[0]: of_folder[1:] for of_folder in names().values()} == ALIASES
     for name in ALIASES:
-        parts = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", paper(name).citation)
+        parts = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", paper(name).facts["citation"])
         assert parts is not None
         assert name == "".join(parts.groups()).lower()
 
@@ -143,7 +143,8 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
         ("v",): Value(None, ours),
     }
     for heads, value in cases.items():
-        table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value}), (("y",), {})])
+        rows = rows_of((("x",), {"v": value}), (("y",), {}))
+        table = PaperTable("1", "t", ("a",), ("v",), rows)
         lines = table_text(table).splitlines()
         assert tuple(lines[1].split()) == ("a", *heads)
         assert all(len(line) == 1 + len(heads) for line in table.lines())
@@ -152,25 +153,28 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
 def test_a_printed_deviation_stands_in_brackets() -> None:
     value = Value(51.8, Stat.of([60.0]), 1, stands_in=True, sd=5.3)
     assert value.texts() == ("51.8 (5.3)", "60.0", "")
-    table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
-    assert ResultTable.made(table).to_json()["rows"][0]["values"]["v"]["sd"] == 5.3
+    table = PaperTable("1", "t", ("a",), ("v",), rows_of((("x",), {"v": value})))
+    assert table.to_json()["rows"][0]["values"]["v"]["sd"] == 5.3
 
 
 def test_names_that_are_words_stand_alone() -> None:
-    heads = {"S6": "Table S6", "2 MB": "Table 2 MB", "Figure 3": "Figure 3", "Rankings": "Rankings"}
-    for name, short in heads.items():
-        assert PaperTable(name, "t", (), ()).short == short
+    heads = {"S6": "Table S6: t", "2 MB": "Table 2 MB: t", "Figure 3": "t", "Rankings": "t"}
+    for name, heading in heads.items():
+        assert PaperTable(name, "t", (), ()).heading == heading
 
 
 def test_files_go_by_their_stem(tmp_path: Path) -> None:
+    def find(*paths: Path) -> dict[str, PaperData]:
+        return find_files([*map(str, paths)], tmp_path, kind=PaperData)
+
     (tmp_path / "b").mkdir()
     one = blob_file(tmp_path / "a.h5", 2, 4).path
     two = blob_file(tmp_path / "b" / "a.h5", 2, 4).path
-    assert find_files([str(one), str(one)], tmp_path) == {"a": one}
+    assert find(one, one) == {"a": PaperData(one)}
     with pytest.raises(UserError, match=re.escape(f"{one} and {two} have one name")):
-        find_files([str(one), str(two)], tmp_path)
+        find(one, two)
     with pytest.raises(UserError, match=r"none\.h5"):
-        find_files([str(tmp_path / "none.h5")], tmp_path)
+        find(tmp_path / "none.h5")
 
 
 def test_wanted_is_all_where_nothing_is_asked() -> None:
@@ -181,24 +185,24 @@ def test_wanted_is_all_where_nothing_is_asked() -> None:
 
 
 def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Path) -> None:
-    runs = PaperRuns(
-        tmp_path,
-        [3, 4],
-        items=["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"],
-        known=["er", "gdumb"],
-    )
-    given, fixed = (
-        parse_settings(items) for items in (["er.lr=0.1", "er.batch_size=7"], ["er.memory.total=0"])
-    )
-    cells = runs.plan("er", "incremental-class", [tmp_path / "a.h5"], given, fixed=fixed)
+    er = Variant("ER", "er", parse_settings(["er.memory.total=0"]))
+    gdumb, data = Variant("GDumb", "gdumb"), [PaperData(tmp_path / "a.h5")]
+
+    class Runs(PaperRuns):
+        every: ClassVar = {"er": er, "gdumb": gdumb}
+
+    items = ["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"]
+    runs = Runs(ReproduceRequest(tmp_path, [3, 4], items=items))
+    given: dict[str, Any] = {"er": {"lr": 0.1, "batch_size": 7}}
+    cells = runs.plan(er, "incremental-class", data, given)
     assert [c.seed for c in cells] == [3, 4]
     params = asdict(cells[0].learner.settings)
     assert (params["lr"], params["batch_size"], params["memory"]["total"]) == (0.5, 7, 0)
-    (other, _) = runs.plan("gdumb", "incremental-class", [tmp_path / "a.h5"], {})
+    (other, _) = runs.plan(gdumb, "incremental-class", data)
     assert asdict(other.learner.settings)["stop"]["epochs"] == 2
     assert runs.sessions_asked("incremental-class") == 0
-    runs.items = ["protocol.sessions=7"]
+    runs.asked.items = ["protocol.sessions=7"]
     assert runs.sessions_asked("incremental-class") == 7
-    runs.items = ["stop.epocs=2", "sop.epochs=2"]
+    runs.asked.items = ["stop.epocs=2", "sop.epochs=2"]
     with pytest.raises(UserError, match="unknown setting"):
-        runs.plan("er", "incremental-class", [tmp_path / "a.h5"], {})
+        runs.plan(er, "incremental-class", data)

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from embedbench.files.formats.mnist_idx import read_idx
 from embedbench.files.sample_metadata import Samples
 from embedbench.files.write_file import write_file
 from embedbench.papers import paper_folders
-from embedbench.papers.class_orderings.paper import find_data
+from embedbench.papers.class_orderings.paper import OrderingRuns
 from embedbench.papers.kemker2018.runs import CAPACITIES, PRINTED, KemkerRuns
-from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.paper_runs import ReproduceRequest
+from embedbench.papers.reproduction_data import PaperData
 from embedbench.papers.reproduction_plan import make_plan, plan_text
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list
@@ -55,11 +57,11 @@ def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *i
     """How many runs the paper itself plans for its usual tables."""
     paper = paper_folders.paper(name)
     asked = ReproduceRequest(
-        out=out, seeds=seeds, data=data, items=items, learners=list(paper.learners())
+        out=out, seeds=seeds, data=data, items=items, learners=list(paper.runs.every)
     )
     asked.out.mkdir(parents=True, exist_ok=True)
-    runs = paper.runs(asked, list(paper.tables))
-    return len(paper.specs(runs, list(paper.tables)))
+    tables = list(paper.tables)
+    return len(paper.runs(asked, paper.runs.find_data(asked, tables)).plan_tables(tables))
 
 
 def counted(name: str, seeds: int) -> int:
@@ -268,11 +270,10 @@ def test_the_plan_is_of_the_seeds_that_are_asked_for() -> None:
 
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:
     """Published orders, in the file's own numbering, and its superclasses; no other file passes."""
-    assert find_data([f"cifar100={images}"], tmp_path) == {"cifar100": images}
     asked = ReproduceRequest(out=tmp_path / "m", seeds=[0], data=[f"cifar100={images}"])
     asked.out.mkdir()
-    paper = paper_folders.paper("masana2020")
-    runs = paper.runs(asked, [])
+    runs = OrderingRuns(asked, OrderingRuns.find_data(asked, []))
+    assert runs.data == {"cifar100": PaperData(images, "cifar100")}
     order = json.loads(Path(runs.orders["cifar100", "max-confusion"]).read_text("utf-8"))["order"]
     assert order == [CIFAR["classes"][k] for k in CIFAR["cifar100-max-confusion"]]
     coarse = json.loads(Path(runs.orders["cifar100", "coarse"]).read_text("utf-8"))["order"]
@@ -282,21 +283,23 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
     assert cell.learner.settings.trunk == "resnet32"
     other = blob_file(tmp_path / "other.h5", 100, 2).path
     with pytest.raises(UserError, match=r"100 classes.*'torch/cifar100[?]download=yes'"):
-        find_data([f"cifar100={other}"], tmp_path)
+        OrderingRuns.find_data(replace(asked, data=[f"cifar100={other}"]), [])
     with pytest.raises(UserError, match="no class hierarchy"):
         make_order(blob_file(tmp_path / "flat.h5", 100, 2), "coarse")
 
 
 def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: Path) -> None:
     asked = ReproduceRequest(out=tmp_path, seeds=[0], data=[str(images)])
-    runs = paper_folders.paper("michel2023").runs(asked, [])
+    kind: Any = paper_folders.paper("michel2023").runs
+    runs = kind(asked, kind.find_data(asked, []))
     (er,), (finetune,) = (runs.specs("images", 10, n) for n in ("er", "finetune"))
     assert er.learner.settings.trunk == "resnet18_small_images"
     assert (er.learner.settings.memory.total, finetune.learner.settings.memory.total) == (2000, 0)
     asked = ReproduceRequest(
         out=tmp_path, seeds=[0], data=[f"cifar={images}", f"imagenet-lite={images}"]
     )
-    runs = paper_folders.paper("abdelsalam2021").runs(asked, [])
-    trunks = [runs.specs(n, "er-5", 0)[0].learner.settings for n in ("cifar", "imagenet-lite")]
+    kind = paper_folders.paper("abdelsalam2021").runs
+    runs = kind(asked, kind.find_data(asked, []))
+    trunks = [runs.specs(n, 0, "er-5")[0].learner.settings for n in ("cifar", "imagenet-lite")]
     assert [t.trunk for t in trunks] == ["resnet32", "resnet50"]
     assert [t.memory.per_class for t in trunks] == [5, 5]

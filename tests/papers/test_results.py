@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paper_tables import rows_of
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
@@ -21,7 +22,6 @@ from embedbench.papers.printed_beside_ours import (
     compare,
     is_plausible,
     page_text,
-    text,
 )
 from embedbench.papers.result_files import Results, read_results
 from embedbench.scores.mean_intervals import Stat
@@ -31,7 +31,7 @@ THREE = (0.49, 0.5, 0.51)
 
 def table(*rows: tuple[tuple[str, str], Value], **more: Any) -> PaperTable:
     """Methods on data sets."""
-    made = [(labels, {"Ω": value}) for labels, value in rows]
+    made = rows_of(*((labels, {"Ω": value}) for labels, value in rows))
     return PaperTable("2", "Ω", ("learner", "data"), ("Ω",), made, **more)
 
 
@@ -46,7 +46,7 @@ def stand_in(a: float, b: float, data: str) -> PaperTable:
         ((name, f"{data} for birds"), Value(printed, Stat.of([v + x for v in THREE]), 3, True))
         for name, printed, x in (("A", 0.5, a - 0.5), ("B", 0.8, b - 0.5))
     )
-    return table(*rows, printed={f"{data} for birds": "birds"}, notes=[f"on {data}"])
+    return table(*rows, printed={f"{data} for birds": "birds"}, notes=(f"on {data}",))
 
 
 def real(*values: float) -> PaperTable:
@@ -58,20 +58,20 @@ def results(*tables: PaperTable, failed: tuple[str, ...] = ()) -> Results:
     return Results.now("some2027", ["some2027"], [0, 1, 2], [], tables, failed)
 
 
-def entries(**sources: PaperTable) -> list[tuple[Entry, ...]]:
+def entries(**sources: PaperTable) -> list[list[Entry]]:
     (compared,) = compare([PRINTED], {name: results(t) for name, t in sources.items()})
-    return list(compared.entries)
+    return [of_row for _, of_row in compared.rows]
 
 
 def test_every_printed_row_has_its_entries_the_papers_own_data_and_most_runs_first() -> None:
-    assert entries() == [(), (), ()]
+    assert entries() == [[], [], []]
     first, second, third = entries(
         a=stand_in(0.2, 0.3, "cats"), b=real(0.9, 0.9), c=real(*THREE, 0.5)
     )
     assert [e.source for e in first] == ["c", "b", "a"]
     assert [e.data for e in first] == ["", "", "cats for birds"]
     assert [e.runs for e in first] == [4, 2, 3]
-    assert ([e.source for e in second], third) == (["a"], ())
+    assert ([e.source for e in second], third) == (["a"], [])
 
 
 def test_the_printed_value_is_the_papers_and_not_the_files() -> None:
@@ -85,11 +85,11 @@ def test_runs_on_other_data_stand_in_one_table_alone() -> None:
     again = replace(PRINTED, name="3")
     both = results(stand_in(0.2, 0.3, "cats"), replace(stand_in(0.2, 0.3, "cats"), of="3"))
     one, other = compare([PRINTED, again], {"one": both})
-    assert [len(e) for e in one.entries] == [1, 1, 0]
-    assert [len(e) for e in other.entries] == [0, 0, 0]
+    assert [len(e) for _, e in one.rows] == [1, 1, 0]
+    assert [len(e) for _, e in other.rows] == [0, 0, 0]
     own = results(real(*THREE), replace(real(*THREE), of="3"))
     one, other = compare([PRINTED, again], {"one": own})  # the paper prints both
-    assert len(one.entries[0]) == len(other.entries[0]) == 1
+    assert len(one.rows[0][1]) == len(other.rows[0][1]) == 1
 
 
 # t(.975, 9) = 2.2622; of ten values with s = 1/30 around .5: half-widths by hand
@@ -128,11 +128,9 @@ def test_nothing_is_said_where_it_cannot_be() -> None:
 # --- the page ---
 
 FACTS = {"name": "some2027", "citation": "Some et al. (2027): Some", "stem": "some"}
-SOME: Paper[PaperRuns] = Paper(
+SOME = Paper(
     FACTS,
-    runs=lambda asked, tables: asked.runs(PaperRuns),
-    specs=lambda runs, tables: [],
-    learners=list,
+    runs=PaperRuns,
     printed=lambda: [PRINTED],
 )
 
@@ -168,15 +166,12 @@ def test_a_page_says_what_is_plausible_as_a_run_of_ours() -> None:
 
 
 def test_tables_without_printed_rows_are_below() -> None:
-    other = PaperTable("Rankings", "t", ("a",), ("v",), [(("x",), {"v": Value(words=("–", "y"))})])
+    other = PaperTable(
+        "Rankings", "t", ("a",), ("v",), rows_of((("x",), {"v": Value(words=("–", "y"))}))
+    )
     empty = PaperTable("Figure 1", "u", (), ())
     page, _ = page_text(SOME, {"one": results(stand_in(0.2, 0.3, "cats"), other, empty)})
     assert page.endswith("### t \\[one\\]\n\n| a | v |\n| --- | --- |\n| x | y |\n")
-
-
-def test_text_of_files_is_no_markup() -> None:
-    assert text("a|b\n<i>[x](y)*`\x1b[31m") == r"a\|b \<i\>\[x\](y)\*\`" + text("\x1b[31m")
-    assert "\x1b" not in text("\x1b[31m")
 
 
 # --- files ---

@@ -48,8 +48,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _paper(_: Path) -> str:
     values = {c: Value(0.512, Stat.of([0.1, 0.2])) for c in ("MNIST", "CUB-200", "AudioSet")}
-    rows = [(("first data", NAME), values), (("other data", "mlp"), values)]
-    return paper_text(PaperTable("2", "Ω", ("data", "learner"), list(values), rows))
+    table = PaperTable("2", "Ω", ("data", "learner"), tuple(values))
+    table.add(("first data", NAME), values)
+    table.add(("other data", "mlp"), values)
+    return paper_text(table)
 
 
 def _study(runs: Path) -> ComparisonStudy:

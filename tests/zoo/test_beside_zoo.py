@@ -21,7 +21,7 @@ from embedbench.files.write_file import write_file
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.class_order import published_orders
 from embedbench.zoo import beside_zoo
-from embedbench.zoo.zoo_entries import Zoo, get_data, read_zoo
+from embedbench.zoo.zoo_entries import Zoo, read_zoo
 
 NAME = "cifar100.vit-b16-augreg-in21k"
 RUN = ("--protocol", "b0-inc10", "--preset", "pilot", "--learner", "ncm", "--quiet")
@@ -42,7 +42,11 @@ def stand_in(path: Path) -> EmbeddingFile:
             "name": "vit_base_patch16_224",
             "weights_id": "timm/vit_base_patch16_224.augreg_in21k",
         },
-        "source": {"name": "cifar100", "url": get_data("cifar100").url, "licence": "unknown"},
+        "source": {
+            "name": "cifar100",
+            "url": read_zoo().data["cifar100"].url,
+            "licence": "unknown",
+        },
         "split": {"rule": "official"},
     }
     return write_file(path, samples, blobs(labels, 16, 0), {**PROVENANCE, **made})

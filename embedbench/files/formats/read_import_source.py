@@ -1,5 +1,6 @@
 """Read what `import` is given into arrays of one form, whatever its format."""
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import file_digests, hdf5_layout
 from embedbench.files.provenance import read_provenance
 from embedbench.files.raw_pixels import pixels, pixels_recipe
-from embedbench.files.sample_metadata import SPLIT_NAMES, SPLITS, TEST, Samples
+from embedbench.files.sample_metadata import SPLIT_NAMES, SPLITS, Samples
 from embedbench.files.train_test_split import groups as groups_of
 from embedbench.system.callback_types import Progress
 
@@ -240,10 +241,17 @@ def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, 
     if given.dtype.kind != "U":
         return given.astype(np.int64), classes
     index = {name: number for number, name in enumerate(classes)}
-    for value in given.tolist():
-        if value not in index:
-            raise unknown("label", value, classes)
-    return np.array([index[value] for value in given.tolist()], dtype=np.int64), classes
+    return _numbers(given, index, "label").astype(np.int64), classes
+
+
+def _numbers(given: Array, index: Mapping[str, int], what: str) -> Array:
+    """Return the numbers of texts (N,)."""
+    names, place = np.unique(given, return_inverse=True)
+    for name in names.tolist():
+        if name not in index:
+            raise unknown(what, name, index)
+    numbers: Array = np.array([index[name] for name in names.tolist()])[place]
+    return numbers
 
 
 def _split_numbers(split: Array) -> Bytes:
@@ -251,21 +259,15 @@ def _split_numbers(split: Array) -> Bytes:
         if split.dtype.kind not in "iu" or not np.isin(split, range(len(SPLITS))).all():
             raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
         return split
-    for value in np.unique(split).tolist():
-        if value not in SPLIT_NAMES:
-            raise unknown("split", value, SPLIT_NAMES)
-    return np.array([SPLIT_NAMES[value] for value in split.tolist()], dtype=np.uint8)
+    return _numbers(split, SPLIT_NAMES, "split").astype(np.uint8)
 
 
 def _default_ids(n: int, split: Bytes | None) -> Strings:
     """Return the ids `00000`, `00001`, …; with a split, `train/00000`, … within each part."""
     if split is None:
         return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
-    count = dict.fromkeys(range(TEST + 1), -1)
-    ids = []
-    for part in split.tolist():
-        count[part] += 1
-        ids.append(f"{SPLITS[part]}/{count[part]:05d}")
+    within = {part: itertools.count() for part in range(len(SPLITS))}
+    ids = [f"{SPLITS[part]}/{next(within[part]):05d}" for part in split.tolist()]
     return np.array(ids, dtype=np.str_)
 
 

@@ -9,19 +9,17 @@ if classes are equally large, as in CIFAR-100.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.papers import paper_runs
-from embedbench.papers.paper import Paper, ReproduceRequest, per_file
+from embedbench.papers.paper import Paper, per_file
 from embedbench.papers.paper_folders import read_paper
+from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
 from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.reproduction_data import named_files
+from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
@@ -29,7 +27,7 @@ from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = paper_runs.read_variants(FACTS["learners"])
+LEARNERS = read_variants(FACTS["learners"])
 ORDERS: dict[str, str] = FACTS["orders"]
 OFFICIAL, DATA = "cifar100", "CIFAR-100"  # our name and the paper's of its own data: images
 PROTOCOL = "incremental-class"
@@ -37,119 +35,87 @@ SESSIONS = 10
 AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  # tasks learned
 
 
-def find_data(
-    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, Path]:
-    """Files by their names in tables; without any, the shipped emoji are used.
+class OrderingRuns(PaperRuns):
+    """The runs on CIFAR-100's images, or on files that replace them."""
 
-    Parameters
-    ----------
-    given : sequence of str
-        "cifar100=FILE" for the paper's images, or FILE for a stand-in.
+    data: dict[str, PaperData]
+    every = LEARNERS
 
-    Raises
-    ------
-    UserError
-        A file is missing, or is not what its name says.
-    """
-    files = {name: path for name, (path, _) in named_files(given, [OFFICIAL], out, notify).items()}
-    if (path := files.get(OFFICIAL)) is not None and not (
-        paper_runs.holds_images(path) and cifar100_labels(EmbeddingFile.open(path)) is not None
-    ):
-        raise UserError(
-            f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {path} is none; make "
-            "it with embedbench extract 'torch/cifar100?download=yes' --backbone none --size 32, "
-            "or give the file without a name, as a stand-in"
-        )
-    return files
+    @classmethod
+    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, PaperData]:
+        """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in.
 
-
-@dataclass
-class OrderingRuns(paper_runs.PaperRuns):
-    """The runs on CIFAR-100's images, or on files that replace them.
-
-    Parameters
-    ----------
-    orders : dict
-        (file, kind) → "random" or the path of the order file.
-    """
-
-    data: dict[str, Path] = field(kw_only=True)
-    orders: dict[tuple[str, str], str] = field(default_factory=dict)
-    learners: Sequence[str] = tuple(LEARNERS)
-    known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in LEARNERS.values()))
+        Raises
+        ------
+        UserError
+            A file is missing, or is not what its name says.
+        """
+        files = find_files(asked.data, asked.out, asked.notify, official=[OFFICIAL], kind=PaperData)
+        if (data := files.get(OFFICIAL)) is not None and not (
+            data.holds_images and cifar100_labels(data.opened) is not None
+        ):
+            raise UserError(
+                f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} is "
+                "none; make it with embedbench extract 'torch/cifar100?download=yes' --backbone "
+                "none --size 32, or give the file without a name, as a stand-in"
+            )
+        return files
 
     @cached_property
     def sessions(self) -> int:
         """Number of sessions."""
         return self.sessions_asked(PROTOCOL) or SESSIONS
 
-    def make_orders(self) -> None:
-        """Make the orders of every file, or use those that were made before.
+    @cached_property
+    def orders(self) -> dict[tuple[str, str], str]:
+        """(file, kind) → "random", which the runs draw, or the path of the order file.
 
-        The name of an order file contains the content of the file and the number of sessions. A
-        file without a class hierarchy has no coarse order. Random orders are drawn by the runs.
-        CIFAR-100's are the published ones.
+        An order is made once: its file is named for the content of the data and the number of
+        sessions. A file without a class hierarchy has no coarse order. CIFAR-100's orders are the
+        published ones.
         """
-        directory = self.out / "orders"
+        self.asked.notify("ordering the classes; orders that are there are kept")
+        directory, result = self.asked.out / "orders", {}
         directory.mkdir(parents=True, exist_ok=True)
-        for name, path in self.data.items():
-            file = EmbeddingFile.open(path)
-            stem = f"{name}-{file.digests['content'][:8]}-{self.sessions}"
-            self.orders[name, "random"] = "random"
-            for kind in (k for k in ORDERS if k != "random"):
-                prefix = (
-                    "cifar100-" if name == OFFICIAL and kind in make_class_order.CONFUSION else ""
-                )
-                made = directory / f"{stem}-{kind}.json"
-                if not made.is_file():
-                    try:
-                        order = make_class_order.make_order(
-                            file, prefix + kind, sessions=self.sessions
-                        )
-                    except UserError as e:
-                        if kind != "coarse":
-                            raise
-                        self.notify(f"no coarse order: {e}")
-                        continue
-                    make_class_order.write_order(order, made)
-                self.orders[name, kind] = str(made)
+        for (name, data), kind in itertools.product(self.data.items(), ORDERS):
+            made = (
+                directory
+                / f"{name}-{data.opened.digests['content'][:8]}-{self.sessions}-{kind}.json"
+            )
+            published = name == OFFICIAL and kind in make_class_order.CONFUSION
+            if kind != "random" and not made.is_file():
+                try:
+                    order = make_class_order.make_order(
+                        data.opened,
+                        f"{OFFICIAL}-{kind}" if published else kind,
+                        sessions=self.sessions,
+                    )
+                except UserError as e:
+                    if kind != "coarse":
+                        raise
+                    self.asked.notify(f"no coarse order: {e}")
+                    continue
+                make_class_order.write_order(order, made)
+            result[name, kind] = kind if kind == "random" else str(made)
+        return result
+
+    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
+        """All runs, whatever the tables."""
+        return self.plan_streams(itertools.product(self.data, ORDERS), self.learners)
 
     def specs(self, name: str, kind: str, learner: str) -> list[RunSpec]:
         """One spec per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
-        variant, order = LEARNERS[learner], self.orders[name, kind]
-        file, settings = self.data[name], paper_runs.read_settings(FACTS["set"])
-        preset = "class-orderings-images" if paper_runs.holds_images(file) else None
-        if preset is None:
-            settings |= paper_runs.read_settings(FACTS["set_embeddings"])
-        fixed = paper_runs.read_settings({"protocol": {"order": order}}) | variant.fixed
-        return self.plan(variant.learner, PROTOCOL, [file], settings, fixed=fixed, preset=preset)
+        data, fixed = self.data[name], {"protocol": {"order": self.orders[name, kind]}}
+        images = data.holds_images
+        settings = [FACTS["set"]] if images else [FACTS["set"], FACTS["set_embeddings"]]
+        preset = "class-orderings-images" if images else None
+        return self.plan(LEARNERS[learner], PROTOCOL, [data], *settings, fixed=fixed, preset=preset)
 
     def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:
         """The finished runs of a learner on an order, one per seed."""
         return self.records(self.specs(name, kind, learner))
-
-
-def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> OrderingRuns:
-    """Return the runs on the requested files, with their class orders."""
-    runs = asked.runs(OrderingRuns, data=find_data(asked.data, asked.out, asked.notify))
-    asked.notify("ordering the classes; orders that are there are kept")
-    runs.make_orders()
-    return runs
-
-
-def plan_runs(runs: OrderingRuns, tables: Sequence[str]) -> list[RunSpec]:
-    """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
-    specs = []
-    for name, kind in itertools.product(runs.data, ORDERS):
-        by_learner = [runs.specs(name, kind, learner) for learner in runs.learners]
-        specs += [spec for seed in zip(*by_learner, strict=True) for spec in seed]
-    return specs
-
-
-# --- Table 1 ---
 
 
 def accuracy(record: RunRecord, head: str) -> float:
@@ -159,7 +125,8 @@ def accuracy(record: RunRecord, head: str) -> float:
     return 100 * pooled[at - 1] if at <= len(pooled) else float("nan")
 
 
-def _table(runs: OrderingRuns, name: str) -> PaperTable:
+@per_file
+def table1(runs: OrderingRuns, name: str) -> PaperTable:
     """Table 1: accuracy after sessions 1, 2, 5 and the last, for every learner and order."""
     table = _beside(lambda kind, learner: runs.of(name, kind, learner))
     if name != OFFICIAL:
@@ -167,38 +134,31 @@ def _table(runs: OrderingRuns, name: str) -> PaperTable:
         table.title = (
             f"accuracy in percent, {runs.sessions} sessions of {name} for {SESSIONS} of {DATA}"
         )
-        table.notes.append(f"{name} stands in for CIFAR-100's images: no difference is formed")
+        table.notes += (f"{name} stands in for CIFAR-100's images: no difference is formed",)
     if (name, "coarse") not in runs.orders:
-        table.notes.append(f"{name} has no class hierarchy, so no coarse order")
+        table.notes += (f"{name} has no class hierarchy, so no coarse order",)
     return table
 
 
 def _beside(records: Callable[[str, str], Sequence[RunRecord]]) -> PaperTable:
     """Table 1; `records` returns our runs of an order and a learner."""
-    paper = {
-        (r["learner"], r["task"], kind): (r["accuracy"][kind], r["sd"][kind])
-        for r in FACTS["printed"]["tables"]["1"]
-        for kind in ORDERS
-    }
+    rows = {(r["learner"], r["task"]): r for r in FACTS["printed"]["tables"]["1"]}
     table = PaperTable.of_facts(FACTS, "1", label=DATA)
-    for learner, kind in itertools.product(LEARNERS, ORDERS):
+    for (learner, variant), (kind, order) in itertools.product(LEARNERS.items(), ORDERS.items()):
         values, found = {}, records(kind, learner)
         for head, task in AFTER.items():
-            mean, sd = paper.get((learner, task, kind), (None, None))
+            row = rows.get((learner, task), {"accuracy": {}, "sd": {}})
+            mean, sd = (row[what].get(kind) for what in ("accuracy", "sd"))
             each = [accuracy(r, head) for r in found]
             ours = Stat.of(each) if each and not np.isnan(each).any() else None
             values[head] = Value(mean, ours, 1, sd=sd)
-        table.rows.append(((LEARNERS[learner].label, ORDERS[kind]), values))
+        table.add((variant.label, order), values)
     return table
 
 
 PAPER = Paper(
     FACTS,
-    runs=runs_on,
-    specs=plan_runs,
-    learners=lambda: LEARNERS,
+    runs=OrderingRuns,
     printed=lambda: [_beside(lambda *_: ())],
-    tables={
-        "1": per_file(_table),
-    },
+    tables={"1": table1},
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_table import EXACT, PaperTable, Value, read_misprints
+from embedbench.papers.paper_table import EXACT, PaperTable, Value, read_misprint
 from embedbench.scores.few_shot_scores import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.mean_intervals import Stat
 
@@ -54,6 +54,12 @@ def row_name(row: Row) -> str:
         given = [n for n in LOSSES if row[n]]
         return "none" if not given else "all losses" if len(given) == len(LOSSES) else given[-1]
     return str(next(row[k] for k in ("after", "method", "layer", "model") if k in row))
+
+
+def read_misprints(number: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """What a `Value` says of the errors in a printed table, by row and cell."""
+    wrong = (m for m in FACTS["printed"]["misprints"] if m["table"] == number)
+    return {(m["row"], m["cell"]): read_misprint(m) for m in wrong}
 
 
 # --- what follows ---
@@ -110,16 +116,16 @@ def follows(number: str, row: Row) -> dict[str, float]:
 
 def table(number: str) -> PaperTable:
     """A printed table, with means computed from its other cells beside the printed ones."""
-    rows, wrong = printed_rows(number), read_misprints(FACTS, number)
+    rows, wrong = printed_rows(number), read_misprints(number)
     keys = [k for k in HEADS if any(k in r for r in rows)]
     lists = [k for k in CELLS if k in rows[0]]
     first = 0 if number == "6" else CELLS[lists[0]] if lists else 0
     width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
     columns = [k for k in COLUMNS if any(k in r for r in rows)]
-    heads = [HEADS[k] for k in keys] + [str(first + i) for i in range(width)]
+    heads = (*(HEADS[k] for k in keys), *(str(first + i) for i in range(width)))
     named = len(LOSSES) if "fr" in keys else 1
-    title, shown = TITLES[number]["title"], [COLUMNS[k] for k in columns]
-    result = PaperTable(number, title, heads, shown, named=named, unit="%")
+    shown = tuple(COLUMNS[k] for k in columns)
+    result = PaperTable(number, TITLES[number]["title"], heads, shown, named=named, unit="%")
     for row in rows:
         cells = [c for k in lists for c in row.get(k, [])]
         cells += [None] * (width - len(cells))
@@ -134,13 +140,10 @@ def table(number: str) -> PaperTable:
             stat = Stat.of([computed[k]]) if k in computed and k in row else None
             more = wrong.get((name, k), {})
             values[COLUMNS[k]] = Value(row.get(k), stat, 2, made=EXACT, **more)
-        result.rows.append((tuple(labels), values))
-    result.notes += _notes(number)
-    result.notes += [
-        f"* {name}, {cell}: {why['remark']}"
-        for (name, cell), why in wrong.items()
-        if cell.isdigit()
-    ]
+        result.add(labels, values)
+    of_cells = [(name, cell) for name, cell in wrong if cell.isdigit()]
+    remarks = (f"* {name}, {cell}: {wrong[name, cell]['remark']}" for name, cell in of_cells)
+    result.notes = (*_notes(number), *remarks)
     return result
 
 

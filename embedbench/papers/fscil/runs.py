@@ -1,22 +1,21 @@
 """The data, streams and runs for our measurements of Tang et al. (2024)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from embedbench.array_types import Floats
 from embedbench.errors import UserError
 from embedbench.files.layer_alignment import alignment_words
-from embedbench.papers.paper_runs import PaperRuns, Variant, over, read_settings, read_variants
-from embedbench.papers.paper_table import Value
-from embedbench.papers.reproduction_data import PaperData, named_files, shipped_layers
-from embedbench.runs.learner_and_protocol_names import learner_class, learner_names
+from embedbench.papers.paper_runs import (
+    PaperRuns,
+    ReproduceRequest,
+    Variant,
+    read_settings,
+    read_variants,
+)
+from embedbench.papers.reproduction_data import PaperData, find_files, shipped_layers
+from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores import few_shot_scores
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.measure_layer_alignment import stream_alignment
@@ -25,7 +24,6 @@ from embedbench.studies.presets import preset
 from .printed import FACTS
 
 PROTOCOL = "fscil"
-SCORE = "accuracy"  # per sample, as is usual in the field
 RATIO = 12  # |base|/|novel| of a stand-in, as in the paper
 SMALL = 20  # with fewer classes: three fifths in the base session, then one per session
 LEARNERS = read_variants(FACTS["learners"])
@@ -33,16 +31,13 @@ OFFICIAL = {name: about["label"] for name, about in FACTS["official"].items()}
 BETAS: dict[str, list[str]] = FACTS["betas"]
 WHOSE = ("paper", "code")  # weights
 NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
-Read = Callable[[RunRecord], float]
 SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
 
 
-def make_variant(label: str, weights: dict[str, float], ensemble: str = "") -> Variant:
+def make_variant(label: str, weights: Mapping[str, float], **settings: str) -> Variant:
     """A variant of FR with these weights of its losses."""
-    fixed: dict[str, Any] = {w: f"{v:g}" for w, v in weights.items()}
-    return Variant(
-        label, "fr", read_settings({"fr": fixed | ({"ensemble": ensemble} if ensemble else {})})
-    )
+    texts = {name: f"{value:g}" for name, value in weights.items()}
+    return Variant(label, "fr", read_settings({"fr": texts | settings}))
 
 
 SWEEPS = {
@@ -61,8 +56,7 @@ def weights(whose: str, official: str | None = None) -> dict[str, float]:
     """
     facts = FACTS["weights"]
     given = {key.name: v for key, v in preset(facts[whose].get(official or "cifar100")).items()}
-    defaults: dict[str, float] = facts["defaults"]
-    return defaults | {k: float(v) for k, v in given.items() if k in defaults}
+    return {name: float(given.get(name, default)) for name, default in facts["defaults"].items()}
 
 
 def of_losses(official: str | None = None) -> dict[str, Variant]:
@@ -71,16 +65,15 @@ def of_losses(official: str | None = None) -> dict[str, Variant]:
     >>> list(of_losses())[:3]
     ['fr-paper-cos', 'fr-paper-cr', 'fr-paper-softmax']
     """
-    return {
-        f"fr-{whose}-{name}": make_variant(
-            f"FR, {row['label']}; the {whose}'s weights",
-            weights(whose, official)
-            | {w: 0.0 for beta in row.get("without", ()) for w in BETAS[beta]},
-            row.get("ensemble", ""),
-        )
-        for whose in WHOSE
-        for name, row in FACTS["losses"].items()
-    }
+    result = {}
+    for whose in WHOSE:
+        for name, row in FACTS["losses"].items():
+            left_out = {w: 0.0 for beta in row.get("without", ()) for w in BETAS[beta]}
+            ensemble = {key: row[key] for key in ("ensemble",) if key in row}
+            label = f"FR, {row['label']}; the {whose}'s weights"
+            of_row = weights(whose, official) | left_out
+            result[f"fr-{whose}-{name}"] = make_variant(label, of_row, **ensemble)
+    return result
 
 
 def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
@@ -96,11 +89,6 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
         module = read_settings({"fr": {"layers": layer}})
         result[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", module)
     return result
-
-
-def list_registered() -> list[str]:
-    """The names in `LEARNERS` that are registered learners."""
-    return [n for n in LEARNERS if n in learner_names()]
 
 
 class FSCILData(PaperData):
@@ -129,35 +117,49 @@ def shape(n_classes: int) -> tuple[int, int]:
     return (RATIO * way if n_classes >= SMALL else max(1, 3 * n_classes // 5)), way
 
 
-def find_data(
-    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, FSCILData]:
-    """The data of a reproduction by name; without any, shipped emoji with layers are used.
-
-    `given` are "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
-    """
-    if not given:
-        notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
-        given = [str(shipped_layers())]
-    files = named_files(given, OFFICIAL, out, notify)
-    return {name: FSCILData(path, official) for name, (path, official) in files.items()}
-
-
 @dataclass
 class FSCILRuns(PaperRuns):
     """The runs of every learner on each file; `data` by name."""
 
-    data: dict[str, FSCILData] = field(kw_only=True)
-    learners: Sequence[str] = field(default_factory=list_registered)
-    known: Sequence[str] = field(default_factory=list_registered)
+    data: dict[str, FSCILData] = field(default_factory=dict)
     _aligned: dict[str, list[str]] = field(default_factory=dict, init=False)
+
+    every = LEARNERS
+
+    @classmethod
+    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, FSCILData]:
+        """The requested files, or the shipped emoji with layers.
+
+        They are "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
+        """
+        if not (given := asked.data):
+            asked.notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
+            given = [str(shipped_layers())]
+        return find_files(given, asked.out, official=OFFICIAL, kind=FSCILData)
+
+    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
+        """The runs of tables; a weight that two tables share is run once."""
+        shared = {
+            "losses": ["prototype", *of_losses()],
+            "layers": ["prototype", "fr"],
+            "figa4": list(SWEEPS),
+        }
+        usual = {*tables} & {"learners", "compared"}
+        variants = [n for n in LEARNERS if n in self.learners and usual]
+        variants += [variant for table in tables for variant in shared.get(table, ())]
+        specs: dict[Any, RunSpec] = {}
+        for name in self.data:
+            alone = of_layers(self.layers(name)) if "layers" in tables else ()
+            for spec in self.plan_streams([(name,)], dict.fromkeys([*variants, *alone])):
+                specs.setdefault((name, spec.protocol, spec.learner, spec.seed), spec)
+        return list(specs.values())
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers for which FR has modules; none if the file has no layers."""
-        specs = self.specs(name, "fr")
-        if not specs:
+        if not (specs := self.specs(name, "fr")):
             return ()
-        both: tuple[Any, ...] = (specs[0].learner.settings, specs[0].protocol.settings)
+        spec = specs[0]
+        both: tuple[Any, ...] = (spec.learner.settings, spec.protocol.settings)
         modules, of_stream = (str(settings.layers) for settings in both)
         return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
 
@@ -182,64 +184,18 @@ class FSCILRuns(PaperRuns):
         return VARIANTS | of_losses(data.official) | of_layers(data.opened.layers)
 
     def possible(self, name: str, variant: str) -> bool:
-        """Whether the learner exists, and the file has the layers that it needs."""
+        """Whether the file has the layers that a learner needs."""
         learner = self.variants(name)[variant].learner
-        if learner not in self.known:
-            return False
         return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
 
     def specs(self, name: str, variant: str) -> list[RunSpec]:
         """One spec per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
-        chosen, data = self.variants(name)[variant], self.data[name]
-        # no table shows Ω
-        settings = read_settings({"protocol": data.settings(), "references": 0})
-        return self.plan(chosen.learner, PROTOCOL, [data.file], settings, fixed=chosen.fixed)
+        data = self.data[name]
+        settings = {"protocol": data.settings(), "references": 0}  # no table shows Ω
+        return self.plan(self.variants(name)[variant], PROTOCOL, [data], settings)
 
     def of(self, name: str, variant: str) -> list[RunRecord]:
         """The finished runs that means may include."""
         return self.records(self.specs(name, variant))
-
-    def gaps(
-        self, name: str, more: str, less: str, read: Callable[[RunRecord], float]
-    ) -> list[float]:
-        """Differences of two variants in points, by seed; `read` returns fractions."""
-        each = [{r.seed: read(r) for r in self.of(name, v)} for v in (more, less)]
-        return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
-
-    def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
-        """(n, T) a curve, or (n,) a number, for each run; None without runs."""
-        values = [read(r) for r in self.of(name, variant)]
-        return np.array(values, dtype=np.float64) if values else None
-
-
-def curve(name: str) -> Callable[[RunRecord], Any]:
-    """A function that reads a curve of the per-sample accuracy."""
-    return lambda r: (r.by_score[SCORE].curves or {})[name]
-
-
-def summary(record: RunRecord) -> dict[str, float]:
-    """The summary number of each curve."""
-    curves = record.by_score[SCORE].curves or {}
-    return few_shot_scores.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
-
-
-def accuracies(record: RunRecord) -> Floats:
-    """(T, T) R[i, j], the per-sample accuracy."""
-    return np.array(record.by_score[SCORE].R, dtype=np.float64)
-
-
-def percent(records: Sequence[RunRecord], read: Read, decimals: int = 2) -> Value:
-    """A number of each record, in percent."""
-    return Value(None, over(records, lambda r: 100 * read(r)), decimals)
-
-
-def quote(records: Sequence[RunRecord], what: Sequence[str]) -> list[Value]:
-    """Numbers of `few_shot_scores.summary`."""
-    return [percent(records, partial(read_summary, w)) for w in what]
-
-
-def read_summary(what: str, record: RunRecord) -> float:
-    """A number of `summary`."""
-    return summary(record)[what]

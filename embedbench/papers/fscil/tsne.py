@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
-from embedbench.papers.paper_table import PaperTable, Value
+from embedbench.papers.paper_table import PaperTable
 from embedbench.reports.figure_style import STYLE, words, write
 from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.stream import Stream
 
 from .printed import FACTS
@@ -35,15 +34,15 @@ Features = Float32s
 
 def tsne(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Figures 3 (left) and A2."""
-    runs.notify("tsne: one FR a file is trained once more, since runs keep no state")
+    runs.asked.notify("tsne: one FR a file is trained once more, since runs keep no state")
     return [_tsne(runs, name) for name in runs.data]
 
 
 def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
-    label, layers = runs.data[name].label, runs.layers(name)
-    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=label)
+    data, layers = runs.data[name], runs.layers(name)
+    table = PaperTable.of_facts(FACTS, "tsne", file=name, label=data.label)
     if not layers:
-        table.notes.append(NO_LAYERS)
+        table.notes += (NO_LAYERS,)
         return table
     spec = runs.specs(name, "fr")[0]
     try:
@@ -56,16 +55,13 @@ def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     novel = np.concatenate(others)
     for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
-        pairs = zip(table.columns, numbers, strict=True)
-        table.rows.append(((kind,), {c: Value(None, Stat.of([v]), 3) for c, v in pairs}))
-    classes = runs.data[name].opened.classes
+        table.add_numbers([kind], numbers)
     chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
-        rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
-        how = {"pale": len(chosen[0]), "seed": spec.seed}
-        path = runs.out / f"tsne-{name}.svg"
-        write(path, draw_panels(by_kind, rows, across=len(layers) + 1, **how))
-        table.notes.append(f"the picture is {path.name}")
+        rows = {data.opened.classes[c]: np.flatnonzero(y == c)[:MOST] for of in chosen for c in of}
+        path = runs.asked.out / f"tsne-{name}.svg"
+        write(path, draw_panels(by_kind, rows, len(chosen[0]), len(layers) + 1, spec.seed))
+        table.notes += (f"the picture is {path.name}",)
     return table
 
 
@@ -108,16 +104,16 @@ def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
 
 
 def _among(y: Ints, classes: Ints) -> Ints:
-    """Rows of the classes with at least two samples."""
+    """Rows of the classes with at least two samples; none if that is one class."""
     counts = np.bincount(y)
     rows: Ints = np.flatnonzero(np.isin(y, classes) & (counts[y] > 1))
-    return rows
+    return rows if len(np.unique(y[rows])) > 1 else rows[:0]
 
 
 def neighbours(x: Features, y: Ints, classes: Ints) -> float:
     """Share of samples whose nearest neighbour in `classes` has their label; x of length 1."""
     rows = _among(y, classes)
-    if len(np.unique(y[rows])) < 2:
+    if not len(rows):
         return float("nan")
     similar = x[rows] @ x[rows].T
     np.fill_diagonal(similar, -np.inf)
@@ -129,33 +125,16 @@ def silhouette(x: Features, y: Ints, classes: Ints) -> float:
     from sklearn.metrics import silhouette_score
 
     rows = _among(y, classes)
-    if len(np.unique(y[rows])) < 2:
+    if not len(rows):
         return float("nan")
     return float(silhouette_score(x[rows], y[rows], metric="cosine"))
 
 
-# --- pictures ---
-
-
-def plane(x: Features, seed: int) -> Features:
-    """t-SNE of x (n, d): coordinates (n, 2)."""
-    from sklearn.manifold import TSNE
-
-    made = TSNE(perplexity=min(PERPLEXITY, (len(x) - 1) / 3), init="pca", random_state=seed)
-    points: Features = made.fit_transform(x)
-    return points
-
-
 @rc_context({**STYLE, "axes.spines.top": True, "axes.spines.right": True})
 def draw_panels(
-    by_kind: Mapping[str, Features],
-    rows: Mapping[str, Ints],
-    *,
-    pale: int,
-    across: int,
-    seed: int,
+    by_kind: Mapping[str, Features], rows: Mapping[str, Ints], pale: int, across: int, seed: int
 ) -> Figure:
-    """The same samples in a panel for each kind of features.
+    """t-SNE of the same samples in a panel for each kind of features, `across` in a row.
 
     Parameters
     ----------
@@ -164,17 +143,20 @@ def draw_panels(
     rows : mapping
         Class name → rows of its samples; the first `pale` classes are drawn pale.
     """
+    from sklearn.manifold import TSNE
+
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(of_class) for of_class in rows.values()])
-    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
+    perplexity = min(PERPLEXITY, (len(every) - 1) / 3)
     down = -(-len(by_kind) // across)
     figure = Figure(figsize=(SIDE * across, SIDE * down), layout="constrained")
     for place, (title, x) in enumerate(by_kind.items(), 1):
         axes = figure.add_subplot(down, across, place, xticks=[], yticks=[])
-        points = plane(x[every], seed)
         axes.set_title(title)
-        for number, (name, at) in enumerate(places.items()):
-            style: Any = look((number - pale) % len(places))  # bright classes come first
+        made = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        points = np.split(made.fit_transform(x[every]), ends[:-1])  # (n, 2) of each class
+        for number, (name, of_class) in enumerate(zip(rows, points, strict=True)):
+            style: Any = look((number - pale) % len(rows))  # bright classes come first
             style |= {"linestyle": "none", "markersize": 2.4, "label": words(name)}
-            axes.plot(*points[at].T, **style, alpha=PALE if number < pale else 1.0)
+            axes.plot(*of_class.T, **style, alpha=PALE if number < pale else 1.0)
     return figure

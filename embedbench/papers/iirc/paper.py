@@ -4,47 +4,55 @@
 for them. Means are over task configurations; each counts with the mean over its seeds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Float32s, Floats
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.papers import paper_runs
-from embedbench.papers.paper import Paper, ReproduceRequest, per_file
+from embedbench.files.embedding_file import FINAL, EmbeddingFile
+from embedbench.files.sample_metadata import TEST, TRAIN, Samples
+from embedbench.papers.paper import Paper, per_file
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.reproduction_data import PaperData, named_files
+from embedbench.papers.paper_runs import (
+    PaperRuns,
+    Read,
+    ReproduceRequest,
+    Variant,
+    read_variants,
+)
+from embedbench.papers.paper_table import EXACT, PaperTable, Value
+from embedbench.papers.reproduction_data import PaperData, find_files
+from embedbench.protocols._hierarchy import hierarchy_text
+from embedbench.protocols.iirc import IIRC
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
-
-from .printed_counts import count_table
+from embedbench.streams.stream import Stream
+from embedbench.studies.set_and_tune_options import Key, Settings
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = paper_runs.read_variants(FACTS["learners"])
-BUFFERS = paper_runs.read_variants(FACTS["buffers"])
+LEARNERS = read_variants(FACTS["learners"])
+BUFFERS = read_variants(FACTS["buffers"])
 OFFICIAL: dict[str, dict[str, Any]] = FACTS["official"]
 # joint: all classes at once, complete labels
-VARIANTS = {**LEARNERS, **BUFFERS, "joint": paper_runs.Variant("joint", "offline")}
+VARIANTS = {**LEARNERS, **BUFFERS, "joint": Variant("joint", "offline")}
 COLUMNS = [*LEARNERS, "joint"]
 PROTOCOL, PRESET = "iirc", "iirc"
-CHOSEN = "protocol.configuration="  # the setting that selects a task configuration
+CONFIGURATION = Key("protocol", "configuration")  # the setting that selects a task configuration
 STAND_IN_CONFIGURATIONS = 5  # the paper's number for ImageNet
-
-Read = Callable[[RunRecord], Any]
+TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
+Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
 class IIRCData(PaperData):
     """One of the paper's data sets, or a file that replaces IIRC-CIFAR, with its own hierarchy."""
-
-    @property
-    def stands_in(self) -> bool:
-        return self.official is None
 
     @property
     def paper(self) -> dict[str, Any]:
@@ -62,101 +70,64 @@ class IIRCData(PaperData):
         """Number of task configurations."""
         return STAND_IN_CONFIGURATIONS if self.stands_in else int(self.paper["configurations"])
 
+
+class IIRCRuns(PaperRuns):
+    """The runs of every learner on every task configuration of each data set."""
+
+    data: dict[str, IIRCData]
+    every = LEARNERS
+    known = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
+
+    @classmethod
+    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, IIRCData]:
+        """The requested files: "cifar=FILE", "imagenet-lite=FILE", …, or FILE for a stand-in."""
+        return find_files(asked.data, asked.out, asked.notify, official=OFFICIAL, kind=IIRCData)
+
     @property
-    def preset(self) -> str:
-        """The paper's settings: for its images and networks, or for embeddings."""
-        return str(self.paper["preset"]) if paper_runs.holds_images(self.file) else PRESET
-
-
-def find_data(
-    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, IIRCData]:
-    """The data sets of a reproduction by name; without any, the shipped emoji are used.
-
-    `given` are "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE for a stand-in.
-    """
-    files = named_files(given, OFFICIAL, out, notify)
-    return {name: IIRCData(path, official) for name, (path, official) in files.items()}
-
-
-@dataclass
-class IIRCRuns(paper_runs.PaperRuns):
-    """The runs of every learner on every task configuration of each data set; `data` by name."""
-
-    data: dict[str, IIRCData] = field(kw_only=True)
-    learners: Sequence[str] = tuple(LEARNERS)
-    known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
-    _chosen: list[int] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        for item in self.items:
-            if item.startswith(CHOSEN):
-                self._chosen = parse_seeds(item.removeprefix(CHOSEN))
-        self.items = [i for i in self.items if not i.startswith(CHOSEN)]
+    def given(self) -> Settings:
+        """The user's settings without the choice of task configurations."""
+        return {key: value for key, value in super().given.items() if key != CONFIGURATION}
 
     def configurations(self, name: str) -> list[int]:
         """Indices of the task configurations: the user's, or all."""
-        return self._chosen or list(range(self.data[name].configurations))
+        if chosen := super().given.get(CONFIGURATION):
+            return parse_seeds(chosen)
+        return list(range(self.data[name].configurations))
 
-    def specs(self, name: str, variant: str, configuration: int) -> list[RunSpec]:
+    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
+        """The runs of tables."""
+        variants = list(BUFFERS) if "buffer" in tables and "er" in self.learners else []
+        if set(tables) - {"buffer"}:
+            variants = [*self.learners, "joint", *variants]
+        streams = [(name, k) for name in self.data for k in self.configurations(name)]
+        return self.plan_streams(streams, variants)
+
+    def specs(self, name: str, configuration: int, variant: str) -> list[RunSpec]:
         """One spec per seed, on an official configuration or one of the file's hierarchy."""
-        chosen, data = VARIANTS[variant], self.data[name]
+        data = self.data[name]
         hierarchy = "file" if data.official is None else f"iirc-{data.official}"
-        protocol = {"hierarchy": hierarchy, "configuration": configuration}
-        fixed = paper_runs.read_settings({"protocol": protocol}) | chosen.fixed
-        settings = paper_runs.read_settings({"references": 0})  # no table shows Ω
-        return self.plan(
-            chosen.learner, PROTOCOL, [data.file], settings, fixed=fixed, preset=data.preset
-        )
+        fixed = {"protocol": {"hierarchy": hierarchy, "configuration": configuration}}
+        preset = str(data.paper["preset"]) if data.holds_images else PRESET
+        no_omega = {"references": 0}  # no table shows Ω
+        return self.plan(VARIANTS[variant], PROTOCOL, [data], no_omega, fixed=fixed, preset=preset)
 
     def of(self, name: str, variant: str) -> list[list[RunRecord]]:
         """The finished runs that means may include: one list per configuration with runs."""
-        each = (self.records(self.specs(name, variant, k)) for k in self.configurations(name))
+        each = (self.records(self.specs(name, k, variant)) for k in self.configurations(name))
         return [records for records in each if records]
 
-    def curve(self, name: str, variant: str) -> Floats | None:
-        """(n, T) pw-JS (R_j) of each configuration, mean over its seeds; None without runs.
+    def curve(self, name: str, variant: str) -> Floats:
+        """(n, T) pw-JS (R_j) of each configuration, mean over its seeds; (0, 0) without runs.
 
         Runs with fewer sessions than the others end in NaN.
         """
         means = [
-            np.mean(
-                [np.array(r.by_score["pw_js"].pooled, dtype=np.float64) for r in records], axis=0
-            )
+            np.mean([np.asarray(r.by_score["pw_js"].pooled, np.float64) for r in records], axis=0)
             for records in self.of(name, variant)
         ]
         if not means:
-            return None
-        longest = max(map(len, means))
-        return np.stack([np.append(m, np.full(longest - len(m), np.nan)) for m in means])
-
-    def sessions(self, name: str) -> int:
-        """Number of sessions of the longest finished run; 0 without runs."""
-        curves = [self.curve(name, n) for n in LEARNERS]
-        return max((c.shape[1] for c in curves if c is not None), default=0)
-
-
-def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> IIRCRuns:
-    """Return the runs on the requested files."""
-    return asked.runs(IIRCRuns, data=find_data(asked.data, asked.out, asked.notify))
-
-
-def plan_runs(runs: IIRCRuns, tables: Sequence[str]) -> list[RunSpec]:
-    """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
-    variants = list(BUFFERS) if "buffer" in tables and "er" in runs.learners else []
-    if set(tables) - {"buffer"}:
-        variants = [*runs.learners, "joint", *variants]
-    specs = []
-    for name in runs.data:
-        for k in runs.configurations(name):
-            by_variant = [runs.specs(name, variant, k) for variant in variants]
-            specs += [spec for seed in zip(*by_variant, strict=True) for spec in seed]
-    return specs
-
-
-def _matrix(record: RunRecord) -> Floats:
-    """R_jk for pw-JS, (T, T)."""
-    return np.array(record.by_score["pw_js"].R, dtype=np.float64)
+            return np.zeros((0, 0))
+        return np.array([*itertools.zip_longest(*means, fillvalue=np.nan)]).T
 
 
 # --- tables ---
@@ -171,90 +142,171 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
     data = runs.data[name]
     curves = {n: runs.curve(name, n) for n in COLUMNS}
-    ours = {n: values for n, values in curves.items() if values is not None}
-    table = _beside(data.paper, ours, runs.sessions(name))
+    table = _beside(data.paper, {n: values for n, values in curves.items() if len(values)})
     if data.stands_in:
         table.stand_in(data.file.stem, data.label)
         table.title = table.title.replace(data.paper["label"], data.label)
-        table.notes.append("other classes in other sessions: rows agree in their numbers alone")
-    table.notes.append(
+        table.notes += ("other classes in other sessions: rows agree in their numbers alone",)
+    table.notes += (
         f"in brackets the paper's standard deviation over {data.paper['configurations']} task "
         f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
-        f"of each the mean over its seeds ({', '.join(map(str, runs.seeds))})"
+        f"of each the mean over its seeds ({', '.join(map(str, runs.asked.seeds))})",
     )
     return table
 
 
-def _beside(official: Mapping[str, Any], ours: Mapping[str, Floats], sessions: int) -> PaperTable:
+def _beside(official: Mapping[str, Any], ours: Mapping[str, Floats]) -> PaperTable:
     """A printed table, and beside it our (n, T) values by learner."""
     paper = {row["task"]: row for row in FACTS["printed"]["tables"][official["table"]]}
-    last = (sessions or len(paper)) - 1
+    sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(paper))
     columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in paper.values())]
     heads = [VARIANTS[n].label for n in columns]
     table = PaperTable.of_facts(FACTS, "scores", columns=heads, label=official["label"])
     table.name = official["table"]
-    for t in range(max(last, max(paper)) + 1):
+    for t in range(max(sessions, len(paper))):
         printed = paper.get(t, {"pw_js": {}, "sd": {}})
         values = {}
         for n, head in zip(columns, heads, strict=True):
-            at = 0 if n == "joint" and t == last else t if n != "joint" else -1
-            mine = ours.get(n)
-            some = mine is not None and 0 <= at < mine.shape[1]
-            stat = Stat.of(mine[:, at]) if mine is not None and some else None
-            mean, sd = printed["pw_js"].get(n), printed["sd"].get(n)
-            values[head] = Value(mean, stat, 2, sd=sd)
-        table.rows.append(((str(t),), values))
+            at = t if n != "joint" else 0 if t == sessions - 1 else -1
+            mine = ours.get(n, np.zeros((0, 0)))
+            stat = Stat.of(mine[:, at]) if 0 <= at < mine.shape[1] else None
+            values[head] = Value(printed["pw_js"].get(n), stat, 2, sd=printed["sd"].get(n))
+        table.add([str(t)], values)
     return table
-
-
-def _measures(runs: IIRCRuns, name: str) -> PaperTable:
-    """Numbers that the paper's claims are about and that it shows in figures only."""
-    table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.data[name].label)
-    reads: list[Read] = [
-        lambda r: np.diagonal(_matrix(r))[len(r.pooled) // 2 :].mean(),
-        lambda r: _last(r, "labels_predicted") / (_last(r, "labels_true") or np.nan),
-        *(partial(_last, name=n) for n in ("labels_newest", "subclass_precision")),
-        partial(_last, name="lone_subclass_precision"),
-    ]
-    for learner, variant in LEARNERS.items():
-        if found := runs.of(name, learner):
-            values = {
-                head: Value(None, Stat.of(np.mean([read(r) for r in each]) for each in found), 2)
-                for head, read in zip(table.columns, reads, strict=True)
-            }
-            table.rows.append(((variant.label,), values))
-    return table
-
-
-measures = per_file(_measures)
 
 
 def _last(record: RunRecord, name: str) -> float:
     return float((record.curves or {})[name][-1])
 
 
-def _buffers(runs: IIRCRuns, name: str) -> PaperTable:
+READ_MEASURES: list[Read] = [
+    lambda r: float(np.diagonal(np.array(r.by_score["pw_js"].R))[len(r.pooled) // 2 :].mean()),
+    lambda r: _last(r, "labels_predicted") / (_last(r, "labels_true") or np.nan),
+    *(
+        partial(_last, name=name)
+        for name in ("labels_newest", "subclass_precision", "lone_subclass_precision")
+    ),
+]
+
+
+@per_file
+def measures(runs: IIRCRuns, name: str) -> PaperTable:
+    """Numbers that the paper's claims are about and that it shows in figures only."""
+    table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.data[name].label)
+    for learner, variant in LEARNERS.items():
+        if found := runs.of(name, learner):
+            stats = [
+                Stat.of(float(np.mean([read(r) for r in each])) for each in found)
+                for read in READ_MEASURES
+            ]
+            table.add_numbers([variant.label], stats, decimals=2)
+    return table
+
+
+@per_file
+def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
     table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.data[name].label)
     for variant, of in BUFFERS.items():
         curves = runs.curve(name, variant)
-        if curves is not None:
+        if len(curves):
             stats = (Stat.of(curves[:, -1]), Stat.of(curves.mean(axis=1)))
-            pairs = zip(table.columns, stats, strict=True)
-            table.rows.append(((of.label,), {h: Value(None, s, 2) for h, s in pairs}))
+            table.add_numbers([of.label], stats, decimals=2)
     return table
+
+
+# --- Tables 1 to 3, counted ---
+#
+# CIFAR-100 has 500 training and 100 test images of every class, so its counts need no images. Those
+# of IIRC-ImageNet in Table 1, and of its bird in Table 3, need ImageNet's lists and are left open.
+
+
+class LabelList(EmbeddingFile):
+    """A file of labels alone; every feature is 0."""
+
+    def read(self, layers: Any = (), embedding: str = FINAL) -> Float32s:
+        return np.zeros(self.shape, dtype=np.float32)
+
+
+def count_table(number: str) -> PaperTable:
+    """Return printed Table 1, 2 or 3 with our counts beside it; a row without counts has none."""
+    table = PaperTable.of_facts(FACTS, f"counts-{number}")
+    counts = {"1": _samples, "2": _classes, "3": _sizes}[number]()
+    for row in FACTS["counts"][number]:
+        ours = counts.get(tuple(row["labels"]), ())
+        table.add_numbers(row["labels"], ours, row["values"], 0, made=EXACT)
+    return table
+
+
+def _parents(name: str) -> dict[str, str | None]:
+    parents: dict[str, str | None] = json.loads(hierarchy_text(name))["parents"]
+    return parents
+
+
+def _classes() -> Counts:
+    """Table 2, from the hierarchies alone."""
+    rows: Counts = {}
+    for label, name in (("IIRC-CIFAR", "iirc-cifar"), ("IIRC-ImageNet-full", "iirc-imagenet-full")):
+        parents = _parents(name)
+        under = Counter(parents.values())
+        alone = sum(above is None and c not in under for c, above in parents.items())
+        rows[label,] = (len(under) - 1, len(parents) - under[None], alone, len(parents))
+    return rows
+
+
+def _stream() -> Stream:
+    """IIRC-CIFAR's first configuration over labels alone."""
+    parents = _parents("iirc-cifar")
+    leaves = sorted(set(parents) - set(parents.values()))
+    labels = np.tile(np.arange(len(leaves)), TRAINED + TESTED)
+    split = np.repeat([TRAIN, TEST], [TRAINED * len(leaves), TESTED * len(leaves)])
+    ids = np.arange(len(labels)).astype(np.str_)
+    samples = Samples(ids, labels, split, tuple(leaves), np.full(len(leaves), -1))
+    digests = {"samples": samples.digest(), "recipe": "", "content": ""}
+    kind, dtype, shape = "embedding", np.dtype(np.float32), (len(labels), 1)
+    file = LabelList(Path("labels"), samples, {}, digests, kind, shape, dtype, {})
+    return IIRC(hierarchy="iirc-cifar", configuration=0).build([file], seed=0)
+
+
+def _samples() -> Counts:
+    """Table 1's row of IIRC-CIFAR."""
+    stream = _stream()
+    test, later = stream.eval_sets
+    (whole,) = stream.merged().sessions
+    with_duplicates = [
+        sum(map(len, parts))
+        for parts in ((s.x for s in stream.sessions), (s.val_x for s in stream.sessions))
+    ]
+    alone = [len(view) for view in (whole.x, whole.val_x, later.x, test.x)]
+    return {("IIRC-CIFAR",): [*with_duplicates, *alone]}
+
+
+def _sizes() -> Counts:
+    """Table 3's rows of IIRC-CIFAR: training samples that a class is taught with."""
+    stream, parents = _stream(), _parents("iirc-cifar")
+    taught = {
+        name: sum(int(s.y[:, c].sum()) for s in stream.sessions if c in s.classes)
+        for c, name in enumerate(stream.classes)
+    }
+    under = Counter(parents.values())
+    return {
+        ("IIRC-CIFAR", top or "–", name): [
+            taught[name],
+            *((under[top], taught[top]) if top else ()),
+        ]
+        for name, top in parents.items()
+        if name not in under
+    }
 
 
 PAPER = Paper(
     FACTS,
-    runs=runs_on,
-    specs=plan_runs,
-    learners=lambda: LEARNERS,
-    printed=lambda: [_beside(official, {}, 0) for official in OFFICIAL.values()],
-    exact={number: partial(count_table, number, FACTS) for number in ("1", "2", "3")},
+    runs=IIRCRuns,
+    printed=lambda: [_beside(official, {}) for official in OFFICIAL.values()],
+    exact={number: partial(count_table, number) for number in ("1", "2", "3")},
     tables={
         **{number: partial(score_tables, number) for number in ("5", "6", "7")},
         "measures": measures,
-        "buffer": per_file(_buffers),
+        "buffer": buffers,
     },
 )

@@ -9,22 +9,19 @@ settings are the preset `online-images`, with the paper's memory.
 """
 
 import itertools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TRAIN
-from embedbench.papers.paper import Paper, ReproduceRequest, each
+from embedbench.papers.paper import Paper
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import PaperRuns, holds_images, read_settings, read_variants
+from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
-from embedbench.papers.reproduction_data import find_files
+from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.against_chance import beta, gamma, random_tables
 from embedbench.scores.mean_intervals import Stat
@@ -41,57 +38,43 @@ QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of a stream
 POINT = 0.01
 
 
-@dataclass
 class MetricRuns(PaperRuns):
     """Online runs on a short and a long stream of each file."""
 
-    data: dict[str, Path] = field(kw_only=True)
-    learners: Sequence[str] = tuple(LEARNERS)
-    known: Sequence[str] = ("er", "gdumb")
+    data: dict[str, PaperData]
+    every = LEARNERS
+
+    @classmethod
+    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, PaperData]:
+        """The requested files."""
+        return find_files(asked.data, asked.out, asked.notify, kind=PaperData)
+
+    def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
+        """All runs, whatever the tables."""
+        streams = [(name, k) for name in self.data for k in self.sessions(name)]
+        return self.plan_streams(streams, self.learners)
 
     def sessions(self, name: str) -> list[int]:
         """Numbers of sessions: the user's, or one for a short and one for a long stream."""
         if asked := self.sessions_asked(PROTOCOL):
             return [asked]
-        n = EmbeddingFile.open(self.data[name]).samples.n_leaves
+        n = self.data[name].opened.samples.n_leaves
         return list(dict.fromkeys(equal_sessions(n, asked) for asked in (SHORT, LONG)))
 
     def memory(self, name: str) -> int:
         """Number of samples that ER and GDumb keep, unless the user sets it."""
-        if holds_images(self.data[name]):
+        data = self.data[name]
+        if data.holds_images:
             return PAPERS_MEMORY
-        split = EmbeddingFile.open(self.data[name]).split
-        return max(1, round(MEMORY * int((split == TRAIN).sum())))
+        return max(1, round(MEMORY * int((data.opened.split == TRAIN).sum())))
 
     def specs(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
         """Return one spec per seed. Each seed draws another class order."""
-        variant = LEARNERS[learner]
-        file, settings = self.data[name], read_settings(FACTS["set"])
-        settings |= read_settings(
-            {
-                "protocol": {"sessions": sessions},
-                variant.learner: {"memory": {"total": self.memory(name)}},
-            }
-        )
-        preset = "online-images" if holds_images(file) else None
-        return self.plan(
-            variant.learner, PROTOCOL, [file], settings, fixed=variant.fixed, preset=preset
-        )
-
-    def all_specs(self) -> list[RunSpec]:
-        """All runs; runs on one stream are neighbours, so that it is built once."""
-        streams = [(name, k) for name in self.data for k in self.sessions(name)]
-        lists = [[self.specs(*s, learner) for learner in self.learners] for s in streams]
-        return [
-            spec for of_stream in lists for seed in zip(*of_stream, strict=True) for spec in seed
-        ]
-
-    def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
-        """(n, K) values of the finished runs, one row per seed; None without runs."""
-        records = self.records(self.specs(name, sessions, learner))
-        if not records:
-            return None
-        return np.array([(r.curves or {})[curve] for r in records], dtype=np.float64)
+        variant, data = LEARNERS[learner], self.data[name]
+        memory = {"memory": {"total": self.memory(name)}}
+        settings = {"protocol": {"sessions": sessions}, variant.learner: memory}
+        preset = "online-images" if data.holds_images else None
+        return self.plan(variant, PROTOCOL, [data], FACTS["set"], settings, preset=preset)
 
 
 def equal_sessions(n_classes: int, asked: int) -> int:
@@ -127,25 +110,20 @@ def _random(name: str, exact: Sequence[Sequence[Fraction]]) -> PaperTable:
     """Printed values beside the exact ones, with the printed number of digits."""
     table = PaperTable.of_facts(FACTS, name)
     *columns, mean = table.columns
-    rows = {row["after"]: row for row in FACTS["printed"]["tables"][name]}
-    for after, fractions in enumerate(exact, start=1):
-        if after not in rows:
-            continue
-        numbers = [100 * float(v) for v in fractions]
-        numbers.append(float(np.mean(numbers)))
-        printed = [*rows[after]["on"], rows[after]["mean"]]
-        heads = [*columns[: len(fractions)], mean]
-        values = {h: _exact(p, v) for h, p, v in zip(heads, printed, numbers, strict=True)}
-        table.rows.append(((f"T{after}",), values))
+    for row in FACTS["printed"]["tables"][name]:
+        numbers = [100 * float(v) for v in exact[row["after"] - 1]]
+        pairs = zip((*row["on"], row["mean"]), (*numbers, float(np.mean(numbers))), strict=True)
+        heads = (*columns[: len(numbers)], mean)
+        values = {head: _exact(*pair) for head, pair in zip(heads, pairs, strict=True)}
+        table.add([f"T{row['after']}"], values)
     return table
 
 
 def _exact(printed: float, value: float) -> Value:
     decimals = len(f"{printed:g}".partition(".")[2])
-    cut = round(printed, decimals) != round(value, decimals)
-    if not cut:
-        return Value(printed, Stat.of([value]), decimals, made=EXACT)
-    remark, reads = "printed with its further digits cut off", round(value, decimals)
+    remark, reads = "", None
+    if round(printed, decimals) != round(value, decimals):
+        remark, reads = "printed with its further digits cut off", round(value, decimals)
     return Value(printed, Stat.of([value]), decimals, remark=remark, reads=reads, made=EXACT)
 
 
@@ -153,12 +131,10 @@ def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k for 20 and for 100 equal sessions."""
     table = PaperTable.of_facts(FACTS, "fig2")
     for sessions in COEFFICIENTS:
-        steps = [float(gamma(k, sessions)) for k in range(1, sessions + 1)]
-        drops = [math.nan, *(float(beta(k, sessions)) for k in range(2, sessions + 1))]
-        numbers = [*(steps[k - 1] for k in (1, sessions // 2, sessions))]
-        numbers += [drops[k - 1] for k in (2, sessions // 2, sessions)]
-        pairs = zip(table.columns, numbers, strict=True)
-        table.rows.append(((str(sessions),), {h: Value(None, Stat.of([v]), 4) for h, v in pairs}))
+        half = sessions // 2
+        numbers = [float(gamma(k, sessions)) for k in (1, half, sessions)]
+        numbers += [float(beta(k, sessions)) for k in (2, half, sessions)]
+        table.add_numbers([str(sessions)], numbers, decimals=4)
     return table
 
 
@@ -178,25 +154,25 @@ def figure4(runs: MetricRuns) -> PaperTable:
 def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream."""
     table = PaperTable.of_facts(FACTS, key)
-    for name in runs.data:
-        for metric, sessions in itertools.product(names, runs.sessions(name)):
-            for learner, variant in LEARNERS.items():
-                curves = runs.curves(name, sessions, learner, metric)
-                values = {}
-                if curves is not None:
-                    places = [max(1, round(share * curves.shape[1])) - 1 for share in QUARTERS]
-                    pairs = zip(table.columns, places, strict=False)
-                    values = {h: Value(None, Stat.of(100 * curves[:, k]), 1) for h, k in pairs}
-                    if metric == "raa":
-                        values[table.columns[-1]] = Value(None, Stat.of([near_highest(curves)]), 0)
-                labels = (name, str(sessions), variant.label, metric.upper())
-                table.rows.append((labels, values))
+    for name, metric in itertools.product(runs.data, names):
+        for sessions, (learner, variant) in itertools.product(
+            runs.sessions(name), LEARNERS.items()
+        ):
+            records, ours = runs.records(runs.specs(name, sessions, learner)), list[Stat]()
+            if records:
+                values = [(r.curves or {})[metric] for r in records]
+                curves = np.array(values, dtype=np.float64)  # (n, K)
+                places = [max(1, round(share * curves.shape[1])) - 1 for share in QUARTERS]
+                ours = [Stat.of(100 * curves[:, k]) for k in places]
+                ours += [Stat.of([near_highest(curves)])] if metric == "raa" else []
+            labels = (name, str(sessions), variant.label, metric.upper())
+            table.add_numbers(labels, ours, decimals=(1, 1, 1, 1, 0))
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.data)
-    table.notes.insert(
-        0,
+    note = (
         f"ER and GDumb keep {memory} training samples, unless --set er.memory.total=…, "
-        "gdumb.memory.total=… says otherwise: a tenth of them, of a pixel file the paper's 2,000",
+        "gdumb.memory.total=… says otherwise: a tenth of them, of a pixel file the paper's 2,000"
     )
+    table.notes = (note, *table.notes)
     return table
 
 
@@ -206,17 +182,10 @@ def near_highest(curves: Floats) -> int:
     return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1
 
 
-def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> MetricRuns:
-    """Return the runs on the requested files."""
-    return asked.runs(MetricRuns, data=find_files(asked.data, asked.out, asked.notify))
-
-
 PAPER = Paper(
     FACTS,
-    runs=runs_on,
-    specs=lambda runs, tables: runs.all_specs(),
-    learners=lambda: LEARNERS,
+    runs=MetricRuns,
     printed=lambda: [table1(), table2()],
     exact={"1": table1, "2": table2, "fig2": figure2},
-    tables={"fig3": each(figure3), "fig4": each(figure4)},
+    tables={"fig3": figure3, "fig4": figure4},
 )
