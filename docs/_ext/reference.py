@@ -114,7 +114,8 @@ def kind(
         name = row["name"]
         if "package" in row:
             continue  # of another package that is installed here
-        same = learner_and_protocol_names.ALIASES.get(name) if room == "learners" else None
+        aliases = learner_and_protocol_names.ALIASES if room == "learners" else {}
+        same, _ = aliases.get(name, (None, {}))
         cls = class_of(same or name)
         listed.append(
             (
@@ -176,10 +177,10 @@ def learner_notes(name: str, cls: type) -> str:
     facts += [] if held.deterministic else ["not deterministic"]
     lines = [f"It {'; it '.join(facts)}."] if facts else []
     lines = [line.replace("it not ", "it is not ") for line in lines]
-    for alias, same in learner_and_protocol_names.ALIASES.items():
+    for alias, (same, given) in learner_and_protocol_names.ALIASES.items():
         if same == name:
-            given = learner_and_protocol_names.alias_settings(alias).items()
-            with_ = " with " + ", ".join(f"`{k}={v}`" for k, v in given) if given else ""
+            listed = ", ".join(f"`{k}={v}`" for k, v in given.items())
+            with_ = f" with {listed}" if given else ""
             lines.append(f"`{alias}` is `{name}`{with_}.")
     return "\n\n".join(lines)
 

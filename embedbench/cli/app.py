@@ -198,7 +198,7 @@ def main() -> None:
     else:
         if code == 130:  # typer's answer to Ctrl-C
             note("embedbench: interrupted; a run or an extraction goes on by the same command")
-        sys.exit(code)
+        sys.exit(code or 0)
     if sentence:
         note(f"embedbench: {printable(sentence)}")
     sys.exit(2)

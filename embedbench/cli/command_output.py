@@ -14,7 +14,14 @@ from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import csv_text, export_tables, make_table
-from embedbench.text.terminal_text import fit_width, has_styles, line, render_text, terminal_width
+from embedbench.text.terminal_text import (
+    NATURAL,
+    fit_width,
+    has_styles,
+    line,
+    render_text,
+    terminal_width,
+)
 
 from .shared_options import Json, taking
 
@@ -89,12 +96,13 @@ def show_tables(
         note(sentence)
 
 
-def run_tables(rows: Sequence[Row]) -> Tables:
-    """The tables of runs, as `show_tables` takes them."""
+def run_tables(rows: Sequence[Row], form: str) -> Tables:
+    """The tables of runs, as `show_tables` takes them; as text they fit the terminal."""
     from embedbench.reports.tables_from_runs import to_json
     from embedbench.reports.terminal_tables import csv_rows, table_parts
 
-    return to_json(rows), csv_rows(rows), table_parts(rows)
+    width = terminal_width() if form == "text" else None
+    return to_json(rows), csv_rows(rows), table_parts(rows, width or NATURAL)
 
 
 def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over) -> Tables:

@@ -186,7 +186,7 @@ def report(
         return
     over: Over = "seeds" if options.over else "seeds and samples"
     rows = [row for root in runs for row in collect(root, metrics=options.metric or (), over=over)]
-    tables = _tables(runs[0], rows, options, over)
+    tables = _tables(runs[0], rows, options, over, form)
     if options.html is not None:
         from embedbench.reports.html_report import page_heading, write_html
 
@@ -244,7 +244,7 @@ def _show_selection(path: Path, options: ReportOptions, form: str) -> None:
     show_tables(form, *tables)
 
 
-def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over) -> Tables:
+def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, form: str) -> Tables:
     """The tables that the options choose."""
     if options.bridge:
         from embedbench.reports.frozen_vs_full import bridge, bridge_parts
@@ -256,7 +256,7 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over) -> 
         return _by_preset(root, over)
     if options.compare or options.pairs or options.by:
         return _studies(rows, options)
-    data, listed, parts = run_tables(rows)
+    data, listed, parts = run_tables(rows, form)
     if options.beside is not None:
         from embedbench.zoo.beside_zoo import beside_parts, rows_beside
 

@@ -159,7 +159,7 @@ def _report(
         show_tables(form, *regime_tables(out, each, "seeds and samples"))
         note(f"each regime's own tables: {again}; this one again: {again} --by preset")
     else:
-        data, listed, parts = run_tables(rows)
+        data, listed, parts = run_tables(rows, form)
         show_tables(form, {**data, "failed": failed, "over_budget": over}, listed, parts)
     learned = [p for p in find(out) if not p.parent.name.startswith("chance-")] if rows else []
     if not {*outcome.run_dirs}.issuperset(learned):

@@ -362,11 +362,11 @@ def test_the_second_report_computes_nothing_unless_something_changed(
 def test_the_page_is_written_before_anything_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: Any, **__: Any) -> None:
+    def gone(*_: Any) -> None:
         raise BrokenPipeError
 
     write_runs(tmp_path / "runs")
-    monkeypatch.setattr("embedbench.cli.command_output.render_text", gone)
+    monkeypatch.setattr("embedbench.cli.report.show_tables", gone)
     CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--html", str(tmp_path / "x.html")])
     assert "mlp" in (tmp_path / "x.html").read_text(encoding="utf-8")
 
