@@ -84,15 +84,12 @@ MAY_BE_SLOW = {
     *{
         "reports/picture_of_file",
         "reports/html_report",
-        "reports/confidence_figures",
         "reports/curve_figures",
-        "reports/cost_figures",
+        "reports/score_figures",
         "reports/matrix_figures",
-        "reports/omega_rank_figures",
     },
     *{
         "papers/fscil/tsne",
-        "reports/figure_files",
         "reports/figure_style",
         "reports/stream_plot",
     },

@@ -11,19 +11,19 @@ from typing import Any
 from docstrings import cell, markdown, parts, table
 
 from embedbench.config.docstring_sections import inherited_parameters
-from embedbench.reports import comparison_results, frozen_vs_full, seed_effects, tables_from_runs
+from embedbench.reports import comparison_tables, frozen_vs_full, tables_from_runs
 from embedbench.scores import run_record, verified_records
 
 TITLES = {
     "`record.json`": run_record.RunRecord,
     "`score --json`": verified_records.RescoredRun,
     "`report --json`": tables_from_runs.to_json,
-    "`report --json` with `--compare`, `--pairs` or `--by`": comparison_results.Comparison,
-    "With `--compare`": comparison_results.Ranking,
-    "With `--pairs`": comparison_results.AllPairs,
-    "With `--by order`": comparison_results.OrderSpread,
-    "With `--by seeds`": seed_effects.SeedSpread,
-    "`report --bridge --json`": frozen_vs_full.Bridge,
+    "`report --json` with `--compare`, `--pairs` or `--by`": comparison_tables.comparison_json,
+    "With `--compare`": comparison_tables.rank_learners,
+    "With `--pairs`": comparison_tables.list_pairs,
+    "With `--by order`": comparison_tables.spread_over_orders,
+    "With `--by seeds`": comparison_tables.spread_over_seeds,
+    "`report --bridge --json`": frozen_vs_full.bridge,
 }
 JSON = {
     "tuple": "list",

@@ -41,7 +41,7 @@ BEHIND = {
     "Predictions": "scores.predictions",
     "LabelSets": "scores.label_set_predictions",
     "Runs": "reports.load_results",
-    "Run": "reports.loaded_run",
+    "Run": "reports.load_results",
     "Samples": "files.sample_metadata",
     "DamagedFileError": "errors",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from embedbench.reports.loaded_run import Run
+from embedbench.reports.load_results import Run
 from embedbench.reports.trackers import Tracker, make_tracker, track
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files

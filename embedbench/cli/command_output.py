@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from embedbench.reports.comparison_tables import TableView
     from embedbench.reports.result_rows import Row
-    from embedbench.reports.toml_report import SelectedTable
     from embedbench.scores.learner_verdicts import Over
 
     # What `show_tables` prints: JSON data, rows of CSV, lines and tables.
@@ -117,7 +117,7 @@ def regime_tables(root: Path, regimes: Mapping[str, Sequence[Path]], over: Over)
     return selected_tables(list(toml_report.regime_tables(each)))
 
 
-def selected_tables(tables: Sequence[SelectedTable]) -> Tables:
+def selected_tables(tables: Sequence[TableView]) -> Tables:
     """Selected tables, as `show_tables` takes them."""
     from embedbench.reports.toml_report import SCHEMA
 

@@ -11,7 +11,7 @@ from embedbench.networks.published_weights import SHIPPED
 from embedbench.reports.html_report import page_heading, write_html
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
-from embedbench.reports.terminal_tables import print_report
+from embedbench.reports.terminal_tables import print_tables
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
@@ -68,7 +68,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     _say("3/3  predictions to scores", quiet)
     rows, page = collect(runs), out / "report.html"
     write_html(rows, page, page_heading([runs]))
-    print_report(rows, as_json=False)
+    print_tables(rows)
     if sentence := surprise(rows):
         print(f"\n{fit_width(sentence, terminal_width())}\n")
     print(f"report: {page.resolve().as_uri()}\n")

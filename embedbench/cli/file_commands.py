@@ -164,7 +164,7 @@ def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
 
     check_format(path)
     check_free(path, overwrite)
-    from embedbench.reports.figure_files import write
+    from embedbench.reports.figure_style import write
     from embedbench.reports.picture_of_file import POINTS, SEED, draw_file
 
     write(path, draw_file(file, WIDTHS["column"]))
@@ -182,7 +182,7 @@ def _redundancy(
     with bar("features", quiet) as advance:
         result, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.figure_files import render_figure
+            from embedbench.reports.figure_style import render_figure
             from embedbench.reports.matrix_figures import draw_maps
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))

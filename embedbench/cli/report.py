@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.config.json_records import plain
 from embedbench.errors import UserError, unknown
 from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line
@@ -249,7 +250,7 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
         from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 
         pairs = bridge(rows)
-        data = pairs.to_json()
+        data = plain(pairs)
         return data, records(data, "streams", "learners"), bridge_parts(pairs)
     if options.by == "preset":
         return _by_preset(root, over)
@@ -268,21 +269,22 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
     """Who is behind whom, all pairs, or the spread of each learner over orders or seeds."""
+    from embedbench.reports import comparison_tables
     from embedbench.reports.compare_learners import studies
-    from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
-    from embedbench.reports.comparison_text import study_parts, study_rows
-    from embedbench.reports.seed_effects import by_seeds
 
-    every: Sequence[Any]
+    metric = options.one_metric
     if options.by == "seeds" and not (options.pairs or options.compare):
-        every = by_seeds(rows, options.one_metric)
+        views = comparison_tables.spread_over_seeds(rows, metric)
     else:
-        of: Any = compare_all if options.pairs else compare if options.compare else by_order
-        every = [of(study) for study in studies(rows, options.one_metric)]
+        view = comparison_tables.spread_over_orders
+        if options.pairs or options.compare:
+            ranks, pairs = comparison_tables.rank_learners, comparison_tables.list_pairs
+            view = pairs if options.pairs else ranks
+        views = [view(study) for study in studies(rows, metric)]
     return (
-        Comparison.of(every).to_json(),
-        [row for study in every for row in study_rows(study)],
-        [part for study in every for part in (*study_parts(study), line(""))],
+        comparison_tables.comparison_json(views),
+        [row for made in views for row in made.rows],
+        [part for made in views for part in (*made.parts, line(""))],
     )
 
 

@@ -96,8 +96,8 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
 
 def _draw(task: Task, path: Path) -> None:
     """Draw sessions, classes and samples."""
-    from embedbench.reports.figure_files import write
     from embedbench.reports.figure_kinds import WIDTHS
+    from embedbench.reports.figure_style import write
     from embedbench.reports.stream_plot import draw_stream
     from embedbench.streams.stream_summary import class_counts
 

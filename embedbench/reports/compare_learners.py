@@ -36,18 +36,14 @@ from embedbench.scores.metric_jackknife import (
     share_of_rows,
 )
 from embedbench.scores.offline_references import offline_groups, reference_values
-from embedbench.scores.prediction_metrics import AnswerMetric
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
-from embedbench.scores.unrecorded_metrics import OutsideMetric
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
-from .comparability import LATER, stream_title
 from .headings_and_units import difference_text
-from .result_rows import Row, run_value
+from .result_rows import LATER, Group, Row, run_value, searches, stream_title
 from .row_labels import labels
-from .table_remarks import searches
 
 OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
@@ -59,39 +55,20 @@ Block = tuple[str, str]  # order, seeds
 
 @dataclass(frozen=True)
 class ComparisonStudy:
-    """Scores of learners on blocks; the best learner comes first.
+    """Scores of learners on blocks; the best learner comes first."""
 
-    Parameters
-    ----------
-    title, metric : str
-        Protocol and files, and the name of the metric.
-    scores : dict
-        Learner's label → block → score, a fraction; larger is better except for metrics in `LOWER`.
-    lower : bool
-        Whether less is better, of a metric of other people.
-    notes : tuple of str
-        Remarks on the learners.
-    answers : dict
-        Learner's label → block → makes the score without each group of the test sample.
-    key : str
-        What the answers are: the cache keeps the test sample's share under it; empty: not kept.
-    over : str
-        `seeds` leaves the test sample's share out.
-    over_streams : bool
-        Whether the orders are streams.
-    """
-
-    title: str
+    title: str  # protocol and files
     metric: str
-    scores: dict[str, dict[Block, float]]
-    lower: bool = False
-    notes: tuple[str, ...] = ()
+    scores: dict[str, dict[Block, float]]  # label → block → score, a fraction
+    lower: bool = False  # whether less is better, of a metric that is not in `LOWER`
+    notes: tuple[str, ...] = ()  # remarks on the learners
+    # label → block → makes the score without each group of the test sample
     answers: Mapping[str, Mapping[Block, Callable[[], LeftOut | None]]] = field(
         default_factory=dict
     )
-    key: str = ""
-    over: learner_verdicts.Over = "seeds and samples"
-    over_streams: bool = False
+    key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
+    over: learner_verdicts.Over = "seeds and samples"  # `seeds` leaves the test sample's share out
+    over_streams: bool = False  # whether the orders are streams
 
     @property
     def learners(self) -> list[str]:
@@ -188,6 +165,11 @@ class ComparisonStudy:
             self._values, variances, groups, lower=lower, over=self.over
         )
 
+    @property
+    def judged(self) -> "TableVerdicts":
+        """Its verdicts, with what they count."""
+        return TableVerdicts(self.verdicts, self.units, self.groups, self.metric)
+
     def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
         variances, groups, _ = self._share
@@ -197,34 +179,18 @@ class ComparisonStudy:
 
 
 class TableVerdicts(NamedTuple):
-    """The verdict on each row of a table, None where it is not compared.
-
-    Parameters
-    ----------
-    rows : sequence of RowVerdict or None
-        One for each row.
-    units : str
-        What n counts.
-    groups : str
-        What the test sample is counted in: samples, or groups of them.
-    metric : str
-        What is compared.
-    """
+    """The verdict on each row of a table, None where it is not compared."""
 
     rows: Sequence[learner_verdicts.RowVerdict | None]
-    units: str
-    groups: str = "samples"
+    units: str  # what n counts
+    groups: str = "samples"  # what the test sample is counted in: samples, or groups of them
     metric: str = FINAL
 
 
 def judge(rows: Sequence[Row], metric: str = FINAL) -> TableVerdicts:
     """The verdicts on the rows of one table; chance, and what has no score, is not compared."""
     each = {str(i): measure_runs([row], metric) for i, row in enumerate(rows) if row.learns}
-    learn = {i: runs for i, runs in each.items() if runs}
-    study = ComparisonStudy("", metric, {i: _scores(runs) for i, runs in learn.items()})
-    if learn:
-        group = rows[0].group
-        study = with_answers(study, learn, over=group.over, outside=group.outside.get(metric))
+    study = make_study("", metric, each, rows[0].group)
     verdicts = dict(zip(study.scores, study.verdicts if study.scores else (), strict=True))
     in_order = [verdicts.get(str(i)) for i in range(len(rows))]
     return TableVerdicts(in_order, study.units, study.groups, metric)
@@ -285,7 +251,6 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Compari
 
 
 def _key(run: RunRecord) -> str:
-    """The properties that all runs of a study share."""
     params = LATER | {k: v for k, v in run.protocol_params.items() if k != "order"}
     files = [f.digests for f in run.all_files]
     key = [run.protocol, params, files, run.digests.features, run.score]
@@ -303,31 +268,24 @@ def order_name(run: RunRecord) -> str:
 
 
 class MeasuredRun(NamedTuple):
-    """A run in a comparison: where it stands, its score, and where its answers are, if they are."""
+    """A run in a comparison: its record, its score, and where its answers are, if they are."""
 
-    block: Block
-    value: float
     record: RunRecord
+    value: float
     place: Path | None
+
+    @property
+    def block(self) -> Block:
+        """The order and the seeds by which it is paired."""
+        return order_name(self.record), str(self.record.seeds)
 
 
 def measure_runs(rows: Sequence[Row], metric: str) -> list[MeasuredRun]:
     """The runs of some rows that have a score."""
     every = ((row, r, run_value(r, metric)) for row in rows for r in row.used)
     return [
-        MeasuredRun(run_block(r), value, r, row.place_of(r))
-        for row, r, value in every
-        if not math.isnan(value)
+        MeasuredRun(r, value, row.place_of(r)) for row, r, value in every if not math.isnan(value)
     ]
-
-
-def run_block(run: RunRecord) -> Block:
-    """The order and the seeds by which a run is paired."""
-    return order_name(run), str(run.seeds)
-
-
-def _scores(runs: Sequence[MeasuredRun]) -> dict[Block, float]:
-    return {run.block: run.value for run in runs}
 
 
 def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
@@ -337,59 +295,66 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
         by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
     named = labels([[r for row in those for r in row.records] for those in each])
-    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
-    learners = {label: runs for label, runs in measured.items() if runs}
     group = rows[0].group
-    if not learners:
+    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
+    measured = {n: measure_runs(those, metric) for n, those in zip(named, each, strict=True)}
+    tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
+    notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
+    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
+    study = make_study(stream_title(group.first), metric, measured, group, notes=notes)
+    if not study.scores:
         raise UserError(
             f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
         )
-    used = {n: [r for row in o for r in row.used] for n, o in zip(named, each, strict=True)}
-    tuned = [f"{label} ({how})" for label, runs in used.items() if (how := searches(runs))]
-    notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
-    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    scores = {label: _scores(runs) for label, runs in learners.items()}
-    study = ComparisonStudy(stream_title(group.first), metric, scores, notes=tuple(notes))
-    outside = group.outside.get(metric)
-    return with_answers(study, learners, over=group.over, outside=outside).best_first()
+    return study.best_first()
 
 
-def with_answers(
-    study: ComparisonStudy,
+def make_study(
+    title: str,
+    metric: str,
     learners: Mapping[str, Sequence[MeasuredRun]],
+    group: Group,
     *,
-    over: learner_verdicts.Over,
-    outside: OutsideMetric | AnswerMetric | None = None,
+    over: learner_verdicts.Over | None = None,
+    notes: Sequence[str] = (),
 ) -> ComparisonStudy:
-    """A study that knows what its metric is, and where the answers of its runs are."""
+    """A study of the learners that have runs; it knows where their answers are.
+
+    `group` says whether less is better, and what verdicts are over where `over` does not.
+    """
+    learners = {label: runs for label, runs in learners.items() if runs}
+    outside = group.outside.get(metric)
+    study = ComparisonStudy(
+        title,
+        metric,
+        {label: {run.block: run.value for run in runs} for label, runs in learners.items()},
+        lower=outside is not None and outside.lower_is_better,
+        notes=tuple(notes),
+        over=over or group.over,
+    )
     runs = [run for each in learners.values() for run in each]
-    lower = study.lower or (outside is not None and outside.lower_is_better)
-    study = replace(study, lower=lower, over=over)
-    score = runs[0].record.score
-    if find_metric(study.metric) is None or score not in single_label_scores.SCORES:
+    score = group.first.score
+    if not runs or find_metric(metric) is None or score not in single_label_scores.SCORES:
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {
         label: {
-            run.block: partial(_left_out, run.place, run.record, study.metric, grouped=grouped)
+            run.block: partial(_left_out, run.place, run.record, metric, grouped=grouped)
             for run in each
             if run.place is not None
         }
         for label, each in learners.items()
     }
     known = [
-        (*run.block, run.value, run.place is not None, _has_references(run, study.metric))
-        for run in runs
+        (*run.block, run.value, run.place is not None, _has_references(run, metric)) for run in runs
     ]
     pins = [run.record.predictions_sha256 for run in runs]
-    key = json.dumps([scoring_version(), study.metric, score, [*learners], pins, known])
-    is_pinned = all(pins)
-    return replace(study, answers=answers, key=key if is_pinned else "")
+    key = json.dumps([scoring_version(), metric, score, [*learners], pins, known])
+    return replace(study, answers=answers, key=key if all(pins) else "")
 
 
 def _has_references(run: MeasuredRun, metric: str) -> bool:
-    """Whether the runs that a run's metric refers to are there."""
     if run.place is None or metric == FINAL:
         return False
     root = home(run.record, run.place, run.place)

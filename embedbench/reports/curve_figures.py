@@ -1,4 +1,4 @@
-"""Figures of scores over sessions, or by training samples."""
+"""Figures of curves: scores over sessions or samples, and how sure the answers are."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +12,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from embedbench.array_types import Floats
+from embedbench.array_types import Floats, Ints
+from embedbench.errors import UserError
+from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
+from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS
+from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import Moments, RunRecord
+from embedbench.scores.top5_and_calibration import ReliabilityBins, reliability_bins
+from embedbench.scores.unknown_class_detection import SIGNALS
 
-from .chance_and_upper_bound import chance
 from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import colour, look
 from .result_rows import Group, Row
 
 LEAST = 5  # runs of a band
+FEW = 20  # answers of a bin: the share of right ones among fewer says little
+GUESS = 50.0  # percent: AUROC of a signal that knows nothing
 MANY = 8  # from so many curves on, bands are paler
 PARTS = (  # curves of their own
     ("raa", "RAA: against guessing"),
@@ -33,85 +40,59 @@ PARTS = (  # curves of their own
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session or by training samples.
+    """Scores of one learner, session by session or by training samples."""
 
-    Parameters
-    ----------
-    values : array of float
-        (n, T) fractions, one row per run; NaN where undefined.
-    style : int or None
-        Index of its colour and marker; None for what others are compared with (dotted).
-    label : str
-        Its name in a legend.
-    samples : array of float or None
-        (T,) training samples seen at each column; None where columns are sessions.
-    """
-
-    values: Floats
-    style: int | None
-    label: str = ""
-    samples: Floats | None = None
-
-    def across(self, first: int) -> Floats:
-        """(T,) positions of the columns along the x axis; `first` is the first session's."""
-        every = np.arange(first, first + self.values.shape[1], dtype=np.float64)
-        return every if self.samples is None else self.samples
+    values: Floats  # (n, T) fractions, one row per run; NaN where undefined
+    x: Floats | Ints  # (T,) sessions, or training samples seen
+    style: int | None  # its colour and mark; None for what others are compared with (dotted)
+    label: str = ""  # its name in a legend
 
 
 @rc_context(STYLE)
 def draw_curves(
     curves: Sequence[Curve],
     ideal: float,
-    first: int,
     width: float,
     *,
     chance: Curve | None = None,
     name: str = "",
+    across: str = "after session",
 ) -> Figure:
-    """Means over runs, see `draw_curve`; α_ideal dashed. The y axis fits what is drawn.
+    """Means over runs, see `draw_curve`; the y axis fits what is drawn.
 
-    Parameters
-    ----------
-    ideal : float
-        α_ideal as a fraction; NaN draws no line.
-    first : int
-        The session of the first column of values.
-    chance : Curve or None
-        Drawn where it lies between the others.
-    name : str
-        The scores; "" is their unit.
+    `ideal` is α_ideal as a fraction, dashed, unless NaN; `chance` is drawn where it lies between
+    the others; `name` says what the scores are, `across` what they are drawn over.
     """
     pale = 0.15 if len(curves) < MANY else 0.06
     figure = Figure(figsize=(width, 2.15 if width < 4 else 2.6), layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
-        draw_curve(axes, replace(curve, values=100 * curve.values), first, alpha=pale)
+        draw_curve(axes, replace(curve, values=100 * curve.values), alpha=pale)
     if not math.isnan(ideal):
         axes.axhline(100 * ideal, **OFFLINE, label=level_name("offline", ideal))
     fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
     if chance is not None:
         (low, high), guesses = axes.get_ylim(), 100 * chance.values.mean(axis=0)
         if ((low <= guesses) & (guesses <= high)).any():
-            draw_curve(axes, replace(chance, values=guesses[None]), first)
-    last = max(curve.across(first)[-1] for curve in curves)
+            draw_curve(axes, replace(chance, values=guesses[None]))
+    last = max(curve.x[-1] for curve in curves)
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.grid(axis="y")
     axes.spines["left"].set_visible(False)
-    by_session = all(curve.samples is None for curve in curves)
-    axes.set_xlabel("after session" if by_session else "training samples seen")
+    axes.set_xlabel(across)
     axes.set_title(name or "%", loc="left")
     return figure
 
 
-def draw_curve(axes: Axes, curve: Curve, first: int, *, alpha: float = 0.15) -> None:
+def draw_curve(axes: Axes, curve: Curve, *, alpha: float = 0.15) -> None:
     """Draw the mean of a curve in percent over its runs, and how far they lie apart.
 
     That is a band of the 95 % t-interval, between 0 and 100; of fewer than `LEAST` runs, whose
     interval says little, the runs themselves.
     """
-    values, x = curve.values, curve.across(first)
+    values, x = curve.values, curve.x
     n, sessions = values.shape
     mean = values.mean(axis=0)
     label = "" if np.isnan(mean).all() else words(curve.label)
@@ -157,23 +138,24 @@ def accuracy_curves(
         return {}
     learners = [row for row in drawn if row.learns] or drawn
     guesses = [row for row in drawn if not row.learns and learners is not drawn][:1]
-    guess, name = level_name("chance", chance(group)), score_name(group)
+    guess, name = level_name("chance", group.chance), score_name(group)
 
     def figure(
         read: Callable[[RunRecord], Any], ideal: float, name: str, first: int = 0, level: Any = None
     ) -> Figure:
         def curve(row: Row) -> Curve:
             values = np.array([read(run) for run in row.used], dtype=np.float64)
-            return Curve(values, styles.get(row.label), row.label if row.learns else guess)
+            x = np.arange(first, first + values.shape[1])
+            return Curve(values, x, styles.get(row.label), row.label if row.learns else guess)
 
         level = next(map(curve, guesses), level)
-        return draw_curves([*map(curve, learners)], ideal, first, width, chance=level, name=name)
+        return draw_curves([*map(curve, learners)], ideal, width, chance=level, name=name)
 
     base_ideal, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
-    by_chance = np.full((1, group.sessions), chance(group))
+    by_chance = np.full((1, group.sessions), group.chance)
     # a row of chance alone is drawn itself
-    level = None if learners is drawn else Curve(by_chance, None, guess)
+    level = None if learners is drawn else Curve(by_chance, np.arange(group.sessions), None, guess)
     figures = {"All sessions so far": figure(lambda r: r.pooled, ideal, name, level=level)}
     if all(len(r.R) == len(r.R[0]) for row in drawn for r in row.used):
         shared = ideal if group.first.reference.normalise_new else math.nan
@@ -201,11 +183,15 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
         return {}
     curves = [
-        Curve(_align(moments), styles.get(row.label), row.label, _samples(moments))
+        Curve(_align(moments), _samples(moments), styles.get(row.label), row.label)
         for row, moments in drawn
     ]
     name = score_name(rows[0].group)
-    return {"All sessions so far, by samples": draw_curves(curves, math.nan, 0, width, name=name)}
+    return {
+        "All sessions so far, by samples": draw_curves(
+            curves, math.nan, width, name=name, across="training samples seen"
+        )
+    }
 
 
 def _samples(moments: Sequence[Moments]) -> Floats:
@@ -222,3 +208,119 @@ def _align(moments: Sequence[Moments]) -> Floats:
     at = _samples(moments)
     scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]
     return np.stack([np.interp(at, samples, values, left=np.nan) for samples, values in scores])
+
+
+# --- how sure answers are: is the confidence right, and does it see unknown classes? ---
+
+
+@rc_context(STYLE)
+def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
+    """The share of right answers of one table against their probability, after the last session.
+
+    A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
+    the diagonal confidence is right, below it the learner is too sure. The legend has the
+    calibration error.
+
+    Raises
+    ------
+    UserError
+        No run holds probabilities.
+    """
+    size = min(width, 3.25)
+    figure = Figure(figsize=(width, size), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 100], [0, 100], **OFFLINE)
+    for row in _drawn(rows):
+        made = [p for p in _predictions(row) if p.logp is not None]
+        if not made:
+            continue
+        each = [reliability_bins(p, len(p.session) - 1) for p in made]
+        bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
+        drawn = bins.samples >= FEW
+        confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
+        errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
+        label = words(f"{row.label} (ECE {100 * np.mean(errors):.1f})")
+        axes.plot(confidence, right, **look(styles[row.label]), label=label)
+    if len(axes.lines) == 1:
+        raise UserError(_absent("calibration", "probabilities"))
+    axes.set_xlim(0, 101)
+    axes.set_ylim(0, 101)
+    axes.set_aspect("equal", anchor="N")  # a long legend grows below, the title stays
+    axes.grid()
+    axes.set_xlabel("probability of the answer (%)")
+    axes.set_title("right answers (%)", loc="left")
+    return figure
+
+
+@rc_context(STYLE)
+def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Figure:
+    """AUROC of seen classes against those that come later, after each session but the last.
+
+    Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
+    other on a page, one above the other in a column. Below them, AUROC against far samples.
+
+    Raises
+    ------
+    UserError
+        No run holds scores, or nothing is unknown.
+    """
+    panels: dict[tuple[str, str], dict[str, Curve]] = {
+        (kind, signal): {} for kind in KINDS for signal in SIGNALS
+    }
+    for row in _drawn(rows):
+        made = _predictions(row)
+        for (kind, signal), curves in panels.items():
+            values = [ANSWER_METRICS[f"{kind}_auroc_by_{signal}"].curve(p) for p in made]
+            known = [100 * v for v in values if v is not None]
+            if known and not np.isnan(known).all():
+                drawn = _until_known(np.array(known))
+                x = np.arange(drawn.shape[1])
+                curves[row.label] = Curve(drawn, x, styles[row.label], row.label)
+    panels = {key: curves for key, curves in panels.items() if curves}
+    if not panels:
+        raise UserError(_absent("unknown", "scores, and has classes that come later"))
+    kinds, signals = (list(dict.fromkeys(part)) for part in zip(*panels, strict=True))
+    beside = width > 4
+    shape = (len(kinds), len(signals)) if beside else (len(panels), 1)
+    height = 2.4 * shape[0] if beside else 1.7 * shape[0]
+    figure = Figure(figsize=(width, height), layout="constrained")
+    every = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False).ravel()
+    limits = []  # the panels share an axis: each of them sets it anew
+    for axes, ((kind, signal), curves) in zip(every, panels.items(), strict=False):
+        for curve in curves.values():
+            draw_curve(axes, curve, alpha=0.08)
+        axes.axhline(GUESS, **CHANCE, label="guessing")
+        fit(axes, axes.dataLim.y0, axes.dataLim.y1, 100)
+        limits.append(axes.get_ylim())
+        axes.grid(axis="y")
+        against = ", far samples" if kind == "far" else ""
+        axes.set_title(f"AUROC by {signal} (%){against}", loc="left")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    lows, highs = zip(*limits, strict=True)
+    every[0].set_ylim(min(lows), max(highs))
+    for axes in every[-shape[1] :]:
+        axes.set_xlabel("after session")
+    return figure
+
+
+def _until_known(values: Floats) -> Floats:
+    """(n, T) → (n, k): without the last sessions, in which nothing is unknown."""
+    return values[:, : int(np.flatnonzero(~np.isnan(values).all(axis=0))[-1]) + 1]
+
+
+def _drawn(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.used and row.learns]
+
+
+def _predictions(row: Row) -> list[Predictions]:
+    """The answers of the runs of a row that are at hand and have one class a sample."""
+    places = [(row.place_of(run), run) for run in row.used]
+    made = [record_files.read_predictions(at, run) for at, run in places if at is not None]
+    return [p for p in made if isinstance(p, Predictions)]
+
+
+def _absent(kind: str, what: str) -> str:
+    return (
+        f"--figure {kind} needs answers with {what}, and no run here has that stored; embedbench "
+        "run stores how sure answers are, but with --answers plain and for label sets"
+    )

@@ -60,14 +60,8 @@ def save_figure(
     UserError
         There are several streams, the stream has nothing to draw, or the file cannot be written.
     """
-    from . import (
-        confidence_figures,
-        cost_figures,
-        curve_figures,
-        matrix_figures,
-        omega_rank_figures,
-    )
-    from .figure_files import write
+    from . import curve_figures, matrix_figures, score_figures
+    from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
     if len(streams) > 1 and kind != "ranks":
@@ -87,10 +81,10 @@ def save_figure(
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
         "matrix": lambda: matrix_figures.matrix(rows, inches),
-        "omega": lambda: omega_rank_figures.omega(rows, styles, inches),
-        "trade-off": lambda: cost_figures.trade_off(rows, styles, inches, metric=metric),
-        "ranks": lambda: omega_rank_figures.ranks(rows, styles, inches, metric),
-        "calibration": lambda: confidence_figures.calibration(rows, styles, inches),
-        "unknown": lambda: confidence_figures.unknown(rows, styles, inches),
+        "omega": lambda: score_figures.omega(rows, styles, inches),
+        "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric=metric),
+        "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),
+        "calibration": lambda: curve_figures.calibration(rows, styles, inches),
+        "unknown": lambda: curve_figures.unknown(rows, styles, inches),
     }
     write(path, draw[kind]())

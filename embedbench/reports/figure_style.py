@@ -1,16 +1,23 @@
-"""The style of figures: sizes and colours, levels, words that fit, the legend.
+"""The style of figures, and figures as bytes: sizes and colours, words that fit, the legend.
 
-Names are labels of what is drawn, of which a file has a legend; a page has one for all its figures.
+A figure is drawn once, with matplotlib but without pyplot, for a file and for a page. It depends on
+its numbers alone: the same figure twice has the same bytes. Names are labels of what is drawn, of
+which a file has a legend; a page has one for all its figures.
 """
 
+import io
 import re
+import warnings
+from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from embedbench.scores.number_text import format_signed
+from embedbench.storage.atomic_write import write_safely
 from embedbench.text.printable_text import printable
 
 from .learner_colours import BLANK, INK, LINE, SOFT
@@ -101,3 +108,31 @@ def fit(axes: Axes, low: float, high: float, most: float = float("inf")) -> None
     if low >= 0 and bottom < 0.12 * span:
         bottom = 0.0
     axes.set_ylim(bottom, min(high + 0.05 * span, 1.02 * most))
+
+
+# --- as files and on pages ---
+
+DPI = 300  # of PNG, and of what is rasterised in SVG and PDF
+_METADATA: dict[str, dict[str, Any]] = {  # without dates and versions
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
+def write(path: Path, figure: Figure) -> None:
+    """Write a figure as the format that the name of the file ends with."""
+    write_safely(path, render_figure(figure, path.suffix.lower()[1:]))
+
+
+@rc_context(STYLE)
+def render_figure(figure: Figure, form: str, dpi: int = DPI, *, page: bool = False) -> bytes:
+    """A figure as pdf, svg or png; for a page without a legend and without white behind it."""
+    out = io.BytesIO()
+    figure.patch.set_visible(not page)
+    if not page:
+        legend(figure)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
+        figure.savefig(out, format=form, dpi=dpi, metadata=_METADATA[form])
+    return out.getvalue()

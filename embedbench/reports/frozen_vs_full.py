@@ -7,12 +7,11 @@ seeds. All numbers of a row are over these pairs; the gap is images minus embedd
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores.mean_intervals import Stat
@@ -20,14 +19,18 @@ from embedbench.scores.metric_jackknife import CURVES
 from embedbench.scores.run_record import FINAL, Digests, RunRecord
 from embedbench.text.terminal_text import line, new_table
 
-from .comparison_text import section
+from .comparison_tables import section
 from .headings_and_units import heading, is_cost, stat_text, value_text
 from .result_rows import SCORE_NAMES, Group, Row, run_value
 
 SCHEMA = "embedbench-bridge/1.0"
 METRICS = ("omega_all", FINAL, "average_accuracy", "average_forgetting")
+COSTS = {
+    "bytes": "bytes.total",
+    "learn_seconds": "seconds.learn",
+    "learn_joules": "joules.learn",
+}
 SIDES = {False: "embeddings", True: "images"}
-
 # Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
 # which samples are trained on in each session, and which are tested.
 SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
@@ -35,121 +38,13 @@ PERMUTED = (
     ". Columns of embeddings are not permuted as pixels are: on a permutation stream the embedding "
     "file must hold the pixels, extract --backbone pixels"
 )
-
-
-@dataclass(frozen=True)
-class Sides(JsonRecord):
-    """A number over pairs of runs.
-
-    Parameters
-    ----------
-    frozen, full, gap : Stat
-        On embeddings, on images, and full minus frozen; a value a pair.
-    """
-
-    frozen: Stat
-    full: Stat
-    gap: Stat
-
-    @classmethod
-    def of(cls, values: Sequence[tuple[float, float]]) -> "Sides":
-        """From the two numbers (embeddings, images) of each pair."""
-        frozen, full = zip(*values, strict=True)
-        return cls(Stat.of(frozen), Stat.of(full), Stat.of(b - a for a, b in values))
-
-
-@dataclass(frozen=True)
-class BridgedLearner(JsonRecord):
-    """One learner, on embeddings and on images.
-
-    Parameters
-    ----------
-    learner : str
-        Its label.
-    trunk : str or None
-        The network on images.
-    n, unpaired : int
-        Pairs of runs with the same four seeds, and runs without a partner.
-    metrics : dict
-        Name → both sides; of the curves `raa`, `raf` and `gacc` the means over the sessions.
-    bytes, learn_seconds, learn_joules : Sides
-        What it holds and spends; joules are null where one side has none.
-    gap_per_hour : float
-        Gap of the final score divided by the hours of learning on images.
-    """
-
-    learner: str
-    trunk: str | None
-    n: int
-    unpaired: int
-    metrics: dict[str, Sides]
-    bytes: Sides
-    learn_seconds: Sides
-    learn_joules: Sides
-    gap_per_hour: float
-
-
-@dataclass(frozen=True)
-class BridgedStream(JsonRecord):
-    """One stream with its learners, on embeddings and on images.
-
-    Parameters
-    ----------
-    title, score : str
-        Of the stream, and its base score.
-    ideal, devices : dict
-        `frozen`, `full` → α_ideal, and the devices.
-    learners : tuple of BridgedLearner
-        One a row.
-    """
-
-    title: str
-    score: str
-    ideal: dict[str, tuple[float, ...]]
-    devices: dict[str, tuple[str, ...]]
-    learners: tuple[BridgedLearner, ...]
-
-    @property
-    def has_joules(self) -> bool:
-        """Whether some learner has joules on both sides."""
-        return any(not math.isnan(e.learn_joules.gap.mean) for e in self.learners)
-
-
-@dataclass(frozen=True)
-class Alone(JsonRecord):
-    """A row without a partner.
-
-    Parameters
-    ----------
-    learner, title : str
-        Its label and its table.
-    on, why : str
-        `embeddings` or `images`, and the reason.
-    """
-
-    learner: str
-    title: str
-    on: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Bridge(JsonRecord):
-    """Learners that ran on embeddings and on images, and rows without a partner.
-
-    Parameters
-    ----------
-    schema : str
-        `embedbench-bridge/1.0`.
-    streams : tuple of BridgedStream
-        With the learners that have a partner.
-    alone : tuple of Alone
-        Those that have none.
-    """
-
-    schema: str
-    streams: tuple[BridgedStream, ...]
-    alone: tuple[Alone, ...]
+REMARKS = (
+    "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
+    " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
+    "Ω is a share of each side's own offline score · points/h: gap of the final score over hours "
+    "of learning on images",
+)
+Sides = dict[str, Stat]  # frozen, full, gap
 
 
 def check_one_stream(frozen: Digests, full: Digests) -> None:
@@ -167,70 +62,86 @@ def check_one_stream(frozen: Digests, full: Digests) -> None:
         )
 
 
-def bridge(rows: Sequence[Row]) -> Bridge:
+def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     """Pair the learners of some rows; fractions, bytes, seconds, joules.
+
+    The result has `schema`, `streams` and `alone`, the rows without a partner: `learner`, `title`
+    of the table, `on` `embeddings` or `images`, and `why`. A stream has `title`, `score`, `ideal`
+    (`frozen`, `full` → α_ideal), `devices` likewise, and `learners`: `learner`; `trunk`, the
+    network on images; `n` pairs of runs with the same four seeds, and `unpaired` runs; `metrics`,
+    of the curves `raa`, `raf` and `gacc` the means over the sessions; `bytes`, `learn_seconds` and
+    `learn_joules` (null where one side has none); and `gap_per_hour`, the gap of the final score
+    divided by the hours of learning on images. Each number has `frozen`, `full` and `gap`, full
+    minus frozen, with a mean, `half_95`, `sd` and `values`, one a pair.
 
     Raises
     ------
     UserError
-        No two of them make a pair; the message says why.
+        No two rows make a pair; the message says why.
     """
-    rows = [row for row in rows if row.learns]
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings
-        sides[any(f.kind == PIXELS for f in row.group.first.files)].append(row)
-    tables: dict[tuple[int, int], tuple[Group, Group, list[BridgedLearner]]] = {}
+        if row.learns:
+            sides[any(f.kind == PIXELS for f in row.group.first.files)].append(row)
+    streams: dict[tuple[int, int], dict[str, Any]] = {}
     why: dict[int, str] = {}  # id of a row → the reason why it has no partner
     paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
         if frozen.learner != full.learner:
             continue
         try:
-            entry = _entry(frozen, full)
+            entry = _pair_rows(frozen, full)
         except UserError as e:
             why[id(frozen)] = f"with {full.group.title}: {e}"
             why[id(full)] = f"with {frozen.group.title}: {e}"
             continue
         paired |= {id(frozen), id(full)}
+        stream = _stream(frozen.group, full.group)
         key = id(frozen.group), id(full.group)
-        tables.setdefault(key, (frozen.group, full.group, []))[2].append(entry)
-    alone = tuple(
-        Alone(
-            learner=row.label,
-            title=row.group.title,
-            on=SIDES[on],
-            why=why.get(id(row), f"no run of {row.learner} on {SIDES[not on]}"),
-        )
+        streams.setdefault(key, stream)["learners"].append(entry)
+    alone = [
+        {
+            "learner": row.label,
+            "title": row.group.title,
+            "on": SIDES[on],
+            "why": why.get(id(row), f"no run of {row.learner} on {SIDES[not on]}"),
+        }
         for on, there in sides.items()
         for row in there
         if id(row) not in paired
-    )
-    if not tables:
-        listed = [f"{a.learner} ({a.title}): {a.why}" for a in alone]
+    ]
+    if not streams:
+        listed = [f"{a['learner']} ({a['title']}): {a['why']}" for a in alone]
         more = f" (rows without a partner: {len(listed)})" if listed[1:] else ""
         raise UserError(
             "expected runs of one learner on an embedding file and on the pixel file of the same "
             f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
         )
-    return Bridge(SCHEMA, tuple(_stream(*table) for table in tables.values()), alone)
+    for stream in streams.values():
+        _leave_out_unknown(stream["learners"])
+    return {"schema": SCHEMA, "streams": list(streams.values()), "alone": alone}
 
 
-def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> BridgedStream:
-    """The table of one stream; metrics that no learner has are left out."""
-    known = {k for e in entries for k, both in e.metrics.items() if not math.isnan(both.gap.mean)}
-    defined = [name for name in (*METRICS, *CURVES) if name in known]
-    learners = (replace(e, metrics={name: e.metrics[name] for name in defined}) for e in entries)
-    return BridgedStream(
-        title=f"{frozen.title} → {', '.join(full.file_names)}",
-        score=frozen.first.score,
-        ideal={"frozen": tuple(frozen.ideals), "full": tuple(full.ideals)},
-        devices={"frozen": _devices(frozen), "full": _devices(full)},
-        learners=tuple(learners),
-    )
+def _stream(frozen: Group, full: Group) -> dict[str, Any]:
+    both = {"frozen": frozen, "full": full}
+    return {
+        "title": f"{frozen.title} → {', '.join(full.file_names)}",
+        "score": frozen.first.score,
+        "ideal": {side: group.ideals for side, group in both.items()},
+        "devices": {
+            side: sorted({str(r.environment.get("device")) for r in group.records})
+            for side, group in both.items()
+        },
+        "learners": [],
+    }
 
 
-def _devices(group: Group) -> tuple[str, ...]:
-    return tuple(sorted({str(r.environment.get("device")) for r in group.records}))
+def _leave_out_unknown(learners: Sequence[dict[str, Any]]) -> None:
+    """Leave out the metrics that no learner of a stream has."""
+    for name in (*METRICS, *CURVES):
+        if all(math.isnan(entry["metrics"][name]["gap"].mean) for entry in learners):
+            for entry in learners:
+                del entry["metrics"][name]
 
 
 def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
@@ -250,70 +161,67 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
     return pairs
 
 
-def _entry(frozen: Row, full: Row) -> BridgedLearner:
+def _pair_rows(frozen: Row, full: Row) -> dict[str, Any]:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
     pairs = _pairs(frozen, full)
 
     def sides(name: str) -> Sides:
-        return Sides.of([(run_value(a, name), run_value(b, name)) for a, b in pairs])
+        values = [(run_value(a, name), run_value(b, name)) for a, b in pairs]
+        a, b = (Stat.of(side) for side in zip(*values, strict=True))
+        return {"frozen": a, "full": b, "gap": Stat.of(b - a for a, b in values)}
 
     metrics = {name: sides(name) for name in (*METRICS, *CURVES)}
-    seconds = sides("seconds.learn")
-    hours = seconds.full.mean / 3600
-    return BridgedLearner(
-        learner=" → ".join(dict.fromkeys([frozen.label, full.label])),
-        trunk=full.params.get("trunk"),
-        n=len(pairs),
-        unpaired=len(frozen.records) + len(full.records) - 2 * len(pairs),
-        metrics=metrics,
-        bytes=sides("bytes.total"),
-        learn_seconds=seconds,
-        learn_joules=sides("joules.learn"),
-        gap_per_hour=metrics[FINAL].gap.mean / hours if hours else math.nan,
-    )
+    hours = sides("seconds.learn")["full"].mean / 3600
+    return {
+        "learner": " → ".join(dict.fromkeys([frozen.label, full.label])),
+        "trunk": full.params.get("trunk"),
+        "n": len(pairs),
+        "unpaired": len(frozen.records) + len(full.records) - 2 * len(pairs),
+        "metrics": metrics,
+        **{key: sides(name) for key, name in COSTS.items()},
+        "gap_per_hour": metrics[FINAL]["gap"].mean / hours if hours else math.nan,
+    }
 
 
 # --- as text ---
 
-BRIDGE_REMARKS = (
-    "embeddings → images (gap: images less embeddings, mean over runs of equal seeds"
-    " ± half-width of its 95 % interval) · RAA, RAF, gAcc: means over sessions",
-    "Ω is a share of each side's own offline score · points/h: gap of the final score over hours "
-    "of learning on images",
-)
 
-
-def bridge_parts(bridge: Bridge) -> list[Text | Table]:
+def bridge_parts(data: dict[str, Any]) -> list[Text | Table]:
     """All streams of a bridge, and the rows without a partner."""
     parts: list[Text | Table] = []
-    for stream in bridge.streams:
-        names = [*stream.learners[0].metrics, "bytes.total", "seconds.learn"]
-        names += ["joules.learn"] if stream.has_joules else []
+    for stream in data["streams"]:
+        learners, costs = stream["learners"], dict(COSTS)
+        if all(math.isnan(entry["learn_joules"]["gap"].mean) for entry in learners):
+            del costs["learn_joules"]
+        names = [*learners[0]["metrics"], *costs.values()]
         heads = ["learner", "trunk", "n", *map(heading, names), "points/h"]
         table = new_table(heads, names=2)
-        for entry in stream.learners:
-            costs = (entry.bytes, entry.learn_seconds, entry.learn_joules)
-            cells = [entry.learner, entry.trunk or "–", str(entry.n)]
-            cells += map(_sides_text, (*entry.metrics.values(), *costs), names)
-            table.add_row(*map(line, [*cells, value_text(entry.gap_per_hour, FINAL)]))
-        parts += [*section(stream.title, _facts(stream), table), line("")]
-    alone = [f"no pair: {a.learner} ({a.title}, {a.on}): {a.why}" for a in bridge.alone]
-    return [*parts, *map(line, (*BRIDGE_REMARKS, *([""] if alone else []), *alone))]
+        for entry in learners:
+            cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
+            numbers = [*entry["metrics"].values(), *(entry[key] for key in costs)]
+            cells += map(_sides_text, numbers, names)
+            table.add_row(*map(line, [*cells, value_text(entry["gap_per_hour"], FINAL)]))
+        facts = _facts(stream)
+        facts += ["J: of the whole card, with all that ran there"] * ("learn_joules" in costs)
+        parts += [*section(stream["title"], facts, table), line("")]
+    alone = [
+        f"no pair: {a['learner']} ({a['title']}, {a['on']}): {a['why']}" for a in data["alone"]
+    ]
+    return [*parts, *map(line, (*REMARKS, *([""] if alone else []), *alone))]
 
 
 def _sides_text(sides: Sides, name: str) -> str:
     """A value on embeddings, on images, and of a score the gap with its interval."""
-    text = f"{value_text(sides.frozen.mean, name)} → {value_text(sides.full.mean, name)}"
-    return text if is_cost(name) else f"{text} ({stat_text(sides.gap, name)})"
+    text = f"{value_text(sides['frozen'].mean, name)} → {value_text(sides['full'].mean, name)}"
+    return text if is_cost(name) else f"{text} ({stat_text(sides['gap'], name)})"
 
 
-def _facts(stream: BridgedStream) -> list[str]:
-    """How the two sides of one stream were measured, and on which devices."""
-    facts = [SCORE_NAMES.get(stream.score, stream.score)]
-    if all(stream.ideal.values()):
-        sides = (", ".join(value_text(v, FINAL) for v in side) for side in stream.ideal.values())
-        facts.append(f"offline (α_ideal): {' → '.join(sides)} %")
-    facts.append(" → ".join(dict.fromkeys(", ".join(names) for names in stream.devices.values())))
-    if stream.has_joules:
-        facts.append("J: of the whole card, with all that ran there")
-    return facts
+def _facts(stream: dict[str, Any]) -> list[str]:
+    facts = [SCORE_NAMES.get(stream["score"], stream["score"])]
+    if all(stream["ideal"].values()):
+        ideals = (
+            ", ".join(value_text(v, FINAL) for v in side) for side in stream["ideal"].values()
+        )
+        facts.append(f"offline (α_ideal): {' → '.join(ideals)} %")
+    devices = dict.fromkeys(", ".join(names) for names in stream["devices"].values())
+    return [*facts, " → ".join(devices)]

@@ -24,23 +24,30 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import TITLE, table_cells
 
-from .chance_and_upper_bound import chance, describe_weak_reference, offline
 from .compare_learners import describe_verdicts, judge
-from .cost_figures import row_costs, trade_off, with_final_score
 from .curve_figures import accuracy_curves, by_samples, stack_runs
-from .figure_files import render_figure
 from .figure_kinds import WIDTHS
-from .figure_style import names_in
+from .figure_style import names_in, render_figure
 from .headings_and_units import heading, stat_text, value_text
 from .html_page import page
 from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT, glyph, hue, styles_in
 from .matrix_figures import colour_scale, draw_maps
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
-from .terminal_tables import BEHIND, LABELS, behind_text, choose_columns, effort, who_has
+from .score_figures import row_costs, trade_off, with_final_score
+from .terminal_tables import (
+    BEHIND,
+    LABELS,
+    behind_text,
+    choose_columns,
+    describe_weak_reference,
+    effort,
+    flags_of_rows,
+)
 from .verdict_sentence import verdict
 
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
+ANSWERS = ("accuracy", "class_accuracy", "within_accuracy", "within_class_accuracy")
 _DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _STYLE = re.compile(r' style="([^"]*)"')
@@ -87,13 +94,13 @@ def _tables(parts: Sequence[Text | Table]) -> Iterator[dict[str, object]]:
 
 
 def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
-    """The values of one table for the template."""
     group, judged, efforts = rows[0].group, judge(rows), effort(rows)
     entries = [_entry(r, styles, v) for r, v in zip(rows, judged.rows, strict=True)]
     for k, entry in enumerate(entries):
         entry["efforts"] = [texts[k] for texts in efforts.values()]
-    drawn = [row for row in rows if row.used]
     environments = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
+    labels = has_labels(group.first)
+    both = [r.number(name).values for name in ANSWERS for r in rows if r.used]
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
@@ -105,21 +112,15 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
-        "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
-        "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
         "ranking": _with_levels(group, rows, entries),
         "columns": [(name, heading(name)) for name in choose_columns(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "equal": any(row.are_equal for row in rows),
         **_figures(rows, styles),
-        **_answers(rows, entries),
-        "maps": _maps(rows, entries),
+        "label_heads": list(map(heading, LABELS)) if labels else [],
+        "same_answers": both[: len(both) // 2] == both[len(both) // 2 :],
         "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
-        "sessions": [
-            {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
-        ],
-        "runs": [_run(r, e, run) for r, e in zip(rows, entries, strict=True) for run in r.records],
         "metric_names": list(rows[0].metrics),
         "digests": _digests(group),
         "environments": list(dict.fromkeys(environments)),
@@ -141,7 +142,6 @@ def _figures(rows: Sequence[Row], styles: dict[str, int]) -> dict[str, object]:
 
 
 def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict[str, object]:
-    """One row of the main table."""
     style = styles.get(row.label)
     footprint = {k: v for k, v in row.footprint.items() if k != "total"}
     cells = {name: _cell(row, name) for name in choose_columns(row.group) if name != BEHIND}
@@ -162,6 +162,12 @@ def _entry(row: Row, styles: dict[str, int], verdict: RowVerdict | None) -> dict
         "commands": row.commands,
         "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
         "params": row.params,
+        "used": bool(row.used),
+        "costly": bool(with_final_score([row])),
+        "answers": _answers(row) if row.used else [],
+        "map": _map(row) if row.used and row.learns else "",
+        "sessions": _session_table(row) if row.used else {},
+        "runs": [_run(row, record) for record in row.records],
     }
 
 
@@ -172,7 +178,7 @@ def _with_levels(
 
     A level that the table has runs of gets no second row.
     """
-    ideal, guess = offline(group), chance(group)
+    ideal, guess = group.offline, group.chance
     learners = {row.learner for row in rows}
     ranking = list(entries)
     if not (math.isnan(ideal) or "offline" in learners):
@@ -184,7 +190,6 @@ def _with_levels(
 
 
 def _level(name: str, words: str, value: float) -> dict[str, object]:
-    """A row of the main table with a final score alone."""
     cells = {FINAL: TableCell(value_text(value, FINAL))}
     empty = dict.fromkeys(("glyph", "n", "equal", "efforts", "memory", "learn"), "")
     return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
@@ -210,43 +215,27 @@ def _cell(row: Row, name: str, stat: Stat | None = None) -> TableCell:
     return TableCell(text, half, "" if text == "–" else ", ".join(each))
 
 
-def _answers(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> dict[str, object]:
-    """The second table: of label sets, or of answers among all classes and within the session."""
-    used = [(r, e) for r, e in zip(rows, entries, strict=True) if r.used]
-    if has_labels(rows[0].records[0]):
-        labels = [{"cells": [_cell(r, name) for name in LABELS], "row": e} for r, e in used]
-        return {"labels": labels, "label_heads": list(map(heading, LABELS)), "within": []}
-    within, same = [], True
-    for row, entry in used:
-        cells = []
-        for names in (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy")):
-            both = [row.number(name) for name in names]
-            gap = Stat.of(np.subtract(both[1].values, both[0].values))
-            cells += [_cell(row, FINAL, stat) for stat in (*both, gap)]
-            same &= both[0].values == both[1].values
-        within.append({"cells": cells, "row": entry})
-    return {"labels": [], "within": within, "same_answers": same}
+def _answers(row: Row) -> list[TableCell]:
+    """Of label sets, or of answers among all classes and within the session, and their gaps."""
+    if has_labels(row.records[0]):
+        return [_cell(row, name) for name in LABELS]
+    cells = []
+    for name in ANSWERS[:2]:
+        both = row.number(name), row.number(f"within_{name}")
+        gap = Stat.of(np.subtract(both[1].values, both[0].values))
+        cells += [_cell(row, FINAL, stat) for stat in (*both, gap)]
+    return cells
 
 
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
-    meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
-    for flag in ("few-steps", "tuned"):
-        who = [who_has(row, flag) for row in rows if flag in row.flags]
-        meaning[flag] += f" [{'; '.join(who)}]"
-    return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
+    each = {f: (FLAGS[f][1] if f in FLAGS else "", who) for f, who in flags_of_rows(rows).items()}
+    named = ("few-steps", "tuned")
+    return [(f, f"{what} [{who}]" if f in named else what) for f, (what, who) in each.items()]
 
 
-def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """A heat map of R for each learner, mean over its runs."""
-    return [
-        {
-            "row": e,
-            "svg": svg(draw_maps({"": stack_runs(r, "R").mean(axis=0)}, 2.6), f"R of {r.label}"),
-        }
-        for r, e in zip(rows, entries, strict=True)
-        if r.used and r.learns
-    ]
+def _map(row: Row) -> str:
+    """A heat map of R, mean over the runs."""
+    return svg(draw_maps({"": stack_runs(row, "R").mean(axis=0)}, 2.6), f"R of {row.label}")
 
 
 def _session_table(row: Row) -> dict[str, object]:
@@ -282,17 +271,12 @@ def _summary(values: Sequence[Any]) -> str:
     return ", ".join(sorted({str(v) for v in present}))
 
 
-def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, object]:
-    values = []
-    for name in row.metrics:
-        value = run_value(record, name)
-        values.append("–" if math.isnan(value) else format_signed(value, 4))
-    marked = ("outlier", "threads", "reference")
-    among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
+def _run(row: Row, record: RunRecord) -> dict[str, object]:
+    values = (run_value(record, name) for name in row.metrics)
+    among = [f for f in ("outlier", "threads", "reference") if record.run in row.flags.get(f, [])]
     return {
-        "row": entry,
         "seed": record.run,
-        "numbers": values,
+        "numbers": ["–" if math.isnan(value) else format_signed(value, 4) for value in values],
         "flags": [*record.flags, *among],
         "used": any(r is record for r in row.used),
     }

@@ -197,7 +197,6 @@ def streams(rows: Sequence[RowOfRun]) -> list[str]:
 
 
 def _stream_key(row: RowOfRun) -> tuple[str, ...]:
-    """What all runs on one stream share."""
     key = tuple(str(row.get(name)) for name in (*STREAM, "stream"))
     return key if "digests.recipe" in row else (*key, str(_of(row, "protocol.")))
 
@@ -224,7 +223,6 @@ def _of(row: RowOfRun, prefix: str) -> dict[str, Any]:
 
 
 def _several(wanted: Any) -> list[Any]:
-    """One value, or several, as a list."""
     return list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
 
 

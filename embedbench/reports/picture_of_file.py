@@ -118,7 +118,6 @@ def _chosen(file: EmbeddingFile) -> dict[str, Ints]:
 
 
 def _sheet(file: EmbeddingFile, width: float) -> Figure:
-    """A line of images for each of the largest classes."""
     rows = _chosen(file)
     values = _values(file, np.concatenate(list(rows.values())))
     high, wide, channels = values.shape[1:]
@@ -141,6 +140,5 @@ def _sheet(file: EmbeddingFile, width: float) -> Figure:
 
 
 def _short(name: str) -> str:
-    """The last part of a class name, short."""
     name = name.rpartition("/")[2] or name
     return words(name if len(name) <= 24 else f"{name[:23]}…", 24) or "–"

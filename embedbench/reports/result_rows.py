@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.config.run_seeds import format_seeds
 from embedbench.files.hdf5_layout import PIXELS
 from embedbench.scores import record_files
 from embedbench.scores.learner_verdicts import Over
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.metric_jackknife import CURVES, mean_curve
+from embedbench.scores.run_flags import guessing
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside
-
-from .comparability import loss_classes, stream_title
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 ROUNDING = 1e-9  # half-widths below it are of equal numbers
@@ -55,38 +55,36 @@ FLAGS = {
 }
 
 
+# Settings of protocols that records made before there was a choice lack.
+LATER = {"loss": "all", "embedding": "final"}
+LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+
+
+def loss_classes(run: RunRecord) -> str:
+    """The classes that the loss of a learner may use, in words; empty where no protocol says it."""
+    loss = run.protocol_params.get("loss")
+    return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""
+
+
+def stream_title(run: RunRecord) -> str:
+    """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
+    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
+    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
+
+
 @dataclass(frozen=True)
 class Group:
-    """The properties that all rows of one table share.
+    """The properties that all rows of one table share."""
 
-    Parameters
-    ----------
-    place : str
-        Directory of the stream, relative to the root.
-    records : tuple of RunRecord
-        All runs of the table, without variations.
-    varied : int
-        Number of variations: runs that repeat another run with single seeds set differently.
-    further : tuple of str
-        Metrics that get a column beside those that every table has.
-    outside : dict
-        Those among them that records do not hold, by name.
-    apart : str
-        Settings of the protocol that differ between tables of one title.
-    remarks : tuple of str
-        Remarks on the learners: several settings of one, some of them tuned.
-    over : str
-        What the verdicts on its rows rest on, see `learner_verdicts`.
-    """
-
-    place: str
-    records: tuple[RunRecord, ...]
-    varied: int = 0
-    further: tuple[str, ...] = ()
-    outside: Outside = field(default_factory=dict)
-    apart: str = ""
-    remarks: tuple[str, ...] = ()
-    over: Over = "seeds and samples"
+    place: str  # directory of the stream, relative to the root
+    records: tuple[RunRecord, ...]  # all runs of the table, without variations
+    varied: int = 0  # variations: runs that repeat another with single seeds set differently
+    further: tuple[str, ...] = ()  # metrics with a column beside those that every table has
+    outside: Outside = field(default_factory=dict)  # those among them that records do not hold
+    apart: str = ""  # settings of the protocol that differ between tables of one title
+    remarks: tuple[str, ...] = ()  # on the learners: several settings of one, some of them tuned
+    over: Over = "seeds and samples"  # what the verdicts rest on, see `learner_verdicts`
 
     @property
     def first(self) -> RunRecord:
@@ -113,40 +111,41 @@ class Group:
     @property
     def notes(self) -> list[str]:
         """Notes of the runs, and remarks on this table; each once."""
-        notes = dict.fromkeys(self.remarks)
-        notes |= dict.fromkeys(n for r in self.records for n in r.notes)
-        if self.varied:
-            runs = (
-                "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
+        return list(dict.fromkeys(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        yield from self.remarks
+        for r in self.records:
+            yield from r.notes
+        if n := self.varied:
+            yield (
+                f"{'1 run repeats another' if n == 1 else f'{n} runs repeat others'} with single "
+                "seeds set otherwise and no mean includes them; what each kind of seed decides: "
+                "report --by seeds"
             )
-            notes[
-                f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
-                "of seed decides: report --by seeds"
-            ] = None
         if by := [r.imported for r in self.records if r.reference.source == "missing"]:
             makes = "the same embedbench run" if None in by else "embedbench run --learner chance"
-            notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
+            yield f"reference runs are missing, so Ω is open; {makes} makes them"
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
-            notes[
+            yield (
                 f"Ω{omega[5:]} above 1: better than the offline reference, which answers among all "
                 "classes of the stream, and may have been trained too little"
-            ] = None
+            )
         whole = [(r.reference, r.score, _reference(r)) for r in self.records if r.ideals]
         values = {(made.offline_runs, str((made.ideal or {})[score])) for made, score, _ in whole}
         same_runs = len(values) == len({made.offline_runs for made, *_ in whole})
         if not same_runs or len({settings for *_, settings in whole}) > 1:
-            notes[OTHER_REFERENCES] = None
+            yield OTHER_REFERENCES
         if self.first.score != "pw_js" and not all(r.learns for r in self.records):
-            notes[
+            yield (
                 "the row chance has answers that were drawn; elsewhere chance is what such answers "
                 "score on average"
-            ] = None
+            )
         for origin in dict.fromkeys(m.origin for m in self.outside.values()):
             names = [name for name, m in self.outside.items() if m.origin == origin]
             verb, them = ("is a metric", "it") if len(names) == 1 else ("are metrics", "them")
-            notes[f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"] = None
-        return list(notes)
+            yield f"{', '.join(names)} {verb} of {origin}; records do not hold {them}"
 
     @cached_property
     def ideals(self) -> list[float]:
@@ -156,6 +155,34 @@ class Group:
         """
         different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
         return [float(np.mean(values)) for values in zip(*different, strict=True)]
+
+    @property
+    def offline(self) -> float:
+        """α_ideal; NaN where it was not measured, or where each session has its own."""
+        return self.ideals[0] if len(self.ideals) == 1 else math.nan
+
+    @property
+    def chance(self) -> float:
+        """The final score of guessing, the same in every table, figure and sentence: 1 / classes.
+
+        That is the expected accuracy of a uniform draw among the classes seen, or among the
+        candidates of an eval set where those are fewer; eval sets count by their classes, as in the
+        final score. It does not depend on which runs there are: those of the learner `chance` are
+        draws around it, and have a row of their own. Where answers are label sets no formula holds,
+        and the level is the mean of these runs; NaN without any.
+        """
+        run = self.first
+        if has_labels(run):
+            drawn = [r.metrics[FINAL] for r in self.records if not r.learns]
+            return float(np.mean(drawn)) if drawn else math.nan
+        by_class = run.n_train_by_class
+        seen = sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
+        if not seen:
+            return math.nan
+        limits = run.n_candidates or [None]
+        sizes = run.n_classes or ()
+        weights = sizes if any(sizes) and len(sizes) == len(limits) else None
+        return float(np.average(guessing(seen, limits), weights=weights))
 
     @property
     def omega_references(self) -> list[str]:
@@ -202,28 +229,14 @@ def _range(values: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One learner with one setting on one stream: means over its runs.
-
-    Parameters
-    ----------
-    group : Group
-        The table that the row belongs to.
-    label : str
-        The learner's name, with the settings that tell it from namesakes in the table.
-    used, left_out : tuple of RunRecord
-        Runs that the means include, and runs flagged `nan` or `diverged`.
-    varied : tuple of RunRecord
-        Runs that repeat one of these with single seeds set differently; no mean includes them.
-    place : Path or None
-        Directory of its runs; None: their answers are not there.
-    """
+    """One learner with one setting on one stream: means over its runs."""
 
     group: Group
-    label: str
-    used: tuple[RunRecord, ...]
-    left_out: tuple[RunRecord, ...]
-    varied: tuple[RunRecord, ...] = ()
-    place: Path | None = None
+    label: str  # the learner's name, with the settings that tell it from namesakes in the table
+    used: tuple[RunRecord, ...]  # runs that the means include
+    left_out: tuple[RunRecord, ...]  # runs flagged `nan` or `diverged`
+    varied: tuple[RunRecord, ...] = ()  # that repeat one of these with single seeds set differently
+    place: Path | None = None  # directory of its runs; None: their answers are not there
 
     def place_of(self, run: RunRecord) -> Path | None:
         """The directory of one of its runs."""
@@ -388,3 +401,31 @@ def split_tables(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         tables.setdefault(id(row.group), []).append(row)
     return list(tables.values())
+
+
+# --- what is said of settings that a search chose (`run --tune`) ---
+
+
+def searches(runs: Sequence[RunRecord]) -> str:
+    """The search that chose the settings of some runs, in words; "" if none was tuned."""
+    return "; ".join(dict.fromkeys(_search(run.tuning) for run in runs if run.tuning is not None))
+
+
+def _search(log: dict[str, Any]) -> str:
+    """One search in a few words; `log` comes from a record of anybody."""
+    count, seed, seeds = candidates(log), log.get("seed"), log.get("seeds")
+    kept = "default" in log and log.get("chosen") == log["default"]
+    words = "chosen" if count is None else f"best of {count}"
+    if kept:
+        words = "default kept" if count is None else f"default kept of {count}"
+    if isinstance(seeds, list) and seeds and all(isinstance(s, int) for s in seeds):
+        words += f" on seeds {format_seeds(sorted(seeds))}"
+    elif isinstance(seed, int):
+        words += f" on seed {seed}"
+    return f"{words}, at the grid's edge" if log.get("edge") else words
+
+
+def candidates(log: dict[str, Any] | None) -> int | None:
+    """The number of settings that a search tried; None if that is not known."""
+    tried = (log or {}).get("tried")
+    return len(tried) if isinstance(tried, list | tuple) else None

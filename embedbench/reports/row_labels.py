@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedbench.scores.run_record import RunRecord
+from embedbench.text.table_export import flatten
 
 
 def labels(learners: Sequence[Sequence[RunRecord]]) -> list[str]:
     """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
-    each = [(runs[0].learner, flat(runs[0].learner_params)) for runs in learners]
+    each = [(runs[0].learner, flatten(runs[0].learner_params)) for runs in learners]
     apart = differences(each)
     return [" ".join([name, *words]) for (name, _), words in zip(each, apart, strict=True)]
 
@@ -35,14 +36,3 @@ def differences(
 def value(setting: Any) -> str:
     """A setting as text."""
     return f"{setting:g}" if isinstance(setting, float) else str(setting)
-
-
-def flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one dictionary with dotted names."""
-    settings: dict[str, Any] = {}
-    for key, setting in params.items():
-        if isinstance(setting, dict):
-            settings |= flat(setting, f"{prefix}{key}.")
-        else:
-            settings[prefix + key] = setting
-    return settings

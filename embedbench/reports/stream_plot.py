@@ -94,7 +94,6 @@ def _cells(axes: Axes, counts: Ints, start: int, side: float, **style: Any) -> N
 
 
 def _ticks(axes: Axes, names: Sequence[str], sessions: int, sets: Sequence[str]) -> None:
-    """Numbers of sessions, names of eval sets of their own, and names of a few classes."""
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     places = list(range(0, sessions, -(-sessions // 12)))

@@ -9,6 +9,8 @@ Every number is recomputed from the predictions before it is used. A run that ca
 named on stderr and left out.
 """
 
+import itertools
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,15 +28,15 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
+from embedbench.text.table_export import flatten
 
-from .comparability import check_average, check_comparable
 from .compare_learners import judge
-from .result_rows import LEFT_OUT, Group, Row, split_tables
-from .row_labels import differences, flat, labels
-from .table_remarks import beside, candidates, remark_on_memory
+from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
+from .row_labels import differences, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
+SHARED = ("herding", "random")  # `memory.select` of memories that classes share equally
 
 
 def say(sentence: str) -> None:
@@ -124,9 +126,8 @@ def _apart(rows: Sequence[Row]) -> list[Row]:
 
 
 def _settings(run: RunRecord) -> dict[str, Any]:
-    """The settings of a run's protocol, and its file of unknown samples."""
     unknown = "none" if run.unknown is None else run.unknown.name
-    return flat(run.protocol_params) | {"unknown": unknown}
+    return flatten(run.protocol_params) | {"unknown": unknown}
 
 
 def _name(place: Path, root: Path) -> str:
@@ -251,3 +252,141 @@ def _row_json(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
         "flags": row.flags,
         "commands": row.commands,
     }
+
+
+# --- which runs may be averaged, and which may be set side by side ---
+
+
+def check_average(records: Sequence[RunRecord], place: str = "") -> None:
+    """Refuse to average runs of different streams, learners or scores, or the same run twice.
+
+    Seeds may differ, and with them `train` and `eval`; `recipe` and `features` must agree.
+    """
+    doing = f"cannot average the runs of {records[0].learner!r}{_at(place)}"
+    remedy = "keep the runs of each in a directory of its own (another --out)"
+    for key in ("learner", "learner_params", "protocol"):
+        values = [json.dumps(getattr(r, key), sort_keys=True) for r in records]
+        _check_same(records, key, values, doing)
+    for key in ("recipe", "features"):
+        _check_same(records, f"{key} digest", [getattr(r.digests, key) for r in records], doing)
+    shapes = [f"{len(r.R)} x {len(r.R[0]) if r.R else 0}" for r in records]
+    _check_same(records, "shape of R", shapes, doing)
+    _check_same(records, "preset of Ω", [r.reference.preset for r in records], doing)
+    seen: dict[Seeds, RunRecord] = {}
+    for r in records:
+        if r.seeds in seen:
+            raise UserError(
+                f"{doing}: expected every run once, got {_who(seen[r.seeds])} and {_who(r)} with "
+                f"the same four seeds; {remedy}"
+            )
+        seen[r.seeds] = r
+
+
+def check_comparable(records: Sequence[RunRecord], place: str = "") -> None:
+    """Refuse to compare learners that did not have the same data.
+
+    Runs with the same order seed must agree in `train`, `eval` and `features`. Runs with different
+    order seeds are compared by their means, so they must agree in `recipe` and `features`.
+    """
+    doing = f"cannot set these runs side by side{_at(place)}"
+    by_order: dict[int, list[RunRecord]] = {}
+    for r in records:
+        by_order.setdefault(r.seeds.order, []).append(r)
+    for same in by_order.values():
+        for key in ("train", "eval", "features"):
+            _check_same(same, f"{key} digest", [getattr(r.digests, key) for r in same], doing)
+    firsts = [same[0] for same in by_order.values()]
+    for key in ("recipe", "features"):
+        _check_same(firsts, f"{key} digest", [getattr(r.digests, key) for r in firsts], doing)
+
+
+def _check_same(records: Sequence[RunRecord], what: str, values: list[str], doing: str) -> None:
+    for r, value in zip(records, values, strict=True):
+        if value != values[0]:
+            raise UserError(
+                f"{doing}: expected one {what}, got {_short(values[0])} ({_who(records[0])}) and "
+                f"{_short(value)} ({_who(r)}); keep the runs of each in a directory of its own "
+                "(another --out)"
+            )
+
+
+def _who(record: RunRecord) -> str:
+    return f"{record.learner} seed {record.run or record.seed}"
+
+
+def _at(place: str) -> str:
+    return f" in {place}" if place else ""
+
+
+def _short(value: str) -> str:
+    """A digest as its first twelve digits; any other text cut to 80 characters."""
+    if len(value) == 64 and value.isalnum():
+        return value[:12]
+    return value if len(value) <= 80 else value[:79] + "…"
+
+
+# --- sentences under a table ---
+
+
+def remark_on_memory(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
+    """A sentence on the learners that stored every training sample, though they have a limit.
+
+    A learner is the label of a row of a table, and its runs.
+    """
+    by_size: dict[str, list[str]] = {}
+    for label, runs in learners:
+        if all(map(stores_all, runs)):
+            sizes = sorted({sum(run.n_train) for run in runs})
+            text = "–".join(f"{n:,}" for n in sorted({sizes[0], sizes[-1]}))
+            by_size.setdefault(text, []).append(label)
+    sentences = []
+    for size, (*first, last) in by_size.items():
+        who = f"{', '.join(first)} and {last}" if first else last
+        whose = "their memories do" if first else "its memory does"
+        sentences.append(f"{who} stored all {size} training samples: {whose} not bind")
+    return sentences
+
+
+def stores_all(run: RunRecord) -> bool:
+    """Whether a learner with a limit on its memory stored all training samples of its run.
+
+    The limit is not below what came, and the bytes under "samples" grew with the samples, session
+    by session. False where a record does not say enough, and for `memory.select=all`.
+    """
+    memory = run.learner_params.get("memory")
+    if not isinstance(memory, dict) or memory.get("select", "all") == "all":
+        return False
+    total, n = memory.get("total"), sum(run.n_train)
+    sizes = [size for size in run.n_train_by_class or () if size]
+    if memory["select"] not in SHARED and total is not None:
+        limit, needed = total, n
+    elif sizes:
+        limit = memory.get("per_class") if total is None else total
+        needed = max(sizes) * (1 if total is None else len(sizes))
+    else:
+        return False
+    if not isinstance(limit, int) or limit < needed:
+        return False
+    held = [s.footprint.get("samples", 0) for s in run.sessions]
+    came = itertools.accumulate(run.n_train)
+    return any(held) and all(h * n == held[-1] * c for h, c in zip(held, came, strict=True))
+
+
+def beside(learners: Sequence[tuple[str, str, Sequence[RunRecord]]]) -> list[str]:
+    """A sentence for each learner with several settings of which some were tuned.
+
+    A search with another grid may choose another setting; the runs of the earlier one stay. Each
+    row of a table has the directory of its runs, as the report's user sees it, its label, its runs.
+    """
+    names = dict.fromkeys(runs[0].learner for _, _, runs in learners)
+    sentences = []
+    for name in names:
+        mine = [entry for entry in learners if entry[2][0].learner == name]
+        if len(mine) > 1 and any(run.tuning is not None for *_, runs in mine for run in runs):
+            where = ", ".join(f"{place} ({label})" for place, label, _ in mine)
+            sentences.append(
+                f"{name} is compared with {len(mine)} settings, some of them tuned: each is a "
+                "learner of its own, also in ranks and in Holm's correction; to keep one, move the "
+                f"others out of the directory of runs: {where}"
+            )
+    return sentences

@@ -1,6 +1,5 @@
 """Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +16,16 @@ from embedbench.text import terminal_text
 from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
 from . import headings_and_units
-from .chance_and_upper_bound import describe_weak_reference
 from .compare_learners import TableVerdicts, describe_verdicts, judge
-from .result_rows import FLAGS, Group, Row, has_labels, split_tables
-from .table_remarks import candidates, searches
-from .tables_from_runs import to_json
+from .result_rows import (
+    FLAGS,
+    Group,
+    Row,
+    candidates,
+    has_labels,
+    searches,
+    split_tables,
+)
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row
@@ -132,7 +136,6 @@ def _csv_row(row: Row, verdict: RowVerdict | None) -> dict[str, Any]:
 
 
 def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
-    """Title, table and remarks of the rows of one table."""
     group, judged = rows[0].group, judge(rows)
     title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows, judged)}")
     table = _table(rows, judged, stacked=False)
@@ -152,6 +155,21 @@ def _group_parts(rows: Sequence[Row], width: int) -> list[Text | Table]:
     remarks += [*describe_weak_reference(rows, judged), *equal, *legend(rows)]
     remarks += [f"note: {n}" for n in group.notes]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
+
+
+def describe_weak_reference(rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
+    """A sentence where learners are above α_ideal by more than their interval; or none."""
+    ideal = rows[0].group.offline
+    each = zip(rows, judged.rows, strict=True)
+    above = [row.label for row, v in each if v is not None and v.mean - v.half > ideal]
+    if not above:
+        return []
+    name = " or ".join(rows[0].group.omega_references) or "offline"
+    return [
+        f"the reference of Ω ({name}, {100 * ideal:.1f} %) is weak here: {', '.join(above)} "
+        f"{'is' if len(above) == 1 else 'are'} above it by more than the interval; run with "
+        "--omega-reference names another one"
+    ]
 
 
 def _table(rows: Sequence[Row], judged: TableVerdicts, *, stacked: bool) -> Table:
@@ -215,13 +233,17 @@ def count_tried(row: Row, flag: str) -> str:
 
 def legend(rows: Sequence[Row]) -> list[str]:
     """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
-    lines = []
-    for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
-        who = [who_has(row, flag) for row in rows if flag in row.flags]
-        if who:
-            meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
-            lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
-    return lines
+    return [
+        f"{mark(flag)}  {f'{flag}: {FLAGS[flag][1]}' if flag in FLAGS else flag} [{who}]"
+        for flag, who in flags_of_rows(rows).items()
+    ]
+
+
+def flags_of_rows(rows: Sequence[Row]) -> dict[str, str]:
+    """Each flag that occurs → the rows that have it."""
+    each = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
+    having = {f: [who_has(row, f) for row in rows if f in row.flags] for f in each}
+    return {flag: "; ".join(who) for flag, who in having.items() if who}
 
 
 def who_has(row: Row, flag: str) -> str:
@@ -256,13 +278,3 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     if divided and "omega_new" in names:
         words.append("Ω_new of permutations: / offline, too")
     return [" · ".join([*several, *words, "formulas: embedbench list metrics"])]
-
-
-def print_report(
-    rows: Sequence[Row], *, as_json: bool, extra: dict[str, Any] | None = None
-) -> None:
-    """Print the tables of all rows to stdout; `extra` is added to the JSON."""
-    if as_json:
-        print(json.dumps({**to_json(rows), **(extra or {})}, indent=1, allow_nan=False))
-    elif rows:
-        print_tables(rows)

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
@@ -28,21 +26,23 @@ from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
 from . import compare_learners
-from .comparison_results import Study, by_order, compare, compare_all
-from .comparison_text import allowed_ranks, section, study_parts, study_rows
+from .comparison_tables import (
+    TableView,
+    allowed_ranks,
+    list_pairs,
+    rank_learners,
+    section,
+    spread_over_orders,
+)
 from .headings_and_units import heading, is_cost, stat_text
-from .loaded_run import Run
+from .load_results import Run
 from .long_table import LongTable, RowOfRun, columns_of, matching, read_csv
 from .result_rows import LEFT_OUT, Row, run_value
 from .tables_from_runs import collect
 
 SCHEMA = "embedbench-tables/1.0"
 MOST = 2**20  # bytes of a file
-VIEWS: dict[str, Callable[[compare_learners.ComparisonStudy], Study]] = {
-    "ranks": compare,
-    "pairs": compare_all,
-    "spread": by_order,
-}
+VIEWS = {"ranks": rank_learners, "pairs": list_pairs, "spread": spread_over_orders}
 MAX = "max "  # before a metric: the largest over runs, in place of the mean
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 REGIMES = "no verdict is between regimes: they teach in different ways"
@@ -99,15 +99,6 @@ def read_selections(path: Path) -> list[Selection]:
     return result
 
 
-@dataclass(frozen=True)
-class SelectedTable:
-    """A table to show: the title, the numbers, and the parts of its text."""
-
-    title: str
-    rows: list[dict[str, Any]]
-    parts: list[Text | Table]
-
-
 class SelectedRun(NamedTuple):
     """A run with the names of its row; from a directory also its record, and the row it is of."""
 
@@ -119,13 +110,13 @@ class SelectedRun(NamedTuple):
         """The run in a comparison; None if there is nothing but its numbers."""
         if self.record is None or self.row is None:
             return None
-        block, place = compare_learners.run_block(self.record), self.row.place_of(self.record)
-        return compare_learners.MeasuredRun(block, value, self.record, place)
+        place = self.row.place_of(self.record)
+        return compare_learners.MeasuredRun(self.record, value, place)
 
 
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
-) -> list[SelectedTable]:
+) -> list[TableView]:
     """The tables of some selections; `folder` is that of their file.
 
     Raises
@@ -152,7 +143,7 @@ def checked_runs(
     further = sorted({*metrics} & {*FUNCTIONS, *CURVES})
     return [
         SelectedRun(
-            Run.of(made, row.place_of(made) or root, root).row()
+            Run.of(made, row.place_of(made) or root.resolve(), root.resolve()).row()
             | {"reference.preset": made.reference.preset}
             | {name: run_value(made, name) for name in {*further} & {*CURVES}},
             made,
@@ -165,7 +156,7 @@ def checked_runs(
 
 def _tables(
     selection: Selection, runs_of: Callable[[str], list[SelectedRun]]
-) -> Iterator[SelectedTable]:
+) -> Iterator[TableView]:
     every = [run for name in selection.runs for run in runs_of(name)]
     where = {name: _values(given) for name, given in selection.where.items()}
     kept = itertools.compress(every, matching([run.names for run in every], where))
@@ -183,11 +174,10 @@ def _tables(
     if not studies:
         raise UserError(f"{first} is undefined in every run of {selection.title!r}; name another")
     for _, study in studies:
-        result = VIEWS[selection.compare](study)
-        yield SelectedTable(result.title, study_rows(result), study_parts(result))
+        yield VIEWS[selection.compare](study)
 
 
-def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[SelectedTable]:
+def regime_tables(regimes: Mapping[str, Sequence[Row]]) -> Iterator[TableView]:
     """Learners under several regimes side by side, a table for each stream that these share."""
     streams: dict[str, list[SelectedRun]] = {}
     for regime, rows in regimes.items():
@@ -223,7 +213,7 @@ Cell = dict[str, dict[int, float]]  # stream → seed → value
 
 def _means(
     selection: Selection, table: LongTable, learn: LongTable, runs: Sequence[SelectedRun]
-) -> SelectedTable:
+) -> TableView:
     """The mean of each cell over its seeds; over streams, of their means, if it has several."""
     cells = _cells(selection, table)
     columns = list(dict.fromkeys(column for _, column, _ in cells))
@@ -248,7 +238,7 @@ def _means(
     n = len(set(table.stream))
     facts = [table.stream[0] if n == 1 else f"{n} streams", units]
     parts = section(selection.title, [f for f in facts if f], made, ["", INTERVAL, *rest])
-    return SelectedTable(selection.title, rows, parts)
+    return TableView(selection.title, rows, parts)
 
 
 def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:
@@ -302,7 +292,6 @@ def _stat(cell: Cell, name: str) -> Stat:
 
 
 def _head(column: str, name: str, selection: Selection, columns: Sequence[str]) -> str:
-    """A heading: the metric, or the column without what all columns share, or both."""
     metric = name.removeprefix(MAX)
     title = MAX * name.startswith(MAX) + heading(metric)
     short = _short(columns)[column]
@@ -337,17 +326,17 @@ def _studies(
         learners: dict[str, list[compare_learners.MeasuredRun]] = {}
         scores: dict[str, dict[compare_learners.Block, float]] = {}
         for label, place, seed, value, run in each:
-            stored = None if together else runs[run].measured(value)
-            block = stored.block if stored else (short[place] * together, str(seed))
+            block = short[place] * together, str(seed)
+            if stored := None if together else runs[run].measured(value):
+                learners.setdefault(label, []).append(stored)
+                block = stored.block
             scores.setdefault(label, {})[block] = value
-            learners.setdefault(label, []).extend([stored] if stored else [])
         title = " · ".join(filter(None, [selection.title, stream]))
         study = compare_learners.ComparisonStudy(title, metric, scores, over_streams=together)
-        if {k: len(v) for k, v in learners.items()} == {k: len(v) for k, v in scores.items()}:
-            row = runs[part.run[0]].row
+        row = runs[part.run[0]].row
+        if row and all(len(learners.get(k, ())) == len(v) for k, v in scores.items()):
             over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-            outside = row and row.group.outside.get(metric)
-            study = compare_learners.with_answers(study, learners, over=over, outside=outside)
+            study = compare_learners.make_study(title, metric, learners, row.group, over=over)
         yield stream or "", study.best_first()
 
 

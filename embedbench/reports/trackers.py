@@ -28,7 +28,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 from embedbench.text.printable_text import printable
 
-from .loaded_run import Run
+from .load_results import Run
 from .tables_from_runs import say_once
 
 TRACKERS = {
@@ -74,47 +74,37 @@ class _Seen(JsonRecord):
 
 
 def make_tracker(text: str) -> Tracker:
-    """The tracker that `--to` names, such as "tensorboard:DIR".
+    """The tracker that `--to` names: `tensorboard:DIR`, or `package.module:Name:TARGET`.
 
     Raises
     ------
     UserError
         It is unknown, its library is missing, or it cannot be made.
     """
-    name, target = _parts(text)
-    ours: dict[str, Callable[[str], Tracker]]
-    ours = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
-    make = ours[name] if name in ours else _load(name)
+    name, _, target = text.partition(":")
+    make: Callable[[str], Tracker]
+    if name in TRACKERS:
+        if not target:
+            raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
+        make = TensorBoard if name == "tensorboard" else WeightsAndBiases
+    elif name in plugins.entry_points_by_name("trackers"):
+        make = plugins.load("trackers", name)
+    else:
+        attribute, _, target = target.partition(":")
+        if not attribute:
+            raise plugins.absent("trackers", name, TRACKERS)
+        try:
+            make = plugins.outside(f"{name}:{attribute}")
+        except UserError as e:
+            if difflib.get_close_matches(name, TRACKERS, n=1):
+                raise plugins.absent("trackers", name, TRACKERS) from e
+            raise
     try:
         return make(target)
     except UserError:
         raise
     except Exception as e:  # code of other people
         raise UserError(f"--to {text} made no tracker: {type(e).__name__}: {e}") from e
-
-
-def _load(name: str) -> Any:
-    """The class or function of a plug-in that makes a tracker from its target."""
-    try:
-        return plugins.load("trackers", name, TRACKERS)
-    except UserError as e:
-        head = name.partition(":")[0]
-        if difflib.get_close_matches(head, TRACKERS, n=1):
-            raise plugins.absent("trackers", head, TRACKERS) from e
-        raise
-
-
-def _parts(text: str) -> tuple[str, str]:
-    """Name and target of `name:target` or `package.module:Name:target`."""
-    name, _, target = text.partition(":")
-    if name in TRACKERS and not target:
-        raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
-    if name in TRACKERS or name in plugins.entry_points_by_name("trackers"):
-        return name, target
-    attribute, _, target = target.partition(":")
-    if not attribute:
-        raise plugins.absent("trackers", name, TRACKERS)
-    return f"{name}:{attribute}", target
 
 
 def track(
@@ -203,7 +193,6 @@ def _replay(
 
 
 def _send(run: Run, tracker: Tracker) -> None:
-    """Give one run to a tracker."""
     made = run.record
     tracker.cell_started(run)
     for i, costs in enumerate(made.sessions):
@@ -241,8 +230,7 @@ def _seen(root: Path) -> _Seen:
     return _Seen.from_json(parse_json(read_text(path), str(path)), str(path))
 
 
-# Runs as TensorBoard's event files: curves by session, and the metrics beside the settings.
-
+# --- our trackers ---
 
 SETTINGS = ("learner", "protocol", "seed", "files", "order")
 
@@ -253,7 +241,7 @@ def _chosen(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 class TensorBoard:
-    """One folder a run, as in the directory of runs, in that which `tensorboard --logdir` gets."""
+    """One folder a run, in that which `tensorboard --logdir` gets: curves, metrics, settings."""
 
     def __init__(self, target: str) -> None:
         try:
@@ -293,11 +281,11 @@ class TensorBoard:
         """Nothing is open between runs."""
 
 
-# Runs in Weights & Biases; `WANDB_MODE=offline` writes them to files, see its own pages.
-
-
 class WeightsAndBiases:
-    """One run there for each run here, with the same id each time, in PROJECT or ENTITY/PROJECT."""
+    """One run there for each run here, with the same id each time, in PROJECT or ENTITY/PROJECT.
+
+    `WANDB_MODE=offline` writes them to files, see its own pages.
+    """
 
     def __init__(self, target: str) -> None:
         try:

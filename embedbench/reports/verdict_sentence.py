@@ -7,7 +7,6 @@ from itertools import accumulate
 from embedbench.scores.number_text import amount, megabytes
 from embedbench.scores.run_record import FINAL
 
-from .chance_and_upper_bound import chance, offline
 from .compare_learners import TableVerdicts, judge, plain_unit
 from .headings_and_units import difference_text, value_text
 from .result_rows import Row, has_labels
@@ -63,7 +62,7 @@ def _is_flagged(row: Row, flag: str) -> bool:
 
 def _level(row: Row) -> str:
     """The final score of a row, beside those of the offline reference and of chance."""
-    ideal, guess = offline(row.group), chance(row.group)
+    ideal, guess = row.group.offline, row.group.chance
     name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
     levels = []
     if not math.isnan(ideal):
@@ -76,7 +75,6 @@ def _level(row: Row) -> str:
 
 
 def _others(ranked: Sequence[Row], rows: Sequence[Row], judged: TableVerdicts) -> list[str]:
-    """What to say of the learners that do not lead."""
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
@@ -112,7 +110,6 @@ def _names(rows: Sequence[Row]) -> str:
 
 
 def _cost(row: Row) -> str:
-    """Memory and seconds of the leader, as far as they are known."""
     size, seconds = row.footprint.get("total"), row.seconds["learn"].mean
     parts = [] if size is None else [f"holds {megabytes(size)} MB"]
     parts += [] if math.isnan(seconds) else [f"learns in {amount(seconds)} s"]
@@ -132,7 +129,6 @@ def _cheapest(level: Sequence[Row], leader: Row) -> str:
 
 
 def _by_gacc(ranked: Sequence[Row]) -> str:
-    """The leader by gAcc, on few-shot streams."""
     means = {row.label: row.number("gacc").mean for row in ranked}
     known = {label: value for label, value in means.items() if not math.isnan(value)}
     if not known:
@@ -144,7 +140,6 @@ def _by_gacc(ranked: Sequence[Row]) -> str:
 
 
 def _lost(every: Sequence[Row]) -> str:
-    """Learners without a run that counts."""
     lost = [row for row in every if not row.used]
     verb = "has" if len(lost) == 1 else "have"
     return f"{_names(lost)} {verb} no run without NaN or divergence" if lost else ""

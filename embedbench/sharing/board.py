@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.reports.comparability import stream_title
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
-from embedbench.reports.comparison_results import RankedLearner, Ranking, compare
-from embedbench.reports.result_rows import LEFT_OUT, OTHER_REFERENCES, Group, run_value
+from embedbench.reports.result_rows import (
+    LEFT_OUT,
+    OTHER_REFERENCES,
+    Group,
+    run_value,
+    stream_title,
+)
 from embedbench.reports.row_labels import labels
+from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
@@ -172,7 +177,7 @@ def _entry(
     runs: Sequence[CheckedRun],
     pack: Submission,
     equal: set[str],
-    rankings: dict[str, Ranking],
+    rankings: dict[str, ComparisonStudy],
     answers: dict[str, set[str]],
 ) -> Entry:
     """An entry with its verdicts, and the others with the same answers."""
@@ -202,10 +207,10 @@ def _entry(
         same_answers=tuple(same),
         metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
         verdicts={
-            name: one
-            for name, ranking in rankings.items()
-            for one in ranking.learners
-            if one.learner == label and one.behind is not None
+            name: RankedLearner(**vars(one), learner=label, runs=len(study.scores[label]))
+            for name, study in rankings.items()
+            for other, one in zip(study.learners, study.verdicts, strict=True)
+            if other == label and one.behind is not None
         },
     )
 
@@ -215,7 +220,9 @@ def _value(made: RunRecord, name: str) -> float:
     return run_value(made, COSTS.get(name, name))
 
 
-def _ranking(name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]) -> Ranking | None:
+def _ranking(
+    name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]
+) -> ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
     answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
@@ -230,7 +237,7 @@ def _ranking(name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]) 
     if len(scores) < 2:
         return None
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
-    return compare(study.best_first())
+    return study.best_first()
 
 
 def is_comparable(name: str, notes: Sequence[str]) -> bool:
@@ -248,6 +255,14 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
 
 SCHEMA = "embedbench-board/3.0"
 STATEMENT = "recomputed, not re-run"
+
+
+@dataclass(frozen=True)
+class RankedLearner(RowVerdict):
+    """The verdict on one learner of a ranking: its label, and how many runs it has."""
+
+    learner: str
+    runs: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import TableVerdicts, describe_verdicts
-from embedbench.reports.comparison_text import allowed_ranks
+from embedbench.reports.comparison_tables import allowed_ranks
 from embedbench.reports.headings_and_units import heading, value_text
 from embedbench.reports.html_page import page
 from embedbench.reports.terminal_tables import behind_text

@@ -160,7 +160,7 @@ WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them
 
 def picture(file: EmbeddingFile) -> bytes:
     """Return a PNG of a file, the one that `inspect --map` draws."""
-    from embedbench.reports.figure_files import render_figure
+    from embedbench.reports.figure_style import render_figure
     from embedbench.reports.picture_of_file import draw_file
 
     return render_figure(draw_file(file, WIDTH), "png", dpi=DPI)

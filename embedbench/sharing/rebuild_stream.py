@@ -19,7 +19,6 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.reports.row_labels import flat
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, stream_truth
 from embedbench.runs.evaluation_moments import moments
@@ -35,6 +34,7 @@ from embedbench.storage.regular_files import open_regular, unreadable
 from embedbench.storage.safe_hdf5 import SIGNATURE
 from embedbench.storage.value_digest import digest
 from embedbench.streams.stream import Stream
+from embedbench.text.table_export import flatten
 
 MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
 UNBUILT = ("observe_batch", "evaluate_every")  # settings that decide nothing of the kind
@@ -203,7 +203,7 @@ class Rebuilder:
 def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
     """A learner or protocol with the settings of a record, which name no file but the one given."""
     wanted = add_missing_fields(cls, settings)
-    for key, value in flat(wanted).items():
+    for key, value in flatten(wanted).items():
         if isinstance(value, str) and value != given and _may_be_file(key, value):
             raise UserError(f"its {name} reads a file, {key}={short(value)}")
     made = make(cls, wanted, name=name)

@@ -5,7 +5,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .markdown import escape_markdown
@@ -92,27 +92,27 @@ def records(data: Any, *path: str) -> list[dict[str, Any]]:
     if isinstance(data, list):
         return [row for entry in data for row in records(entry, *path)]
     if not path:
-        return [dict(_flat(data))]
+        return [{k: _joined(v) for k, v in flatten(data).items()}]
     around = {k: v for k, v in data.items() if not isinstance(v, dict | list) and k != "schema"}
     return [around | row for row in records(data[path[0]], *path[1:])]
 
 
 def pairs(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each value of JSON data, with its name."""
-    return [{"name": name, "value": value} for name, value in _flat(data)]
+    return [{"name": k, "value": _joined(v)} for k, v in flatten(data).items()]
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested values by names with dots; the values of a list with spaces between them."""
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by names with dots."""
+    result: dict[str, Any] = {}
     for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, _joined(value) if isinstance(value, list) else value
+        inside = isinstance(value, Mapping)
+        result |= flatten(value, f"{prefix}{key}.") if inside else {prefix + key: value}
+    return result
 
 
-def _joined(values: Iterable[Any]) -> str:
-    return " ".join(str(value) for value in values)
+def _joined(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def make_table(rows: Sequence[Mapping[str, Any]]) -> "Table":

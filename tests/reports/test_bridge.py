@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.frozen_vs_full import Bridge, bridge, bridge_parts
+from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.text.terminal_text import render_text
@@ -34,29 +34,36 @@ def two_sides(root: Path) -> None:
 def test_the_gap_is_over_runs_of_equal_seeds(tmp_path: Path) -> None:
     two_sides(tmp_path)
     result = bridge(rows_of(tmp_path))
-    (stream,) = result.streams
-    (er,) = stream.learners
-    assert (er.learner, er.trunk, er.n, er.unpaired) == ("er", "resnet8", 2, 1)
-    final = er.metrics["final_accuracy"]
-    assert final.frozen.values == (0.8, 0.7)
-    assert final.full.values == (0.6, 0.65)
-    assert final.gap.mean == pytest.approx(-0.125)  # of -0.2 and -0.05
+    (stream,) = result["streams"]
+    (er,) = stream["learners"]
+    assert tuple(er[key] for key in ("learner", "trunk", "n", "unpaired")) == (
+        "er",
+        "resnet8",
+        2,
+        1,
+    )
+    final = er["metrics"]["final_accuracy"]
+    assert final["frozen"].values == (0.8, 0.7)
+    assert final["full"].values == (0.6, 0.65)
+    assert final["gap"].mean == pytest.approx(-0.125)  # of -0.2 and -0.05
     # t(.975, 1) = 12.706, sd = .15/√2, so the half-width is 12.706 · .15 / 2
-    assert final.gap.half == pytest.approx(0.95296, abs=1e-4)
-    assert er.gap_per_hour == pytest.approx(-0.25)
-    assert er.bytes.gap.mean == 3_000_000
-    assert er.learn_seconds.frozen.mean == 6
-    assert stream.ideal == {"frozen": (0.9,), "full": (0.9,)}
-    assert [(a.learner, a.why) for a in result.alone] == [("ncm", "no run of ncm on images")]
+    assert final["gap"].half == pytest.approx(0.95296, abs=1e-4)
+    assert er["gap_per_hour"] == pytest.approx(-0.25)
+    assert er["bytes"]["gap"].mean == 3_000_000
+    assert er["learn_seconds"]["frozen"].mean == 6
+    assert stream["ideal"] == {"frozen": [0.9], "full": [0.9]}
+    assert [(a["learner"], a["why"]) for a in result["alone"]] == [
+        ("ncm", "no run of ncm on images")
+    ]
 
 
 def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_path: Path) -> None:
     keep(tmp_path / "a", make("er", curves={"raa": [0.9, 0.5, 0.4], "raf": [None, 0.2, 0.4]}))
     keep(tmp_path / "b", shown(curves={"raa": [0.3, 0.3, 0.3], "raf": [None, 0.1, 0.0]}))
-    (stream,) = bridge(rows_of(tmp_path / "a", tmp_path / "b")).streams
-    metrics = stream.learners[0].metrics
-    assert metrics["raa"].gap.mean == pytest.approx(0.3 - 0.6)
-    assert metrics["raf"].gap.mean == pytest.approx(0.05 - 0.3)
+    (stream,) = bridge(rows_of(tmp_path / "a", tmp_path / "b"))["streams"]
+    metrics = stream["learners"][0]["metrics"]
+    assert metrics["raa"]["gap"].mean == pytest.approx(0.3 - 0.6)
+    assert metrics["raf"]["gap"].mean == pytest.approx(0.05 - 0.3)
     assert "gacc" not in metrics
     assert "omega_all" in metrics
 
@@ -94,18 +101,18 @@ def test_a_mismatched_pair_beside_a_good_one_is_said(tmp_path: Path) -> None:
     two_sides(tmp_path)
     keep(tmp_path, shown(digests={"eval": "0" * 64}), stream="other-split")
     result = bridge(rows_of(tmp_path))
-    assert [len(s.learners) for s in result.streams] == [1]
-    ncm, other = result.alone
-    assert (ncm.on, other.on) == ("embeddings", "images")
-    assert "test data differ" in other.why
+    assert [len(s["learners"]) for s in result["streams"]] == [1]
+    ncm, other = result["alone"]
+    assert (ncm["on"], other["on"]) == ("embeddings", "images")
+    assert "test data differ" in other["why"]
 
 
 def test_namesakes_are_paired_each(tmp_path: Path) -> None:
     keep(tmp_path, make("er"))
     keep(tmp_path, shown(), stream="images")
     keep(tmp_path, shown(learner_params={"trunk": "linear"}), stream="images", row="er-2")
-    (stream,) = bridge(rows_of(tmp_path)).streams
-    labels = {(e.learner, e.trunk) for e in stream.learners}
+    (stream,) = bridge(rows_of(tmp_path))["streams"]
+    labels = {(e["learner"], e["trunk"]) for e in stream["learners"]}
     assert labels == {("er → er trunk=resnet8", "resnet8"), ("er → er trunk=linear", "linear")}
 
 
@@ -140,7 +147,6 @@ def test_json_and_html(tmp_path: Path) -> None:
     printed = json.loads(made.stdout)
     assert printed["schema"] == "embedbench-bridge/1.0"
     assert printed["streams"][0]["learners"][0]["metrics"]["final_accuracy"]["gap"]["values"]
-    assert Bridge.from_json(printed).to_json() == printed
     text = page.read_text(encoding="utf-8")
     assert "From frozen to full" in text
     assert "75.0 → 62.5 (−12.5 ±95.3)" in text
@@ -183,8 +189,8 @@ def test_real_runs_in_two_directories(tmp_path: Path) -> None:
         )
         assert made.exit_code == 0, (made.output, made.exception)
     result = bridge(rows_of(tmp_path / "e", tmp_path / "p"))
-    (stream,) = result.streams
-    (entry,) = stream.learners
-    assert (entry.learner, entry.trunk, entry.n) == ("finetune", "resnet8", 1)
-    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry.metrics)
-    assert result.alone == ()
+    (stream,) = result["streams"]
+    (entry,) = stream["learners"]
+    assert (entry["learner"], entry["trunk"], entry["n"]) == ("finetune", "resnet8", 1)
+    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry["metrics"])
+    assert result["alone"] == []

@@ -19,8 +19,12 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.reports.comparison_text import by_seeds_parts
-from embedbench.reports.seed_effects import KINDS, Spread, by_seeds
+from embedbench.reports.comparison_tables import (
+    KINDS,
+    TableView,
+    pool_spread,
+    spread_over_seeds,
+)
 from embedbench.reports.tables_from_runs import collect, variations
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs.run_spec import RunSpec
@@ -132,27 +136,31 @@ def test_tables_average_independent_runs_only(tmp_path: Path) -> None:
 
 def test_spread_by_hand() -> None:
     # .1 .2 .3: sd .1; χ² with 2 degrees of freedom is exponential: quantiles -2 ln .025, -2 ln .975
-    found = Spread.of([[0.1, 0.2, 0.3]])
+    found = pool_spread([[0.1, 0.2, 0.3]])
     low = 0.1 * math.sqrt(2 / (-2 * math.log(0.025)))
     high = 0.1 * math.sqrt(2 / (-2 * math.log(0.975)))
-    assert dataclasses.astuple(found)[:4] == pytest.approx((0.1, low, high, 3))
+    assert tuple(found.values()) == pytest.approx((0.1, low, high, 3))
     # two groups about their own means, one run that tells nothing: (2·.01 + 2·.005)/3
-    pooled = Spread.of([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
-    assert (pooled.sd, pooled.n) == (pytest.approx(math.sqrt((0.02 + 0.005) / 3)), 5)
-    assert Spread.of([[0.1], [0.2]]).n == 0
-    assert math.isnan(Spread.of([]).sd)
-    assert Spread.of([[0.5, 0.5]]) == Spread(0, 0, 0, 2)
+    pooled = pool_spread([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
+    assert (pooled["sd"], pooled["n"]) == (pytest.approx(math.sqrt((0.02 + 0.005) / 3)), 5)
+    assert pool_spread([[0.1], [0.2]])["n"] == 0
+    assert math.isnan(pool_spread([])["sd"])
+    assert list(pool_spread([[0.5, 0.5]]).values()) == [0, 0, 0, 2]
 
 
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_the_interval_holds_the_true_sd_in_95_of_100(n: int) -> None:
     rng = np.random.default_rng(n)
-    found = [Spread.of([rng.normal(0, 0.02, n).tolist()]) for _ in range(2000)]
-    held = np.mean([s.low <= 0.02 <= s.high for s in found])
+    found = [pool_spread([rng.normal(0, 0.02, n).tolist()]) for _ in range(2000)]
+    held = np.mean([s["low_95"] <= 0.02 <= s["high_95"] for s in found])
     assert held == pytest.approx(0.95, abs=0.02)
-    one = Spread.of([np.arange(n).tolist()])
+    one = pool_spread([np.arange(n).tolist()])
     quantile = stats.chi2.ppf(0.975, n - 1)
-    assert one.low == pytest.approx(one.sd * math.sqrt((n - 1) / quantile))
+    assert one["low_95"] == pytest.approx(one["sd"] * math.sqrt((n - 1) / quantile))
+
+
+def spreads(root: Path) -> list[TableView]:
+    return spread_over_seeds(collect(root), "final_accuracy")
 
 
 EFFECT = {"order": 0.04, "init": 0.02, "batches": 0.01}  # a seed of k adds k times as much
@@ -175,38 +183,38 @@ def design(interaction: float = 0.0) -> list[dict[str, Any]]:
 
 
 def test_each_seed_gets_the_variance_it_makes(tmp_path: Path) -> None:
-    (found,) = by_seeds(collect(keep(tmp_path, *design())))
-    (entry,) = found.learners
+    (found,) = spreads(keep(tmp_path, *design()))
+    (entry,) = found.data["learners"]
     sd = float(np.std([0, 1, 2, 3], ddof=1))
     for kind, effect in EFFECT.items():
-        spread = entry.seeds[kind]
-        assert (spread.n, spread.sd) == (4, pytest.approx(effect * sd))
-        assert spread.share == pytest.approx(effect**2 / 0.0021)  # .0016 + .0004 + .0001
-    assert entry.seeds["memory"].n == 0
-    assert math.isnan(entry.seeds["memory"].sd)
-    assert entry.sum == pytest.approx(math.sqrt(0.0021) * sd)
-    assert (entry.all.n, entry.all.sd) == (4, pytest.approx(0.07 * sd))
+        spread = entry["seeds"][kind]
+        assert (spread["n"], spread["sd"]) == (4, pytest.approx(effect * sd))
+        assert spread["share"] == pytest.approx(effect**2 / 0.0021)  # .0016 + .0004 + .0001
+    assert entry["seeds"]["memory"]["n"] == 0
+    assert entry["seeds"]["memory"]["sd"] is None
+    assert entry["sum"] == pytest.approx(math.sqrt(0.0021) * sd)
+    assert (entry["all"]["n"], entry["all"]["sd"]) == (4, pytest.approx(0.07 * sd))
 
 
 def test_interactions_show_where_all_four_vary_only(tmp_path: Path) -> None:
-    (plain,) = by_seeds(collect(keep(tmp_path / "plain", *design())))
-    (found,) = by_seeds(collect(keep(tmp_path / "mixed", *design(interaction=0.02))))
-    one, other = plain.learners[0], found.learners[0]
-    assert str(other.seeds) == str(one.seeds)
-    assert other.all.sd > 1.5 * one.all.sd
+    (plain,) = spreads(keep(tmp_path / "plain", *design()))
+    (found,) = spreads(keep(tmp_path / "mixed", *design(interaction=0.02)))
+    one, other = plain.data["learners"][0], found.data["learners"][0]
+    assert str(other["seeds"]) == str(one["seeds"])
+    assert other["all"]["sd"] > 1.5 * one["all"]["sd"]
 
 
 def test_a_run_left_out_of_means_tells_no_spread(tmp_path: Path) -> None:
     broken = {**run(0, 0.0, init=9), "flags": ["diverged"]}
     runs = [run(0), run(0, 0.7, init=8), broken]
-    (found,) = by_seeds(collect(keep(tmp_path, *runs)))
-    spread = found.learners[0].seeds["init"]
-    assert (spread.n, spread.sd) == (2, pytest.approx(0.1 / math.sqrt(2)))
-    assert found.learners[0].all.n == 0
+    (found,) = spreads(keep(tmp_path, *runs))
+    spread = found.data["learners"][0]["seeds"]["init"]
+    assert (spread["n"], spread["sd"]) == (2, pytest.approx(0.1 / math.sqrt(2)))
+    assert found.data["learners"][0]["all"]["n"] == 0
 
 
 def test_text_of_spreads(tmp_path: Path) -> None:
-    text = render_text(by_seeds_parts(by_seeds(collect(keep(tmp_path, *design())))[0]))
+    text = render_text(spreads(keep(tmp_path, *design()))[0].parts)
     head, line = text.splitlines()[2:4]
     assert head.split() == ["learner", "order", "init", "batches", "sum", "all", "four"]
     assert "5.16 (4) [2.93, 19.25] 76 %" in line
@@ -216,9 +224,9 @@ def test_text_of_spreads(tmp_path: Path) -> None:
 def test_runs_that_share_no_three_seeds_are_refused(tmp_path: Path) -> None:
     keep(tmp_path, run(0), run(1))
     with pytest.raises(UserError, match="differ by one of their four seeds only"):
-        by_seeds(collect(tmp_path))
+        spreads(tmp_path)
     with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
-        by_seeds(collect(tmp_path), "final_acuracy")
+        spread_over_seeds(collect(tmp_path), "final_acuracy")
 
 
 # --- the command line ---

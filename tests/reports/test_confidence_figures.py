@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import confidence_figures
+from embedbench.reports import curve_figures
 from embedbench.reports.compare_learners import studies
-from embedbench.reports.comparison_results import compare
 from embedbench.reports.figure_kinds import save_figure
 from embedbench.reports.figure_style import names_in
 from embedbench.reports.learner_colours import styles_in
@@ -68,7 +67,7 @@ def value(root: Path, learner: str, name: str) -> float:
 
 
 def test_marks_of_the_diagram_are_shares_of_right_answers(root: Path, rows: list[Row]) -> None:
-    figure = confidence_figures.calibration(rows, styles_in(rows), 3.25)
+    figure = curve_figures.calibration(rows, styles_in(rows), 3.25)
     (axes,) = figure.axes
     marked = {tuple(np.round(m, 6)) for li in axes.lines[1:] for m in np.array(li.get_data()).T}
     expected = set()
@@ -103,7 +102,7 @@ def test_a_long_legend_pushes_nothing_off_the_diagram(tmp_path: Path) -> None:
 def test_lines_of_unknown_classes_end_before_the_last_session(
     root: Path, rows: list[Row], width: float
 ) -> None:
-    figure = confidence_figures.unknown(rows, styles_in(rows), width)
+    figure = curve_figures.unknown(rows, styles_in(rows), width)
     figure.draw_without_rendering()
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         f"AUROC by {signal} (%)" for signal in ("score", "softmax", "energy")
@@ -124,7 +123,7 @@ def test_panels_share_an_axis_that_holds_all_of_them(tmp_path: Path) -> None:
     turned = Predictions(**{**vars(cosines), **none, "score": -cosines.score})
     keep_runs(tmp_path, {"mlp": [run(1, 3.0)], "ncm": [turned]})
     rows = collect(tmp_path)
-    figure = confidence_figures.unknown(rows, styles_in(rows), 6.75)
+    figure = curve_figures.unknown(rows, styles_in(rows), 6.75)
     low, high = figure.axes[0].get_ylim()
     drawn = [y for axes in figure.axes for line in axes.lines for y in line.get_ydata()]
     assert low <= min(drawn) < max(drawn) <= high
@@ -170,7 +169,7 @@ def test_the_verdict_knows_what_is_lower(root: Path, name: str, lower: bool) -> 
     assert study.is_lower == lower
     means = {learner: value(root, learner, name) for learner in ("mlp", "ewc")}
     assert study.learners[0] == (min if lower else max)(means, key=means.__getitem__) == "ewc"
-    assert compare(study).learners[0].learner == "ewc"
+    assert study.learners[0] == "ewc"
 
 
 def test_score_prints_them_and_keeps_none(root: Path) -> None:

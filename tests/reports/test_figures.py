@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import cost_figures, curve_figures, matrix_figures, omega_rank_figures
+from embedbench.reports import curve_figures, matrix_figures, score_figures
 from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
 from embedbench.reports.figure_style import fit, legend, names_in, words
 from embedbench.reports.html_report import render, svg
@@ -66,7 +66,7 @@ def curves(rows: list[Row], width: float = COLUMN) -> Figure:
 
 
 def trade_off(rows: list[Row], width: float = COLUMN) -> Figure:
-    return with_legend(cost_figures.trade_off(rows, styles_in(rows), width))
+    return with_legend(score_figures.trade_off(rows, styles_in(rows), width))
 
 
 def texts(figure: Figure) -> set[str]:
@@ -249,7 +249,7 @@ def test_the_pareto_front_is_what_nothing_beats(seed: int) -> None:
             for j in range(20)
         )  # fmt: skip
 
-    front = cost_figures.pareto(costs.tolist(), scores.tolist())
+    front = score_figures.pareto(costs.tolist(), scores.tolist())
     assert set(front) == {i for i in range(20) if not beaten(i) and i not in (3, 7)}
     assert [costs[i] for i in front] == sorted(costs[i] for i in front)
 
@@ -271,7 +271,7 @@ def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
     nan["metrics"]["omega_base"] = None
     keep(tmp_path, nan)
     rows = collect(tmp_path)
-    figure = with_legend(omega_rank_figures.omega(rows, styles_in(rows), COLUMN))
+    figure = with_legend(score_figures.omega(rows, styles_in(rows), COLUMN))
     assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
     base, learners = figure.axes[0], [row for row in rows if row.learns]
     defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
@@ -294,7 +294,7 @@ def test_marks_have_the_rank_of_the_mean_and_bars_the_ranks_left_open(tmp_path: 
     ):
         keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
     rows = collect(tmp_path)
-    (axes,) = omega_rank_figures.ranks(rows, styles_in(rows), COLUMN, FINAL).axes
+    (axes,) = score_figures.ranks(rows, styles_in(rows), COLUMN, FINAL).axes
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() != "None"]
     bars = [tuple(line.get_xdata()) for line in axes.lines if line.get_marker() == "None"]
     assert (marks, bars) == ([1, 2, 3], [(1, 1), (2, 3), (2, 3)])

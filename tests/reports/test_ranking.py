@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from embedbench.array_types import Floats
-from embedbench.reports.comparison_results import average_ranks, kendall_tau
+from embedbench.reports.compare_learners import ComparisonStudy
+from embedbench.reports.comparison_tables import spread_over_orders
 from embedbench.scores.mean_intervals import t_quantile
 
 
@@ -34,15 +35,17 @@ def plain_tau(a: Floats, b: Floats) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_ranks_and_tau(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties
-    np.testing.assert_allclose(average_ranks(scores), plain_ranks(scores), rtol=1e-12)
-    for a, b in itertools.combinations(scores, 2):
-        np.testing.assert_allclose(kendall_tau(a, b), plain_tau(a, b), rtol=1e-12)
-
-
-@pytest.mark.parametrize("a", [[], [0.5], [1.0, 1.0, 1.0]])
-def test_a_tau_that_is_not_defined(a: list[float]) -> None:
-    assert math.isnan(kendall_tau(a, a))
+    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties: (orders, learners)
+    by_learner = {
+        f"l{i}": {(f"o{o}", "0"): float(v) for o, v in enumerate(values)}
+        for i, values in enumerate(scores.T)
+    }
+    found = spread_over_orders(ComparisonStudy("toy", "final_accuracy", by_learner)).data
+    ranks = np.array([list(entry["ranks"].values()) for entry in found["learners"]])
+    np.testing.assert_allclose(ranks.mean(axis=1), plain_ranks(scores), rtol=1e-12)
+    for (a, b), tau in zip(itertools.combinations(scores, 2), found["tau"].values(), strict=True):
+        expected = plain_tau(a, b)
+        assert tau is None if math.isnan(expected) else tau == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_quantile() -> None:

@@ -18,11 +18,11 @@ from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
-from embedbench.reports.comparison_results import compare
+from embedbench.reports.comparison_tables import TableView
 from embedbench.reports.load_results import load_runs
 from embedbench.reports.long_table import LongTable, read_csv
 from embedbench.reports.tables_from_runs import collect
-from embedbench.reports.toml_report import SelectedTable, read_selections, select
+from embedbench.reports.toml_report import read_selections, select
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import resolve
 from embedbench.studies.study_file import read_study
@@ -48,7 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def shown(folder: Path, text: str) -> list[SelectedTable]:
+def shown(folder: Path, text: str) -> list[TableView]:
     (folder / "shown.toml").write_text(text)
     return select(read_selections(folder / "shown.toml"), folder, pytest.fail)
 
@@ -162,11 +162,11 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_verdicts_take_the_test_sample_where_answers_are_stored(
     answered: Path, tmp_path: Path
 ) -> None:
-    (found,) = map(compare, studies(collect(answered)))
+    (found,) = studies(collect(answered))
     base = f'[report]\nruns = ["{answered}"]\nrows = ["learner"]\n'
     (table,) = shown(tmp_path, f'{base}compare = "ranks"')
-    assert found.learners[1].parts == ("seeds", "test sample")
-    least = [learner.behind_by_least for learner in found.learners]
+    assert found.verdicts[1].parts == ("seeds", "test sample")
+    least = [learner.behind_by_least for learner in found.verdicts]
     assert [row["behind_by_least"] for row in table.rows] == least
     assert "the test sample (100 samples), ± over seeds alone" in render_text(table.parts)
     (alone,) = shown(tmp_path, f'{base}compare = "ranks"\nover = "seeds"')

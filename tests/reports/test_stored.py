@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from report_records import keep, make
 
-from embedbench.reports.table_remarks import remark_on_memory, stores_all
-from embedbench.reports.tables_from_runs import collect
+from embedbench.reports.tables_from_runs import collect, remark_on_memory, stores_all
 from embedbench.scores.run_record import RunRecord
 
 ALL = (300, 400, 500)  # samples after each session of `make`

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from embedbench.array_types import Ints
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.figure_files import write
-from embedbench.reports.figure_style import legend
+from embedbench.reports.figure_style import legend, write
 from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.stream_summary import class_counts
 

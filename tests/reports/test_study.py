@@ -20,17 +20,15 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import ComparisonStudy, order_name, studies
-from embedbench.reports.comparison_results import Comparison, by_order, compare, compare_all
-from embedbench.reports.comparison_text import (
+from embedbench.reports.comparison_tables import (
     allowed_ranks,
-    by_order_parts,
-    comparison_parts,
-    pair_parts,
-    study_rows,
+    list_pairs,
+    rank_learners,
+    spread_over_orders,
 )
 from embedbench.reports.html_report import render
 from embedbench.reports.learner_colours import styles_in
-from embedbench.reports.omega_rank_figures import ranks
+from embedbench.reports.score_figures import ranks
 from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.reports.verdict_sentence import verdict
@@ -56,9 +54,9 @@ def test_seeds_that_draw_an_order_each_are_called_seeds(tmp_path: Path) -> None:
     for name, scores in (("ewc", (0.9, 0.8, 0.85)), ("si", (0.5, 0.45, 0.4))):
         keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
     rows = collect(tmp_path)
-    (of_final,) = map(compare, studies(rows))
+    (of_final,) = studies(rows)
     assert (len(of_final.orders), of_final.units) == (3, "seeds (each its own class order)")
-    for text in (table_text(rows), render_text(comparison_parts(of_final))):
+    for text in (table_text(rows), render_text(rank_learners(of_final).parts)):
         assert "over 3 seeds (each its own class order) alone; a bound per row" in text
         assert "fewer than 5 seeds: in half of the rows" in text
 
@@ -67,12 +65,12 @@ def test_two_equal_differences_are_no_verdict_anywhere(tmp_path: Path) -> None:
     for name, scores in (("ewc", (0.9, 0.8)), ("si", (0.5, 0.4))):
         keep(tmp_path, *(make(name, s, v) for s, v in enumerate(scores)))
     rows = collect(tmp_path)
-    (found,) = map(compare, studies(rows))
-    assert [(e.rank, e.behind, e.ranks) for e in found.learners] == [
+    (found,) = studies(rows)
+    assert [(e.rank, e.behind, e.ranks) for e in found.verdicts] == [
         (1, None, (1, 2)),
         (2, None, (1, 2)),
     ]
-    text = render_text(comparison_parts(found))
+    text = render_text(rank_learners(found).parts)
     assert text.splitlines()[4].split() == ["si", "2", "45.0", "2", "–", "40.0", "(–)"]
     assert "no verdict (–): that takes two seeds in common, or stored answers" in text
     assert "nothing can be said of the difference" in verdict(rows)
@@ -83,13 +81,10 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     scores = {"ewc": (0.80, 0.81, 0.80), "si": (0.77, 0.778, 0.77), "mas": (0.5, 0.9, 0.7)}
     keep(tmp_path, *(make(n, s, v) for n, each in scores.items() for s, v in enumerate(each)))
     rows = collect(tmp_path)
-    (found,) = map(compare, studies(rows))
-    assert [(e.learner, e.behind) for e in found.learners] == [
-        ("ewc", False),
-        ("si", True),
-        ("mas", False),
-    ]
-    si = found.learners[1]
+    (found,) = studies(rows)
+    assert found.learners == ["ewc", "si", "mas"]
+    assert [e.behind for e in found.verdicts] == [False, True, False]
+    si = found.verdicts[1]
     # differences .03 .032 .03: mean .030667, s .0011547; t(2) at .05/3 is 5.33934
     assert si.behind_by_least == pytest.approx(0.0306667 - 5.33934 * 0.0011547 / math.sqrt(3), 1e-5)
     sentence = verdict(rows)
@@ -98,7 +93,7 @@ def test_table_sentence_figure_and_comparison_have_one_verdict(tmp_path: Path) -
     assert next(line for line in lines if line[:1] == ["si"])[4:7] == ["3.1", "(≥", "2.7)"]
     (axes,) = ranks(rows, styles_in(rows), 3.25, "final_accuracy").axes
     bars = [line for line in axes.lines if line.get_marker() == "None"]
-    assert [tuple(bar.get_xdata()) for bar in bars] == [e.ranks for e in found.learners]
+    assert [tuple(bar.get_xdata()) for bar in bars] == [e.ranks for e in found.verdicts]
     made = to_json(rows)["tables"][0]
     assert made["verdict"] == sentence
     assert [r["verdict"]["behind"] for r in made["rows"]] == [False, True, False]
@@ -120,21 +115,25 @@ def test_learners_that_learned_nothing_are_rows_too(tmp_path: Path) -> None:
     )
     rows = collect(tmp_path)
     assert "si may be level" in verdict(rows)
-    (found,) = map(compare, studies(rows))
-    assert not found.learners[1].behind
+    (found,) = studies(rows)
+    assert not found.verdicts[1].behind
 
 
 def test_all_pairs_are_corrected_and_called_so() -> None:
     jitter = [0.0, 0.01, 0.005]
-    few = compare_all(
+    few = list_pairs(
         study(**{f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)})
     )
-    assert [(p.better, p.worse) for p in few.pairs] == [("l0", "l1"), ("l0", "l2"), ("l1", "l2")]
-    assert [p.holm for p in few.pairs] == holm([p.p for p in few.pairs])
-    text = render_text(pair_parts(few))
+    assert [(p["better"], p["worse"]) for p in few.rows] == [
+        ("l0", "l1"),
+        ("l0", "l2"),
+        ("l1", "l2"),
+    ]
+    assert [p["holm"] for p in few.rows] == holm([p["p"] for p in few.rows])
+    text = render_text(few.parts)
     assert text.splitlines()[1].startswith("all pairs, corrected")
     assert "Holm" in text
-    assert study_rows(few)[2]["difference"] == pytest.approx(0.1 - 0.005)
+    assert few.rows[2]["difference"] == pytest.approx(0.1 - 0.005)
 
 
 def answered(place: Path, learner: str, seed: int, p: Predictions) -> None:
@@ -235,8 +234,8 @@ def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path:
     note = "ewc is compared with 2 settings, some of them tuned"
     assert f"note: {note}" in text
     assert "stream-1/ewc-10 (ewc lam=10), stream-1/ewc-300 (ewc lam=300)" in text
-    (found,) = map(compare, studies(rows))
-    compared = render_text(comparison_parts(found))
+    (found,) = studies(rows)
+    compared = render_text(rank_learners(found).parts)
     assert (
         "note: tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
     )
@@ -264,19 +263,17 @@ def study(**learners: list[float]) -> ComparisonStudy:
 
 def test_clear_differences_rank_and_others_leave_ranks_open() -> None:
     noise = [0.001, -0.002, 0.003, 0.0, -0.001]
-    found = compare(
-        study(
-            top=[0.9 + e for e in noise],
-            second=[0.7 + 2 * e for e in noise],
-            third=[0.69, 0.72, 0.68, 0.71, 0.695],
-            last=[0.2 - e for e in noise],
-        )
+    found = study(
+        top=[0.9 + e for e in noise],
+        second=[0.7 + 2 * e for e in noise],
+        third=[0.69, 0.72, 0.68, 0.71, 0.695],
+        last=[0.2 - e for e in noise],
     )
-    assert [e.rank for e in found.learners] == [1, 2, 3, 4]
-    assert [e.ranks for e in found.learners] == [(1, 1), (2, 3), (2, 3), (4, 4)]
-    assert list(map(allowed_ranks, found.learners)) == ["1", "2–3", "2–3", "4"]
+    assert [e.rank for e in found.verdicts] == [1, 2, 3, 4]
+    assert [e.ranks for e in found.verdicts] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    assert list(map(allowed_ranks, found.verdicts)) == ["1", "2–3", "2–3", "4"]
     assert found.units == "seeds"
-    second = found.learners[1]
+    second = found.verdicts[1]
     assert (second.against, second.n, second.parts) == (0, 5, ("seeds",))
     assert second.behind_by == pytest.approx(0.2 - 0.001 * 0.2)
 
@@ -285,8 +282,8 @@ def test_pairing_finds_what_means_hide() -> None:
     """Seeds that differ by 30 points, and a learner that is always one point better."""
     base = [0.3, 0.6, 0.4, 0.5]
     jitter = [0.0005, -0.0005, 0.0002, 0.0]
-    found = compare(study(a=[b + 0.01 + e for b, e in zip(base, jitter, strict=True)], b=base))
-    assert [e.rank for e in found.learners] == [1, 2]
+    found = study(a=[b + 0.01 + e for b, e in zip(base, jitter, strict=True)], b=base)
+    assert [e.rank for e in found.verdicts] == [1, 2]
 
 
 def test_runs_on_one_order_are_no_evidence_about_others() -> None:
@@ -298,11 +295,10 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     a = {k: v + gain[k[0]] for k, v in b.items()}
     made = ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b})
     (pair,) = made.pairs()
-    found = compare(made)
-    assert (pair.n, found.units) == (2, "orders")
+    assert (pair.n, made.units) == (2, "orders")
     assert pair.difference == pytest.approx(0.06)
     assert pair.half == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
-    assert [e.ranks for e in found.learners] == [(1, 2), (1, 2)]
+    assert [e.ranks for e in made.verdicts] == [(1, 2), (1, 2)]
 
 
 def test_only_shared_seeds_are_paired() -> None:
@@ -311,22 +307,17 @@ def test_only_shared_seeds_are_paired() -> None:
     assert pair.difference == pytest.approx(0.1)
     lone = study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52])
     lone.scores["c"] = {("natural", "7"): 0.95}
-    found = compare(lone)
-    assert [(e.learner, e.behind) for e in found.learners] == [
-        ("a", False),
-        ("b", True),
-        ("c", None),
-    ]
-    assert "–" in render_text(comparison_parts(found))
+    assert [e.behind for e in lone.verdicts] == [False, True, None]
+    assert "–" in render_text(rank_learners(lone).parts)
 
 
 def test_less_forgetting_is_better() -> None:
     made = study(worse=[0.5, 0.51, 0.5], better=[0.1, 0.11, 0.12])
     turned = ComparisonStudy("toy", "average_forgetting", dict(reversed(made.scores.items())))
-    found = compare(turned)
-    assert [(e.learner, e.rank) for e in found.learners] == [("better", 1), ("worse", 2)]
-    assert found.learners[1].behind
-    assert found.learners[1].behind_by == pytest.approx(0.503333 - 0.11, rel=1e-5)
+    assert turned.learners == ["better", "worse"]
+    assert [e.rank for e in turned.verdicts] == [1, 2]
+    assert turned.verdicts[1].behind
+    assert turned.verdicts[1].behind_by == pytest.approx(0.503333 - 0.11, rel=1e-5)
 
 
 # --- class orders ---
@@ -344,22 +335,23 @@ def ordered() -> ComparisonStudy:
 
 
 def test_spread_over_orders_by_hand() -> None:
-    found = by_order(ordered())
-    a, _, c = found.learners
-    assert a.by_order == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
-    assert (a.least, a.most) == (pytest.approx(0.3), pytest.approx(0.6))
-    assert a.sd_orders == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
-    assert a.sd_seeds == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
-    assert c.sd_orders == pytest.approx(0, abs=1e-12)
-    assert [e.ranks for e in found.learners] == [
+    view = spread_over_orders(ordered())
+    found = view.data
+    a, _, c = found["learners"]
+    assert a["by_order"] == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
+    assert (a["least"], a["most"]) == (pytest.approx(0.3), pytest.approx(0.6))
+    assert a["sd_orders"] == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
+    assert a["sd_seeds"] == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
+    assert c["sd_orders"] == pytest.approx(0, abs=1e-12)
+    assert [e["ranks"] for e in found["learners"]] == [
         {"x": 1, "y": 1, "z": 2},
         {"x": 2, "y": 2, "z": 1},
         {"x": 3, "y": 3, "z": 3},
     ]
     # x and y agree; z has one of three pairs the other way round: (2 - 1)/3
-    assert found.tau == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
-    assert found.tau_mean == pytest.approx(5 / 9)
-    text = render_text(by_order_parts(found))
+    assert found["tau"] == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
+    assert found["tau_mean"] == pytest.approx(5 / 9)
+    text = render_text(view.parts)
     assert "mean 0.56, least 0.33 (x | z)" in text
     assert "best on some order: a, b" in text
     assert "60.0 [1]" in text
@@ -367,9 +359,9 @@ def test_spread_over_orders_by_hand() -> None:
 
 def test_one_order_has_no_spread() -> None:
     with pytest.raises(UserError, match="on two class orders or more; toy has natural only"):
-        by_order(study(a=[0.5], b=[0.4]))
+        spread_over_orders(study(a=[0.5], b=[0.4]))
     with pytest.raises(UserError, match="needs two learners on the same stream; toy has a only"):
-        compare(study(a=[0.5]))
+        rank_learners(study(a=[0.5]))
 
 
 def test_names_of_orders() -> None:
@@ -469,23 +461,19 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     printed = json.loads(embedbench(*told, "--json").stdout)
     assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
     assert [e["ranks"] for e in printed["studies"][0]["learners"]] == [[1, 2], [1, 2]]
-    assert Comparison.from_json(printed).to_json() == printed
     pairs = embedbench("report", tmp_path / "runs", "--pairs", "--json")
     assert [p["better"] for p in json.loads(pairs.stdout)["studies"][0]["pairs"]] == ["ewc"]
-    assert Comparison.from_json(json.loads(pairs.stdout)).to_json() == json.loads(pairs.stdout)
     wrong = embedbench("report", tmp_path / "runs", "--over", "samples")
     assert str(wrong.exception).startswith("--over takes seeds, got samples")
     orders = json.loads(embedbench("report", tmp_path / "runs", "--by", "order", "--json").stdout)
-    assert Comparison.from_json(orders).to_json() == orders
+    assert orders["studies"][0]["tau_least"] == "coarse (x) | coarse (y)"
     done = embedbench("report", tmp_path / "runs", "--by", "order")
     assert "coarse (x)" in done.stdout
     assert isinstance(embedbench("report", tmp_path / "runs", "--by", "seed").exception, UserError)
 
 
 def test_text_of_a_comparison() -> None:
-    text = render_text(
-        comparison_parts(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52])))
-    )
+    text = render_text(rank_learners(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52])).parts)
     lines = text.splitlines()
     assert lines[1].split(" · ")[1] == "1 class order"
     assert lines[3].split() == ["best", "3", "90.3", "1", "1", "0.0"]

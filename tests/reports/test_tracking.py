@@ -13,7 +13,7 @@ from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
 
 from embedbench.errors import UserError
 from embedbench.reports import trackers
-from embedbench.reports.loaded_run import Run
+from embedbench.reports.load_results import Run
 from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import fill_reference

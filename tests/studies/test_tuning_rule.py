@@ -14,7 +14,7 @@ from protocol_files import make_file
 
 from embedbench.engines.engine import HERE
 from embedbench.errors import UserError
-from embedbench.reports.table_remarks import searches
+from embedbench.reports.result_rows import searches
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores.run_record import RunRecord

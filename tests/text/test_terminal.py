@@ -14,8 +14,7 @@ from embedbench.files.inspect import provenance_lines
 from embedbench.papers.paper_table import PaperTable, Value
 from embedbench.papers.paper_table import table_text as paper_text
 from embedbench.reports.compare_learners import ComparisonStudy, studies
-from embedbench.reports.comparison_results import by_order, compare
-from embedbench.reports.comparison_text import by_order_parts, comparison_parts
+from embedbench.reports.comparison_tables import rank_learners, spread_over_orders
 from embedbench.reports.frozen_vs_full import bridge, bridge_parts
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import table_text
@@ -62,10 +61,10 @@ def _study(runs: Path) -> ComparisonStudy:
 TEXTS: dict[str, Callable[[Path], str]] = {
     "report": lambda runs: table_text(collect(runs), width=terminal_text.terminal_width()),
     "compare": lambda runs: render_text(
-        comparison_parts(compare(studies(collect(runs), "final_accuracy")[0]))
+        rank_learners(studies(collect(runs), "final_accuracy")[0]).parts
     ),
     "by order": lambda runs: render_text(
-        by_order_parts(by_order(studies(collect(runs), "final_accuracy")[0]))
+        spread_over_orders(studies(collect(runs), "final_accuracy")[0]).parts
     ),
     "bridge": lambda runs: render_text(bridge_parts(bridge(collect(runs)))),
     "paper": _paper,

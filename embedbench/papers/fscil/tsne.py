@@ -16,8 +16,7 @@ from embedbench.array_types import Float32s, Ints
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.papers.paper_table import PaperTable
-from embedbench.reports.figure_files import write
-from embedbench.reports.figure_style import STYLE, words
+from embedbench.reports.figure_style import STYLE, words, write
 from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.stream import Stream

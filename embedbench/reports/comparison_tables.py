@@ -1,0 +1,363 @@
+"""Tables of comparisons: ranks, all pairs, spreads over class orders and over seeds.
+
+A study is all runs that differ in learner, class order and seed only, in whatever directories they
+are, without `chance` and the references. Each table is made once, as JSON and as text.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from embedbench.config.json_records import plain
+from embedbench.config.run_seeds import Seeds
+from embedbench.errors import UserError, unknown
+from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores.mean_intervals import Stat
+from embedbench.scores.number_text import format_signed
+from embedbench.scores.run_record import RunRecord
+from embedbench.text.table_export import records
+from embedbench.text.terminal_text import line, new_table
+
+from .compare_learners import ComparisonStudy, describe_verdicts
+from .headings_and_units import heading, is_percent, stat_text, value_text
+from .result_rows import LEFT_OUT, Row, run_value, split_tables
+from .terminal_tables import behind_text
+
+SCHEMA = "embedbench-comparison/2.0"
+KINDS = tuple(f.name for f in fields(Seeds))
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table to show: title, rows of its CSV, parts of its text; of a study its JSON, too."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    parts: list[Text | Table]
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def comparison_json(views: Sequence[TableView]) -> dict[str, Any]:
+    """The studies of a directory of runs as JSON: `schema` and `studies`.
+
+    Each study has `title` and `metric`: what was run, and what is compared. Those of `--compare`,
+    `--pairs` and `--by order` have `orders`, the class orders, and `units`, what the observations
+    of an interval are: `orders` (each the mean over its seeds) where several orders have several
+    seeds each, `seeds` where there is one order, or `seeds (each its own class order)`. `notes` are
+    remarks: settings that were tuned, several settings of one learner.
+    """
+    return {"schema": SCHEMA, "studies": [view.data for view in views]}
+
+
+def section(
+    title: str, facts: Sequence[str], table: Table, remarks: Sequence[str] = ()
+) -> list[Text | Table]:
+    """A title, a line of facts, a table and remarks."""
+    return [line(title, "bold"), line(" · ".join(facts)), table, *map(line, remarks)]
+
+
+def _view(
+    study: ComparisonStudy,
+    entries: dict[str, Any],
+    table: Table,
+    remarks: Sequence[str],
+    fact: str = "",
+) -> TableView:
+    orders, unit = study.orders, _unit(study.metric)
+    data = plain({k: getattr(study, k) for k in ("title", "metric", "orders", "units")} | entries)
+    what = "streams" if study.units == "streams" else "class orders"
+    count = "1 class order" if len(orders) == 1 else f"{len(orders)} {what}"
+    facts = [fact, unit, "" if _is_unknown_order(study) else count]
+    parts = section(study.title, list(filter(None, facts)), table, ["", *remarks])
+    rows = records(data, "pairs" if "pairs" in data else "learners")
+    return TableView(study.title, rows, parts, data)
+
+
+def _unit(metric: str) -> str:
+    return f"{metric}, %" if is_percent(metric) else metric
+
+
+def _is_unknown_order(study: ComparisonStudy) -> bool:
+    """Whether a study is one stream of a selection, whose orders are not known."""
+    return study.orders == [""]
+
+
+def rank_learners(study: ComparisonStudy) -> TableView:
+    """The learners of a study, best mean first, with the ranks that the verdicts leave open.
+
+    The JSON has `learners`: the keys of a `verdict` of `report --json` (`against` is a place in
+    this list), `learner` and `runs`, how many there are; `notes`; and `groups`, what the test
+    sample is counted in: `groups` of a file, or `samples`.
+    """
+    check_several(study)
+    metric, learners = study.metric, []
+    table = new_table(["learner", "n", heading(metric), "rank", "of", "behind by"])
+    for (label, runs), v in zip(study.scores.items(), study.verdicts, strict=True):
+        learners.append({**v.to_json(), "learner": label, "runs": len(runs)})
+        cells = [label, str(len(runs)), value_text(v.mean, metric), str(v.rank or "–")]
+        table.add_row(*map(line, [*cells, allowed_ranks(v), behind_text(v, metric)]))
+    remarks = [
+        *describe_verdicts(study.judged),
+        "rank: that of the mean · of: the ranks that the verdicts leave open",
+        *_notes(study),
+    ]
+    entries = {"learners": learners, "notes": study.notes, "groups": study.groups}
+    return _view(study, entries, table, remarks)
+
+
+def check_several(study: ComparisonStudy) -> None:
+    """Refuse a study of one learner."""
+    if len(study.learners) < 2:
+        raise UserError(
+            f"a comparison needs two learners on the same stream; {study.title} has "
+            f"{', '.join(study.learners)} only"
+        )
+
+
+def allowed_ranks(verdict: RowVerdict) -> str:
+    """The ranks that the verdicts leave open: "2", "1–3", or – where nothing is compared."""
+    if verdict.ranks is None or verdict.behind is None:
+        return "–"
+    first, last = verdict.ranks
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _notes(study: ComparisonStudy) -> list[str]:
+    one = "one class order: another one may rank them differently (--by order)"
+    is_one = len(study.orders) == 1 and not _is_unknown_order(study)
+    return [one] * is_one + [f"note: {note}" for note in study.notes]
+
+
+def list_pairs(study: ComparisonStudy) -> TableView:
+    """All pairs of learners of a study, the better one first, with Holm's correction.
+
+    The JSON has `learners`, their labels, best mean first; `pairs` with the keys of `PairVerdict`
+    (`a` and `b` are places in `learners`) and `better` and `worse`, their labels; and `notes`.
+    """
+    check_several(study)
+    names, pairs = study.learners, []
+    table = new_table(["learner", "above", "n", "difference", "p, corrected"], names=2)
+    for p in study.pairs():
+        pairs.append({**p.to_json(), "better": names[p.a], "worse": names[p.b]})
+        text = stat_text(Stat(p.difference, p.half, math.nan, ()), study.metric)
+        table.add_row(*map(line, (names[p.a], names[p.b], str(p.n), text, _p(p.holm))))
+    remarks = [
+        "±: half-width of the 95 % interval, not corrected · p: corrected by Holm's method for all "
+        "pairs, a bound for the whole table: it sees less than report --compare",
+        *_notes(study),
+    ]
+    entries = {"learners": names, "pairs": pairs, "notes": study.notes}
+    return _view(study, entries, table, remarks, "all pairs, corrected")
+
+
+def _p(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
+def spread_over_orders(study: ComparisonStudy) -> TableView:
+    """Each learner's spread over class orders, and how its rank changes; refuses one order alone.
+
+    Kendall's τ_b compares the rankings on two orders, over the learners that were run on both.
+
+    The JSON has `learners`, best mean first: `learner`; `mean` over the orders; `by_order` and
+    `ranks`: order → mean, and rank of that mean; `least` and `most`, the lowest and the highest
+    mean of an order; `sd_orders` and `sd_seeds`, the standard deviation of the means of the orders,
+    and of the runs within orders, pooled. `tau` has two orders → Kendall's τ_b of their rankings,
+    `tau_mean` its mean, `tau_least` the two orders that agree least, or null.
+    """
+    from scipy.stats import kendalltau, rankdata
+
+    orders, units, metric = study.orders, study.units, study.metric
+    if len(orders) < 2:
+        raise UserError(
+            f"--by order needs runs on two class orders or more; {study.title} has "
+            f"{', '.join(orders)} only. Run again with another --order"
+        )
+    runs = {label: study.by_order(label) for label in study.learners}
+    means = {i: {o: float(np.mean(v)) for o, v in each.items()} for i, each in runs.items()}
+    ranks: dict[str, dict[str, float]] = {label: {} for label in runs}
+    for order in orders:
+        there = {label: mine[order] for label, mine in means.items() if order in mine}
+        for label, rank in zip(
+            there, rankdata(np.multiply(-study.sign, list(there.values()))), strict=True
+        ):
+            ranks[label][order] = float(rank)
+    taus = {}
+    for a, b in itertools.combinations(orders, 2):
+        both = [(mine[a], mine[b]) for mine in means.values() if a in mine and b in mine]
+        tau = kendalltau(*zip(*both, strict=True)).statistic if len(both) > 1 else math.nan
+        taus[f"{a} | {b}"] = float(tau)
+    known = {pair: tau for pair, tau in taus.items() if not math.isnan(tau)}
+    learners = [
+        {
+            "learner": label,
+            "mean": study.mean(label),
+            "by_order": mine,
+            "ranks": {order: ranks[label][order] for order in mine},
+            "least": min(mine.values()),
+            "most": max(mine.values()),
+            "sd_orders": float(np.std(list(mine.values()), ddof=1)) if len(mine) > 1 else math.nan,
+            "sd_seeds": pool_spread(list(runs[label].values()))["sd"],
+        }
+        for label, mine in means.items()
+    ]
+    tau_least = min(known, key=lambda pair: known[pair]) if known else None
+    tau_mean = float(np.mean(list(known.values()))) if known else math.nan
+    entries = {"learners": learners, "tau": taus, "tau_mean": tau_mean, "tau_least": tau_least}
+    remarks = [f"in brackets: the learner's rank on the {units[:-1]}"]
+    if tau_least is not None:
+        remarks.append(
+            f"Kendall's τ between two {units}' rankings: mean {format_signed(tau_mean, 2)}, least "
+            f"{format_signed(taus[tau_least], 2)} ({tau_least})"
+        )
+    best = dict.fromkeys(i for order in orders for i in ranks if ranks[i].get(order) == 1)
+    remarks.append(f"best on some {units[:-1]}: {', '.join(best)}")
+    return _view(study, entries, _order_table(learners, orders, units, metric), remarks)
+
+
+def _order_table(
+    learners: Sequence[dict[str, Any]], orders: Sequence[str], units: str, metric: str
+) -> Table:
+    numbers = ("mean", "least", "most", "sd_orders", "sd_seeds")
+    table = new_table(["learner", "mean", "least", "most", f"sd {units}", "sd seeds", *orders])
+    for entry in learners:
+        means, ranks = entry["by_order"], entry["ranks"]
+        by_order = [
+            f"{value_text(means[o], metric)} [{ranks[o]:g}]" if o in means else "–" for o in orders
+        ]
+        cells = (value_text(entry[name], metric) for name in numbers)
+        table.add_row(*map(line, [entry["learner"], *cells, *by_order]))
+    return table
+
+
+# --- which kind of seed decides a result: `report --by seeds` ---
+
+
+def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
+    """For each table and learner, the spread due to each kind of seed.
+
+    Runs that agree in three of their four seeds differ by the fourth alone, so the variance among
+    them comes from that seed; `run --vary` makes such runs. These are main effects at one setting
+    of the other seeds. Interactions show as the difference between the variance of runs that differ
+    in all four seeds and the sum of the variances.
+
+    The JSON has `learners`: `learner`; `seeds`: `order`, `init`, `batches`, `memory` → `sd` over
+    the runs that differ in it alone, its 95 % interval `low_95` and `high_95` (chi-square), `n`
+    runs, and `share` of the summed variances of the kinds that were varied; `sum`, the root of the
+    summed variances; `all`, the spread over the runs that share no seed.
+
+    **Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at
+    their first values. **Departs**: the shares and the intervals are ours.
+
+    Raises
+    ------
+    UserError
+        There are no runs that agree in three of their four seeds, or the metric is unknown.
+    """
+    rows = [row for row in rows if row.learns]
+    names = {name for row in rows for name in row.metrics}
+    if metric not in names:
+        raise unknown("metric", metric, names)
+    views = []
+    for mine in split_tables(rows):
+        learners = [_seed_spreads(row, metric) for row in mine]
+        varied = [e for e in learners if any(s["n"] for s in e["seeds"].values())]
+        if varied:
+            views.append(_seed_view(mine[0].group.title, metric, varied))
+    if not views:
+        raise UserError(
+            f"--by seeds needs runs of {metric} that differ by one of their four seeds only, and "
+            "there are none; make some: embedbench run … --vary order,init,batches,memory --seeds "
+            "0-4"
+        )
+    return views
+
+
+def pool_spread(groups: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """The standard deviation within groups, pooled; groups with one run do not count.
+
+    With f = Σ (n_g - 1) degrees of freedom, sd² = Σ_g Σ (x - mean_g)² / f and the interval is
+    sd √(f / χ²(0.975, f)) to sd √(f / χ²(0.025, f)). NaN where no two runs can be compared.
+    """
+    from scipy.special import chdtri  # inverse of the upper tail of χ²
+
+    several = [values for values in groups if len(values) > 1]
+    n = sum(map(len, several))
+    free = n - len(several)
+    if not free:
+        return {"sd": math.nan, "low_95": math.nan, "high_95": math.nan, "n": 0}
+    sd = math.sqrt(sum(float(np.var(v)) * len(v) for v in several) / free)
+    low, high = (sd * math.sqrt(free / float(chdtri(free, p))) for p in (0.025, 0.975))
+    return {"sd": sd, "low_95": low, "high_95": high, "n": n}
+
+
+def _seed_spreads(row: Row, metric: str) -> dict[str, Any]:
+    varied = [r for r in row.varied if not {*r.flags} & {*LEFT_OUT}]
+    runs = [r for r in (*row.used, *varied) if not math.isnan(run_value(r, metric))]
+    seeds = {kind: pool_spread(_values_alike(runs, kind, metric)) for kind in KINDS}
+    variances = {kind: s["sd"] ** 2 for kind, s in seeds.items() if s["n"]}
+    total = sum(variances.values())
+    for kind, spread in seeds.items():
+        spread["share"] = variances.get(kind, math.nan) / total if total else math.nan
+    # those whose four seeds are all drawn from one `seed` share none
+    alone = [run_value(r, metric) for r in runs if r.seeds == Seeds.of(r.seed)]
+    return {
+        "learner": row.label,
+        "seeds": seeds,
+        "sum": math.sqrt(total) if variances else math.nan,
+        "all": pool_spread([alone]),
+    }
+
+
+def _values_alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float]]:
+    """Values of the runs that agree in all seeds but one kind, one list per group."""
+    alike: dict[tuple[int, ...], list[float]] = {}
+    for r in runs:
+        others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
+        alike.setdefault(others, []).append(run_value(r, metric))
+    return list(alike.values())
+
+
+def _seed_view(title: str, metric: str, learners: Sequence[dict[str, Any]]) -> TableView:
+    kinds = [kind for kind in KINDS if any(e["seeds"][kind]["n"] for e in learners)]
+    table = new_table(["learner", *kinds, "sum", "all four"])
+    for entry in learners:
+        cells = [_sd_text(entry["seeds"][kind], metric) for kind in kinds]
+        cells += [_points(entry["sum"], metric), _sd_text(entry["all"], metric)]
+        table.add_row(*map(line, (entry["learner"], *cells)))
+    remarks = [
+        "",
+        "standard deviation over (n) runs that differ in this seed alone [95 % chi-square "
+        "interval], and its share of the summed variances",
+        "the other three seeds are held at one setting: with others held, shares may be others",
+        "sum: what these seeds would make together without interactions · all four: runs that "
+        "share no seed; far from the sum, the seeds interact or the intervals are wide",
+    ]
+    data = plain({"title": title, "metric": metric, "learners": learners})
+    parts = section(title, [f"sd of {_unit(metric)}"], table, remarks)
+    return TableView(title, records(data, "learners"), parts, data)
+
+
+def _points(value: float, metric: str) -> str:
+    """A standard deviation in points, with one decimal more than a score; Ω is not in points."""
+    if math.isnan(value):
+        return "–"
+    return f"{100 * value:.2f}" if is_percent(metric) else f"{value:.4f}"
+
+
+def _sd_text(spread: dict[str, Any], metric: str) -> str:
+    """A spread with its number of runs, interval and share."""
+    if not spread["n"]:
+        return "–"
+    sd, low, high = (_points(spread[key], metric) for key in ("sd", "low_95", "high_95"))
+    share = spread.get("share", math.nan)
+    text = f"{sd} ({spread['n']}) [{low}, {high}]"
+    return text if math.isnan(share) else f"{text} {100 * share:.0f} %"
