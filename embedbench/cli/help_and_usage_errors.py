@@ -108,4 +108,5 @@ def usage_sentence(error: Any) -> str:
         return ""
     sentence = error.format_message().rstrip(".")
     see = " See" if sentence.endswith("?") else "; see"
-    return f"{sentence[:1].lower()}{sentence[1:]}{see} {error.ctx.command_path} --help"
+    command = error.ctx.command_path if error.ctx else "embedbench"  # raised inside a command
+    return f"{sentence[:1].lower()}{sentence[1:]}{see} {command} --help"

@@ -27,12 +27,22 @@ Made by `embedbench reproduce all --claims --results docs/results/data --out doc
 nor its data.
 
 A claim is a sentence of a paper as a contrast with a threshold. Its answer on a file comes from \
-the 95 % interval over seeds, paired by seed where both sides ran the same streams. **holds**: the \
-interval is on the claim's side of the threshold; **does not hold**: on the other side; \
+the 95 % interval over seeds, paired by seed where both sides ran the same streams. **holds**: \
+the interval is on the claim's side of the threshold; **does not hold**: on the other side; \
 **undecided**: it includes the threshold, or there is one run. Of several contrasts each must \
-hold, and the one with the least margin is printed. Intervals are not corrected for the number of \
-claims: where nothing differs, one answer in twenty is wrong by chance. They are about these test \
-samples: files of results have no answers that would show what other samples change.
+hold, unless the test says that one is enough; the one with the least margin is printed, and in \
+brackets how many hold. Intervals are not corrected for the number of claims: where nothing \
+differs, one answer in twenty is wrong by chance. They cover seeds, not other test samples. \
+*Effect that matters* is a difference that a reader would act on, said beforehand; it decides no \
+answer. A command may name more seeds than were run: the answers say how many runs there were (of \
+IIRC, configurations).
+
+The files: `emoji` are drawings of 88 kinds through EfficientNet-Lite0, `spoken100` 100 spoken \
+words (`spoken100h` with superclasses). `faces-a`, `faces-b`, `faces-deep` and `glyphs` are \
+characters through a small transformer whose layers were trained to classify (aligned); \
+`faces-plain` is the control without that. `noise-0` are characters through residual MLP blocks \
+trained with input noise. [How each is made](fidelity.md#the-files), and how learning rates were \
+chosen; [what the metrics mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""
@@ -105,8 +115,11 @@ def summarise(judged: Judged) -> str:
         none = number[group, NOT_RUN] + number[group, CANNOT]
         words = {"hold": hold, "do not": fail, "are undecided": open_, "have no result": none}
         parts.append(f"on {group} {', '.join(f'{n} {word}' for word, n in words.items() if n)}")
-    hold, fail = (sum(strict[group, s] for group in GROUPS) for s in (HOLDS, NOT))
-    parts.append(f"where neither threshold nor fit is ours {hold} hold, {fail} do not")
+    hold, fail, open_ = (sum(strict[g, s] for g in GROUPS) for s in (HOLDS, NOT, UNDECIDED))
+    parts.append(
+        f"of all these, where neither threshold nor fit is ours, {hold} hold, {fail} do not, "
+        f"{open_} are undecided"
+    )
     return "; ".join(parts)
 
 

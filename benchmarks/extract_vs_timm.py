@@ -1,0 +1,144 @@
+"""`embedbench extract` against a plain timm loop, on the same images and the same cores.
+
+The loop is what one would write: float32, contiguous, a DataLoader with two workers, batches of
+64, `torch.inference_mode`, the same decoding. Both run in separate processes, in turn, and the best
+of the rounds counts. The time is that of the images, without building the model.
+
+    python benchmarks/extract_vs_timm.py [--images 512] [--rounds 3] [--models NAME …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_small_patch16_224")
+SIDES = ("timm", "float32", "bfloat16")
+
+
+def prepare(folder: Path, models: list[str], images: int) -> None:
+    """Write the first images of the shipped zip, and random weights of each model."""
+    import timm
+    from safetensors.torch import save_file
+
+    with zipfile.ZipFile(str(files("embedbench") / "assets" / "emoji-noto.zip")) as archive:
+        for name in archive.namelist()[:images]:
+            archive.extract(name, folder / "images")
+    for name in models:
+        save_file(timm.create_model(name).state_dict(), folder / f"{name}.safetensors")
+
+
+def plain_loop(folder: Path, name: str, workers: int) -> dict[str, Any]:
+    """Time the plain loop."""
+    import numpy as np
+    import timm
+    import torch
+    from safetensors.torch import load_file
+    from timm.data import create_dataset, create_transform, resolve_data_config
+
+    model = timm.create_model(name, num_classes=0).eval()
+    model.load_state_dict(load_file(folder / f"{name}.safetensors"), strict=False)
+    transform = create_transform(**resolve_data_config({}, model=model))
+    data = create_dataset("", root=str(folder / "images"))
+    data.transform = transform
+    loader = torch.utils.data.DataLoader(data, batch_size=64, num_workers=workers)
+    rows = []
+    with torch.inference_mode():
+        model(torch.zeros(64, 3, 224, 224))
+        start = time.perf_counter()
+        for batch, _ in loader:
+            rows.append(model(batch))
+        seconds = time.perf_counter() - start
+    names = [str(path) for path in data.filenames()]
+    np.savez(folder / f"{name}.npz", names=names, features=torch.cat(rows).numpy())
+    return {"rate": len(data) / seconds}
+
+
+def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
+    """Time the same images through `extract`, from the first batch to the last."""
+    import numpy as np
+
+    from embedbench.extract.pipeline import extract
+
+    seen: list[tuple[float, int]] = []
+    file = extract(
+        str(folder / "images"),
+        folder / f"{name}.h5",
+        backbone=name,
+        weights=folder / f"{name}.safetensors",
+        dtype=dtype,
+        overwrite=True,
+        notify=lambda message: None,
+        progress=lambda done, total: seen.append((time.perf_counter(), done)),
+    )
+    warm = next(i for i, (_, done) in enumerate(seen) if done >= 64)  # the plain loop warms up, too
+    seconds, count = seen[-1][0] - seen[warm][0], seen[-1][1] - seen[warm][1]
+    with np.load(folder / f"{name}.npz") as stored:
+        row_of = {path: row for row, path in enumerate(stored["names"].tolist())}
+        theirs = stored["features"][[row_of[id_] for id_ in file.sample_ids.tolist()]]
+    rows = file.read()
+    norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(theirs, axis=1)
+    return {"rate": count / seconds, "cosine": float(((rows * theirs).sum(1) / norms).min())}
+
+
+def one(folder: Path, name: str, side: str, workers: int) -> dict[str, Any]:
+    """Run one side in a separate process."""
+    command = [sys.executable, __file__, "--one", str(folder), name, side, str(workers)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    """Compare all models and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--workers", type=int, default=2, help="of the plain loop's DataLoader")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        prepare(folder, args.models, args.images)
+        print("| model | side | images/s | ratio | cosine | peak MB |\n|---|---|---|---|---|---|")
+        for name in args.models:
+            runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+            for _ in range(args.rounds):
+                for side in SIDES:
+                    runs[side].append(one(folder, name, side, args.workers))
+            best = {
+                side: max(results, key=lambda run: run["rate"]) for side, results in runs.items()
+            }
+            for side, run in best.items():
+                ratio = run["rate"] / best["timm"]["rate"]
+                print(
+                    f"| {name} | {side} | {run['rate']:.1f} | {ratio:.2f} | "
+                    f"{run.get('cosine', 1):.6f} | {run['peak_mb']:.0f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "--one":
+        where, model_name, which, loader_workers = sys.argv[2:]
+        result = (
+            plain_loop(Path(where), model_name, int(loader_workers))
+            if which == "timm"
+            else ours(Path(where), model_name, which)
+        )
+        peak = max(
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+        )
+        print(json.dumps({**result, "peak_mb": peak / 1024}))
+    else:
+        main()
