@@ -75,7 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "taken.html").write_text("")
     (place / "nothing").mkdir()
     (place / "junk.pth").write_bytes(b"junk")
-    (place / "mine.py").write_text("class NotALearner:\n    pass\n")
+    (place / "not_a_learner.py").write_text("class NotALearner:\n    pass\n")
     return place
 
 
@@ -213,8 +213,8 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
     ),
     "learner module that is not there": (_run(learner="no.such:Mine"), "cannot import 'no.such'"),
     "learner that is none": (
-        _run(learner="mine:NotALearner"),
-        "'mine:NotALearner' is not a subclass of embedbench's Learner",
+        _run(learner="not_a_learner:NotALearner"),
+        "'not_a_learner:NotALearner' is not a subclass of embedbench's Learner",
     ),
     "device that is not there": (_run("--device", "cuda:99"), "try --device cpu"),
     "file that is not there": (
