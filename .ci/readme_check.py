@@ -102,7 +102,8 @@ def _counted(some: list[Block]) -> str:
 
 def _run(block: Block) -> None:
     if block.language == "python":
-        _timed(f"Python of {block.page}", lambda: exec(block.text, {}))
+        code = compile(block.text, block.page, "exec", dont_inherit=True)  # no __future__ of ours
+        _timed(f"Python of {block.page}", lambda: exec(code, {}))
     elif block.language == "bash":
         for line in block.commands():
             _timed(line, lambda line=line: _command(line))
