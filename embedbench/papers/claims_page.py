@@ -33,7 +33,7 @@ the interval is on the claim's side of the threshold; **does not hold**: on the 
 hold, unless the test says that one is enough; the one with the least margin is printed, and in \
 brackets how many hold. Intervals are not corrected for the number of claims: where nothing \
 differs, one answer in twenty is wrong by chance. They cover seeds, not other test samples. \
-*Effect that matters* is a difference that a reader would act on, said beforehand; it decides no \
+*Effect that matters* is a difference that a reader would act on, in our judgement; it decides no \
 answer. A command may name more seeds than were run: the answers say how many runs there were (of \
 IIRC, configurations).
 
