@@ -29,9 +29,9 @@ BY_PATH = "package.module:Name"  # how code is named that no package offers
 
 
 def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
-    """The offers of installed packages of a kind, by name: the entry points `embedbench.<kind>`.
+    """Entry points of installed packages in the group `embedbench.<kind>`, by name.
 
-    Of several with one name it is the first; `load` refuses to choose.
+    Where several have the same name, the first is returned; `load` refuses such a name.
 
     Parameters
     ----------

@@ -19,13 +19,13 @@ from embedbench.learning.training_loop import Training
 
 @dataclass
 class ALICE(Learner):
-    """A projection trained with an angular margin and mixtures of classes, then balanced means.
+    """A projection trained with an angular margin and mixtures of classes, then class means.
 
     The base session trains a projection φ with CosFace's loss, the cross-entropy of s (cos(φ, θ_c)
-    - m [c = y]), on its classes and on mixtures. Each batch is mixed with itself in another order:
-    λ x + (1 - λ) x' of two classes is a sample of an extra class that stands for this pair. After
-    the base session φ is fixed. A class is represented by the mean of the K samples whose φ is
-    nearest to the class's mean φ, so that base classes and classes of K shots are treated alike.
+    - m [c = y]), on its classes and on mixtures. Each sample x of a batch is mixed with another,
+    x'. If they are of two classes, λ x + (1 - λ) x' is a sample of an extra class for this pair.
+    After the base session φ is fixed. A class then has the mean of the K samples whose φ is nearest
+    to its mean φ, so that base classes have as many samples in their mean as classes of K shots.
 
     **Source**: Peng et al. (2022), "Few-shot class-incremental learning from an open-set
     perspective", and their code: s = 30, m = .4; every batch is mixed four times, with λ from
@@ -35,9 +35,9 @@ class ALICE(Learner):
     Here the backbone is frozen, and φ is two layers on top of it, as wide as theirs (ResNet-18),
     without batch normalisation. Embeddings are mixed, not images, and there is no second view of an
     image. The optimiser and the stopping rule are `mlp`'s; validation data is not mixed. The K
-    nearest samples are exact; their code searches in one pass that may miss some. Means are
-    balanced in every session; for the base session the paper also reports means of all samples. A
-    class that comes again adds its K nearest samples to the mean.
+    nearest samples are found exactly; their code searches in one pass and may miss some. Means are
+    of K samples in every session; the paper also reports means of all samples of the base session.
+    A class that comes again adds its K nearest samples to the mean.
 
     Parameters
     ----------

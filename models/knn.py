@@ -17,17 +17,17 @@ DISTANCES = 2**23  # distances held at once, 32 MiB
 class KNN(Learner):
     """k nearest neighbours among the stored samples; one pass, any batch size.
 
-    The score of a class is its number of votes plus a number below 1 that falls with the distance
-    of its nearest stored sample: of classes with equally many votes the one with the nearest sample
-    answers, and classes without votes are in the order of their nearest samples.
+    The score of a class is its number of votes, plus a number below 1 that is larger the nearer its
+    nearest stored sample is. So the nearest sample decides between classes with equally many votes,
+    and also orders the classes without votes.
 
     **Source**: Cover and Hart (1967), nearest neighbour pattern classification.
 
     **Departs**: the order of ties is our choice; scikit-learn's `KNeighborsClassifier` takes the
     lowest label. Which of two samples at the same distance is the k-th is decided by rounding.
 
-    A quarter of emoji's test samples tie at k = 5: the lowest label has 49.6 %, the nearest sample
-    of the tied classes 52.1.
+    On emoji a quarter of the test samples tie at k = 5: the accuracy is 49.6 % if the lowest label
+    decides, and 52.1 % if the nearest sample of the tied classes does.
 
     Parameters
     ----------

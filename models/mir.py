@@ -64,11 +64,11 @@ class MIR(OnlineLearner):
 
 @torch.no_grad()
 def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-    """s_MI-1: how much a plain step along the gradients of `net` would raise each loss, (m,).
+    """s_MI-1: how much an SGD step on the new samples would raise each candidate's loss, (m,).
 
-    The net's parameters hold the gradients of the new samples; it is in training mode. α, `lr`, is
-    the length of the step. The losses of the candidates x (m, …), y (m,) include `classes` (k,),
-    all if None.
+    `net` is in training mode, and its parameters hold the gradients of the new samples. `lr` is α,
+    the rate of the step. The candidates are x (m, …), y (m,); their losses are over the classes
+    `classes` (k,), or over all if None.
     """
     ahead = {name: p - lr * p.grad for name, p in net.named_parameters() if p.grad is not None}
     net.eval()

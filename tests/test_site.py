@@ -212,3 +212,5 @@ def test_every_table_that_a_page_names_is_there(site: SimpleNamespace) -> None:
         assert "\n<!-- " not in site.repo.page(page.read_text("utf-8"), page)
     league = site.repo.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
     assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
+    fidelity = site.repo.page((DOCS / "fidelity.md").read_text("utf-8"), DOCS / "fidelity.md")
+    assert "\n| permutation, EWC | .437 .992 .746 | .690 " in fidelity

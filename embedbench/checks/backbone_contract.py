@@ -76,7 +76,7 @@ BACKBONE_CHECKS = Checks[BackboneSubject]()
 
 
 def images() -> list[Image.Image]:
-    """Small images of noise, of several sizes and modes."""
+    """Make small images of noise, in several sizes and Pillow modes."""
     from PIL import Image
 
     draw = np.random.default_rng(0)

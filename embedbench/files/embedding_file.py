@@ -118,7 +118,7 @@ class EmbeddingFile:
 
     @property
     def split(self) -> Bytes:
-        """(N,) TRAIN, VAL or TEST."""
+        """(N,) the part of each sample: TRAIN, VAL or TEST."""
         return self.samples.split
 
     @property

@@ -112,7 +112,7 @@ def _fact(path: Path) -> str:
 
 
 def read(values: Array, rows: Ints) -> Array:
-    """Read rows (n,) of a table that may be mapped into memory, (n, …)."""
+    """Return the given rows (n,) of a table, (n, …); the table may be a memory map."""
     if isinstance(values, np.memmap) and _reads_disk():
         each = values[:1].nbytes
         for row in np.sort(rows).tolist():  # all are asked for before the first is waited for

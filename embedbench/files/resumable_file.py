@@ -146,7 +146,7 @@ class Partial:
         skipped : sequence of object
             Samples that were left out, and why, as plain JSON; kept in the provenance.
         notify : callable
-            Called with a message if another process is doing this, which is waited for.
+            Called with a message while another process puts them together; this one waits for it.
         """
         provenance = {**provenance, "skipped": list(skipped), "job_sha256": self._job}
         at = self.directory / "finish.lease"

@@ -90,9 +90,10 @@ def compare(
     sources: Mapping[str, Results],
     behind: Callable[[str], int] = lambda _: 1,
 ) -> list[ComparedTable]:
-    """Join the printed tables with the sources; each run on other data stands in one table alone.
+    """Put our results, by the name of their file, beside the printed tables.
 
-    `behind` returns the number of the paper's runs behind a value of a table.
+    Runs on other data than the paper's are put beside one table only. `behind` is given the name
+    of a table and returns how many runs of the paper each printed value averages.
     """
     used: set[Any] = set()
     return [_compare(table, sources, behind(table.name), used) for table in printed]

@@ -58,13 +58,14 @@ def collect(
     root : Path
         The directory of runs, or a directory inside it.
     places : sequence of Path, or None
-        Directories of the cells to report; None reports all under `root`.
+        Directories of the runs to report; None reports all under `root`.
     notify : callable
-        `notify(sentence)` gets one for each run that is left out.
+        Called with a sentence for each run that is left out.
     metrics : sequence of str
-        Metrics that get columns beside the usual ones; those of other people too.
+        Metrics, plug-ins' too, that get columns beside the usual ones.
     over : str
-        `seeds`: verdicts hold for this test sample alone.
+        Sources of chance that verdicts take into account: "seeds and samples", other seeds and
+        other test samples; "seeds", other seeds alone.
 
     Raises
     ------

@@ -272,7 +272,7 @@ class TensorBoard:
                 self._writer.add_scalar(f"log/{name}", value, i)
 
     def cell_done(self, record: RunRecord) -> None:
-        """Add settings and metrics to the table HPARAMS, and end the file."""
+        """Add settings and metrics to TensorBoard's HPARAMS, and close the event file."""
         metrics = {f"metrics/{k}": v for k, v in record.metrics.items() if v == v}
         self._writer.add_hparams(self._settings, metrics, run_name=".")
         self._writer.close()

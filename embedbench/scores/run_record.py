@@ -381,8 +381,8 @@ class ClassOrder(JsonRecord):
     Parameters
     ----------
     kind : any JSON
-        `natural`, `random`, `size`, `icarl1993`, or what an order file states, `file` where it
-        states none.
+        `natural`, `random`, `size` or `icarl1993`; of an order file the kind that it states, or
+        `file` if it states none.
     name, digest : str or None
         Of an order file: its name, and the SHA-256 of its bytes.
     """

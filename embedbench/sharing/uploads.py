@@ -31,7 +31,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Place:
-    """A folder that gets files, its URL without a slash at the end; on the hub also ORG/NAME."""
+    """A folder to push to: its URL without a final slash; on the hub also ORG/NAME."""
 
     url: str
     repository: str = ""

@@ -321,9 +321,10 @@ def search(
     streams: StreamCache | None = None,
     **how: Any,
 ) -> list[RunSpec]:
-    """Run `tune` for each learner, on its first run; the runs with what was chosen, and its log.
+    """Tune each learner once, and return the runs with the settings chosen and the search's log.
 
-    `runs` are all on one stream, those of the first seed first. `how` goes to `tune`.
+    A learner is tuned on its first run. `runs` differ in learner and seed only, the first seed
+    first. `how` are further arguments of `tune`.
     """
     first = {run.learner.name: run for run in reversed(runs)}
     streams = streams or StreamCache()

@@ -61,7 +61,7 @@ class IIRCData(PaperData):
 
     @property
     def label(self) -> str:
-        """The paper's name, or "emoji for IIRC-CIFAR"."""
+        """The paper's name of the data; of other data, "emoji for IIRC-CIFAR"."""
         name: str = self.paper["label"]
         return f"{self.file.stem} for {name}" if self.stands_in else name
 

@@ -65,7 +65,7 @@ class KemkerData(PaperData):
 
     @cached_property
     def counts(self) -> list[int]:
-        """The numbers in the columns of Table 1."""
+        """The columns of Table 1: numbers of classes, features and samples, of samples a class."""
         file, n_classes = self.opened, self.opened.samples.n_leaves
         train, test = (
             np.bincount(file.labels[file.split == code], minlength=n_classes)
