@@ -90,13 +90,7 @@ def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
 
 @dataclass(frozen=True)
 class Case:
-    """A stream and its files; rows and classes are numbered through all files.
-
-    Parameters
-    ----------
-    where : str
-        Name of the case in messages.
-    """
+    """A stream, its files, and its name in messages; rows are numbered through all files."""
 
     where: str
     protocol: type[Protocol]
