@@ -22,8 +22,8 @@ from embedbench.papers.iirc.paper import (
     IIRCRuns,
     measures,
 )
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable, table_text
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.run_record import RunRecord

@@ -36,8 +36,8 @@ from embedbench.papers.kemker2018.runs import (
     Size,
     paper_size,
 )
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import Value, table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat

@@ -12,8 +12,7 @@ from embedbench.array_types import Ints
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.papers.paper import Paper
-from embedbench.papers.paper_runs import Read, ReproduceRequest, make_stats
+from embedbench.papers.paper import Paper, Read, ReproduceRequest, make_stats
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices

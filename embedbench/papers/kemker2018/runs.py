@@ -11,17 +11,16 @@ import numpy as np
 
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
-from embedbench.papers.reproduction_data import PaperData, emoji
+from embedbench.papers import paper
+from embedbench.papers.paper_folders import facts
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.tuning import tune
 
-FACTS = read_paper(Path(__file__).with_name("paper.toml"))
+FACTS = facts("kemker2018")
 PRINTED = FACTS["printed"]["tables"]
-LEARNERS = read_variants(FACTS["learners"])
+LEARNERS = paper.read_variants(FACTS["learners"])
 NAMES: dict[str, str] = FACTS["data_sets"]
 FEL_UNITS: dict[str, int] = FACTS["fel_units"]
 CHOICES: dict[str, dict[str, Any]] = FACTS["s1"]
@@ -44,16 +43,8 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KemkerData(PaperData):
-    """One of the paper's data sets, or a file that replaces it.
-
-    Parameters
-    ----------
-    official : str
-        Name of the data set.
-    stands_in : bool
-        Whether other data replace it; they are never averaged under the paper's name.
-    """
+class KemkerData(paper.PaperData):
+    """One of the paper's data sets, or other data that stand in under its official name."""
 
     official: str = ""
     stands_in: bool = False
@@ -100,22 +91,19 @@ def _check(data: KemkerData) -> None:
 # --- runs ---
 
 
-class KemkerRuns(PaperRuns):
+class KemkerRuns(paper.PaperRuns):
     """The runs of a reproduction; `data` are the available data sets, by the paper's names."""
 
     data: dict[str, KemkerData]
     every = LEARNERS
 
     @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, KemkerData]:
+    def find_data(
+        cls, asked: paper.ReproduceRequest, tables: Sequence[str]
+    ) -> dict[str, KemkerData]:
         """The given data sets ("mnist=mnist.h5", "cub-stand-in=birds.h5", …), by the paper's names.
 
         Without CUB-200 the shipped emoji stand in, unless tables are about MNIST alone.
-
-        Raises
-        ------
-        UserError
-            A name or file is unknown, or a file does not match the data set of its name.
         """
         result: dict[str, KemkerData] = {}
         for item in asked.data:
@@ -130,7 +118,9 @@ class KemkerRuns(PaperRuns):
         needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
         if "cub" in needed and "cub" not in result:
             why = "no file of CUB-200: the shipped emoji stand in for it"
-            result["cub"] = KemkerData(emoji(asked.out, asked.notify, why), "cub", stands_in=True)
+            result["cub"] = KemkerData(
+                paper.emoji(asked.out, asked.notify, why), "cub", stands_in=True
+            )
         for name in needed:
             if name not in result:
                 asked.notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
