@@ -222,16 +222,15 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
     """The checks of a kind, and what each of them takes; not of learners."""
-    checks: list[Callable[[Any], None]]
-    subject: Callable[[str], Any]
-    checks, subject = {
+    contracts: dict[str, tuple[Sequence[Callable[[Any], None]], Callable[[str], Any]]] = {
         "protocols": (protocol_contract.PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class),
         "metrics": (metric_contract.METRIC_CHECKS, _metric),
         "backbones": (backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject),
         "sources": (source_contract.SOURCE_CHECKS, source_contract.SourceSubject),
         "engines": (engine_contract.ENGINE_CHECKS, str),
         "trackers": (tracker_contract.TRACKER_CHECKS, tracker_contract.TrackerSubject),
-    }[kind]  # type: ignore[assignment]  # each subject fits its checks
+    }
+    checks, subject = contracts[kind]
     return checks, subject(name)
 
 

@@ -128,8 +128,9 @@ def _wrong(table: PaperTable, row: TableRow) -> str:
         if value.words is not None and len(value.words) != 2:
             return f"{column}: 'words' must be two texts, got {len(value.words)}"
         if value.ours is not None:
-            both = ((of.mean, of.half, of.sd) for of in (value.ours, Stat.of(value.ours.values)))
-            if not np.allclose(*both, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            both = (value.ours, Stat.of(value.ours.values))
+            stored, again = ((of.mean, of.half, of.sd) for of in both)
+            if not np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True):
                 return f"{column}: mean and interval must be those of the values"
     return ""
 

@@ -173,7 +173,7 @@ class MadeRuns(IIRCRuns):
 
     made: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, kw_only=True)
 
-    def of(self, name: str, variant: str) -> list[list[RunRecord]]:
+    def each(self, name: str, variant: str) -> list[list[RunRecord]]:
         return self.made.get((name, variant), [])
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
