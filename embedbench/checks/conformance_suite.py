@@ -25,17 +25,15 @@ from embedbench.scores.unrecorded_metrics import OutsideMetric, takes_scores
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from . import (
-    backbone_contract,
-    engine_contract,
-    learner_edge_cases,  # noqa: F401  (with what it imports it fills LEARNER_CHECKS)
-    metric_contract,
-    protocol_contract,
-    source_contract,
-    tracker_contract,
-)
+from . import learner_edge_cases  # noqa: F401  (with what it imports it fills LEARNER_CHECKS)
+from .backbone_contract import BACKBONE_CHECKS, BackboneSubject
 from .check_building_blocks import CheckFailed, NotApplicable
+from .engine_contract import ENGINE_CHECKS
 from .learner_check_tools import LEARNER_CHECKS, on_device
+from .metric_contract import METRIC_CHECKS
+from .protocol_contract import PROTOCOL_CHECKS
+from .source_contract import SOURCE_CHECKS, SourceSubject
+from .tracker_contract import TRACKER_CHECKS, TrackerSubject
 
 T = TypeVar("T")
 SEVERAL = 3  # checks that end with one error are listed together
@@ -120,7 +118,7 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     return [
         dataclasses.replace(r, name=f"{each}: {r.name}")
         for each, metric in all_metrics().items()
-        for r in run_checks(metric_contract.METRIC_CHECKS, metric)
+        for r in run_checks(METRIC_CHECKS, metric)
     ]
 
 
@@ -223,12 +221,12 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
     """The checks of a kind, and what each of them takes; not of learners."""
     contracts: dict[str, tuple[Sequence[Callable[[Any], None]], Callable[[str], Any]]] = {
-        "protocols": (protocol_contract.PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class),
-        "metrics": (metric_contract.METRIC_CHECKS, _metric),
-        "backbones": (backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject),
-        "sources": (source_contract.SOURCE_CHECKS, source_contract.SourceSubject),
-        "engines": (engine_contract.ENGINE_CHECKS, str),
-        "trackers": (tracker_contract.TRACKER_CHECKS, tracker_contract.TrackerSubject),
+        "protocols": (PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class),
+        "metrics": (METRIC_CHECKS, _metric),
+        "backbones": (BACKBONE_CHECKS, BackboneSubject),
+        "sources": (SOURCE_CHECKS, SourceSubject),
+        "engines": (ENGINE_CHECKS, str),
+        "trackers": (TRACKER_CHECKS, TrackerSubject),
     }
     checks, subject = contracts[kind]
     return checks, subject(name)

@@ -124,16 +124,9 @@ def find_files(
 
 @dataclass(frozen=True)
 class Variant:
-    """A learner in the form that a paper uses.
+    """A learner in the form that a paper uses: by the paper's name, and by ours.
 
-    Parameters
-    ----------
-    label : str
-        The paper's name.
-    learner : str
-        Our name.
-    fixed : dict
-        Settings that give the paper's learner; no `--set` changes them.
+    No `--set` changes the fixed settings.
     """
 
     label: str
@@ -200,16 +193,9 @@ class ReproduceRequest:
 
 @dataclass
 class PaperRuns:
-    """The runs of a reproduction; a paper says which in a class of its own.
+    """The runs of a reproduction on files by the names in tables; a paper says which in a subclass.
 
-    Parameters
-    ----------
-    data : dict
-        The files by the names in tables.
-    failed : list of str
-        One sentence for each run that failed, and for each run that cannot be trusted.
-    streams : StreamCache
-        Keeps the files and streams that the runs share.
+    `failed` has a sentence for each run that failed, and for each run that cannot be trusted.
     """
 
     asked: ReproduceRequest
@@ -354,20 +340,9 @@ def make_stats(records: Sequence[RunRecord], *reads: Read) -> list[Stat]:
 class Paper:
     """A paper: `PAPER` in the `paper.py` of its folder in `embedbench/papers`.
 
-    Parameters
-    ----------
-    facts : mapping
-        Its `paper.toml`: name, aliases, citation, stem, learners, plan, printed tables.
-    runs : type
-        Its runs.
-    exact : mapping
-        Tables that need no runs, by name.
-    tables : mapping
-        Tables that need runs, by name.
-    costly : mapping
-        Tables that need many runs, by name; made only on request.
-    printed : callable
-        Every table that the paper prints, without data and without runs.
+    `facts` is its `paper.toml`. Of its tables, by name, the exact ones need no runs, and the costly
+    ones need many and are made only on request. `printed` makes every table that the paper prints,
+    without data and without runs.
     """
 
     facts: Mapping[str, Any]

@@ -41,6 +41,12 @@ class Size(NamedTuple):
     classes: int
     train: int
 
+    @classmethod
+    def of_paper(cls, name: str) -> "Size":
+        """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
+        row = next(r for r in PRINTED["1"] if r["data"] == name)
+        return cls(row["features"], row["classes"], 60_000 if name == "mnist" else row["train"])
+
 
 @dataclass(frozen=True)
 class KemkerData(paper.PaperData):
@@ -71,15 +77,9 @@ class KemkerData(paper.PaperData):
         return Size(features, classes, train)
 
 
-def paper_size(name: str) -> Size:
-    """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
-    row = next(r for r in PRINTED["1"] if r["data"] == name)
-    return Size(row["features"], row["classes"], 60_000 if name == "mnist" else row["train"])
-
-
 def _check(data: KemkerData) -> None:
     """Refuse a file that has the name of a data set of the paper but is different data."""
-    got, want = data.size, paper_size(data.official)  # opening raises an error for a bad file
+    got, want = data.size, Size.of_paper(data.official)  # opening raises an error for a bad file
     if not data.stands_in and got[:2] != want[:2]:
         raise UserError(
             f"{data.file} has {got.features} features and {got.classes} classes, and "
@@ -145,10 +145,16 @@ class KemkerRuns(paper.PaperRuns):
         protocols = {"4": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}.get(table, PROTOCOLS)
         return [spec for run in self.table2(protocols) for spec in self.specs(run)]
 
+    @staticmethod
+    def modalities(name: str, protocol: str) -> tuple[str, ...]:
+        """Names of the data for a row of Table 2; the row is named after its first modality."""
+        others = {"cub": "audioset", "audioset": "cub"}
+        return (name, others[name]) if protocol == "multi-modal" else (name,)
+
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
         """All runs of Table 2 for which there is data."""
         runs = [
-            (row["learner"], row["protocol"], modalities(row["data"], row["protocol"]))
+            (row["learner"], row["protocol"], self.modalities(row["data"], row["protocol"]))
             for row in PRINTED["2"]
         ]
         return [
@@ -223,9 +229,3 @@ class KemkerRuns(paper.PaperRuns):
             for row in PRINTED["S10"]
             if "protocol" in row and row["data"] in self.data and row["learner"] in self.learners
         ]
-
-
-def modalities(name: str, protocol: str) -> tuple[str, ...]:
-    """Names of the data for a row of Table 2; the row is named after its first modality."""
-    others = {"cub": "audioset", "audioset": "cub"}
-    return (name, others[name]) if protocol == "multi-modal" else (name,)
