@@ -19,7 +19,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "repository",
     "reference",
-    "result_pages",
 ]
 exclude_patterns = ["_build", "_ext", "README.md", "**.ipynb_checkpoints"]
 myst_enable_extensions = ["deflist", "html_image"]

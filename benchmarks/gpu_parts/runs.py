@@ -14,7 +14,7 @@ from timing import in_turn
 
 from embedbench.engines.engine import Engine
 from embedbench.learning.optimisers import NAdam
-from embedbench.papers.reproduction_data import shipped_layers
+from embedbench.papers.paper import shipped_layers
 from embedbench.runs.cost_meter import Meter
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.learner_and_protocol_names import ALIASES

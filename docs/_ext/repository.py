@@ -1,18 +1,27 @@
 """The repository's Markdown as pages of the site: links that leave docs/, and what lies outside it.
 
 The pages are also read as plain files, so their links are relative paths. A link to a file outside
-docs/ becomes one to the public source.
+docs/ becomes one to the public source. A page names its tables in comments, with paths from the
+page: `<!-- report STUDY.toml: TITLE -->`, of a study file's `[[report]]`, and `<!-- table DATA.csv
+-->`. The pages of results/ are made from results/data at every build.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
+from functools import cache
 from pathlib import Path
 from tomllib import loads
 from typing import Any
 
-import study_tables
+from docstrings import cell, escaped, table
+
+from embedbench.papers.paper_folders import names, paper
+from embedbench.papers.printed_beside_ours import write_page
+from embedbench.reports.toml_report import read_selections, select
+from embedbench.text.table_export import export_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -31,10 +40,12 @@ PAGES = {
 LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
 GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
+COMMENT = re.compile(r"^<!-- (report|table) ([\w./-]+)(?:: (.+))? -->$", re.MULTILINE)
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
 
 
 def setup(app: Any) -> dict[str, Any]:
+    app.connect("builder-inited", lambda app: write_results(DOCS / "results"))
     app.connect("source-read", _read)
     return {"parallel_read_safe": True}
 
@@ -46,15 +57,7 @@ def _read(app: Any, name: str, source: list[str]) -> None:
 
 
 def page(text: str, path: Path) -> str:
-    """The text of a page with its includes, and with links that the site can follow.
-
-    Parameters
-    ----------
-    text : str
-        Markdown.
-    path : Path
-        The page's file.
-    """
+    """The text of a page with its includes, and with links that the site can follow."""
 
     def included(match: re.Match[str]) -> str:
         other = (path.parent / match[1]).resolve()
@@ -63,7 +66,7 @@ def page(text: str, path: Path) -> str:
     def matched(found: re.Match[str]) -> str:
         return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
 
-    text = study_tables.fill(GLOB.sub(matched, text), path.parent)
+    text = fill_tables(GLOB.sub(matched, text), path.parent)
     return INCLUDE.sub(included, links(text, path, path.parent))
 
 
@@ -71,15 +74,6 @@ def links(text: str, path: Path, folder: Path) -> str:
     """Rewrite the links of a file for a page in another folder.
 
     A link whose text is the name of a page gets that page's title as its text.
-
-    Parameters
-    ----------
-    text : str
-        Markdown of the file.
-    path : Path
-        The file; its links are relative to it.
-    folder : Path
-        The page's folder.
     """
 
     def target(match: re.Match[str]) -> str:
@@ -92,3 +86,36 @@ def links(text: str, path: Path, folder: Path) -> str:
         return os.path.relpath(to, folder) if on_site else f"{SOURCE}/{name}"
 
     return FILE.sub("[]", LINK.sub(target, text))
+
+
+# --- tables of a page, and pages of results ---
+
+
+def fill_tables(text: str, folder: Path) -> str:
+    """A page with its tables."""
+
+    def found(match: re.Match[str]) -> str:
+        path = folder / match[2]
+        return from_csv(path) if match[1] == "table" else reports(path)[match[3]]
+
+    return COMMENT.sub(found, text)
+
+
+def from_csv(path: Path) -> str:
+    """A CSV file as a table."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        head, *rows = csv.reader(lines)
+    return table(head, [[cell(escaped(value)) for value in row] for row in rows])
+
+
+@cache
+def reports(path: Path) -> dict[str, str]:
+    """The tables of a study file in Markdown, by title; as `embedbench report FILE` has them."""
+    made = select(read_selections(path), path.parent, lambda sentence: None)
+    return {one.title: export_tables(one.parts, "markdown")[0] for one in made}
+
+
+def write_results(out: Path) -> None:
+    """Write the page of every paper."""
+    for name, *_ in names().values():
+        write_page(paper(name), [DOCS / "results" / "data"], out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import wave
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.io import wavfile
 
 from embedbench.array_types import Array
 from embedbench.files.verify import verify
@@ -89,11 +89,7 @@ def sounds() -> list[bytes]:
     draw, result = np.random.default_rng(0), []
     for seconds in (0.5, 1.0, 1.5, 3.0):
         file = io.BytesIO()
-        with wave.open(file, "wb") as out:
-            out.setnchannels(1)
-            out.setsampwidth(2)
-            out.setframerate(16_000)
-            out.writeframes(draw.integers(-9000, 9000, int(16_000 * seconds), np.int16).tobytes())
+        wavfile.write(file, 16_000, draw.integers(-9000, 9000, int(16_000 * seconds), np.int16))
         result.append(file.getvalue())
     return result
 
@@ -162,10 +158,8 @@ def same_sample_same_row(subject: BackboneSubject) -> None:
 def batches_do_not_matter(subject: BackboneSubject) -> None:
     """A row depends on its sample alone, however the batches are cut."""
     whole, n = forward_as_arrays(subject.first, subject.batch), len(subject.batch)
-    for name, parts in (
-        ("one by one", [[i] for i in range(n)]),
-        ("in reverse", [list(range(n))[::-1]]),
-    ):
+    reverse = [*range(n)][::-1]
+    for name, parts in (("one by one", [[i] for i in range(n)]), ("in reverse", [reverse])):
         for part in parts:
             rows = forward_as_arrays(subject.first, subject.batch[part])
             for table, expected in whole.items():
@@ -213,10 +207,9 @@ def it_makes_a_file(subject: BackboneSubject) -> None:
         for i, content in enumerate([*subject.contents()] * 3):
             class_folder = root / f"class {i % 2}"
             class_folder.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                write_safely(class_folder / f"{i}.wav", content)
-            else:
-                write_safely(class_folder / f"{i}.png", _png(content))
+            sound = isinstance(content, bytes)
+            path = class_folder / (f"{i}.wav" if sound else f"{i}.png")
+            write_safely(path, content if sound else _png(content))
         digests = []
         for out in (Path(folder) / "a.h5", Path(folder) / "b.h5"):
             file = extract(

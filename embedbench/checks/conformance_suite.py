@@ -25,19 +25,15 @@ from embedbench.scores.unrecorded_metrics import OutsideMetric, takes_scores
 from embedbench.streams.protocol import Protocol
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from . import (
-    backbone_contract,
-    engine_contract,
-    learner_contract,
-    learner_edge_cases,
-    learner_peeking,
-    metric_contract,
-    protocol_contract,
-    source_contract,
-    tracker_contract,
-)
+from . import learner_edge_cases  # noqa: F401  (with what it imports it fills LEARNER_CHECKS)
+from .backbone_contract import BACKBONE_CHECKS, BackboneSubject
 from .check_building_blocks import CheckFailed, NotApplicable
+from .engine_contract import ENGINE_CHECKS
 from .learner_check_tools import LEARNER_CHECKS, on_device
+from .metric_contract import METRIC_CHECKS
+from .protocol_contract import PROTOCOL_CHECKS
+from .source_contract import SOURCE_CHECKS, SourceSubject
+from .tracker_contract import TRACKER_CHECKS, TrackerSubject
 
 T = TypeVar("T")
 SEVERAL = 3  # checks that end with one error are listed together
@@ -122,7 +118,7 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Check
     return [
         dataclasses.replace(r, name=f"{each}: {r.name}")
         for each, metric in all_metrics().items()
-        for r in run_checks(metric_contract.METRIC_CHECKS, metric)
+        for r in run_checks(METRIC_CHECKS, metric)
     ]
 
 
@@ -130,13 +126,7 @@ def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Che
     """Run every check for learners on a learner, given by name or class, on a device."""
     cls = learner_and_protocol_names.learner_class(learner) if isinstance(learner, str) else learner
     with on_device(device):
-        return run_checks(learner_checks(), cls)
-
-
-def learner_checks() -> list[Callable[[type[Learner]], None]]:
-    """Every check for learners."""
-    suites = (learner_contract, learner_edge_cases, learner_peeking)
-    return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
+        return run_checks(LEARNER_CHECKS, cls)
 
 
 def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[CheckResult]:
@@ -175,13 +165,7 @@ def _run(check: Callable[[T], None], subject: T) -> CheckResult:
 
 
 def kind_of(name: str, kind: str | None) -> str:
-    """The kind of what has a name.
-
-    Raises
-    ------
-    UserError
-        Nothing has the name, or several kinds have it.
-    """
+    """The kind of what has a name."""
     if kind is not None:
         if kind not in plugins.KINDS:
             raise unknown("kind", kind, plugins.KINDS)
@@ -236,16 +220,18 @@ def _kind_of_thing(name: str, thing: Any) -> str:
 
 def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any]:
     """The checks of a kind, and what each of them takes; not of learners."""
-    if kind == "protocols":
-        return protocol_contract.PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class(name)
-    if kind == "metrics":
-        ours = all_metrics()
-        metric = ours[name] if name in ours else OutsideMetric.load(name).function
-        return metric_contract.METRIC_CHECKS, metric
-    if kind == "backbones":
-        return backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject(name)
-    if kind == "sources":
-        return source_contract.SOURCE_CHECKS, source_contract.SourceSubject(name)
-    if kind == "engines":
-        return engine_contract.ENGINE_CHECKS, name
-    return tracker_contract.TRACKER_CHECKS, tracker_contract.TrackerSubject(name)
+    contracts: dict[str, tuple[Sequence[Callable[[Any], None]], Callable[[str], Any]]] = {
+        "protocols": (PROTOCOL_CHECKS, learner_and_protocol_names.protocol_class),
+        "metrics": (METRIC_CHECKS, _metric),
+        "backbones": (BACKBONE_CHECKS, BackboneSubject),
+        "sources": (SOURCE_CHECKS, SourceSubject),
+        "engines": (ENGINE_CHECKS, str),
+        "trackers": (TRACKER_CHECKS, TrackerSubject),
+    }
+    checks, subject = contracts[kind]
+    return checks, subject(name)
+
+
+def _metric(name: str) -> Any:
+    ours = all_metrics()
+    return ours[name] if name in ours else OutsideMetric.load(name).function

@@ -101,10 +101,8 @@ def small(cls: type[Learner], **more: Any) -> Learner:
 
 
 def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
-    demand(
-        dataclasses.is_dataclass(cls),
-        f"{cls.__name__} must be a dataclass: write @dataclass over it",
-    )
+    is_dataclass = dataclasses.is_dataclass(cls)
+    demand(is_dataclass, f"{cls.__name__} must be a dataclass: write @dataclass over it")
     hints = typing.get_type_hints(cls)
     settings: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
@@ -113,11 +111,6 @@ def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
         elif dataclasses.is_dataclass(hints[f.name]) and isinstance(hints[f.name], type):
             settings[f.name] = _small_settings(hints[f.name], small)
     return settings
-
-
-def settings_of(learner: Any) -> dict[str, Any]:
-    """The hyperparameters of a learner, nested as its fields are."""
-    return dataclasses.asdict(learner)
 
 
 def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
@@ -158,10 +151,7 @@ def goes_on_alike(
     with going_on(old):
         run(rest, old)
     if old.tags.deterministic:
-        demand(
-            same(ask(old, stream), ask(new, stream)),
-            "expected the same learning to follow from the loaded state, it went another way",
-        )
+        demand_same("scores from the loaded state on", ask(old, stream), ask(new, stream))
 
 
 def probe(stream: Stream) -> torch.Tensor:
@@ -185,12 +175,9 @@ def ask(
         for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
             session_id = numbers.to(device()) if stream.spec.reveals_session_id else None
             scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=session_id))
+            shape, got = (len(batch), stream.spec.n_classes), tuple(scores.shape)
+            demand(got == shape, f"expected scores of shape {shape}, got {got}")
             out.append(scores.cpu())
-    for scores, batch in zip(out, torch.split(x, cut), strict=True):
-        shape = (len(batch), stream.spec.n_classes)
-        demand(
-            scores.shape == shape, f"expected scores of shape {shape}, got {tuple(scores.shape)}"
-        )
     joined: Floats = torch.cat(out).double().numpy()
     return joined
 
@@ -216,6 +203,11 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor | np.ndarray) and isinstance(b, torch.Tensor | np.ndarray):
         return as_array(a).tobytes() == as_array(b).tobytes() and a.shape == b.shape
     return bool(a == b)
+
+
+def demand_same(what: str, first: Any, *others: Any) -> None:
+    """Raise `CheckFailed` unless all values are equal to the last bit."""
+    demand(all(same(first, o) for o in others), f"expected the same {what}, got others")
 
 
 def as_array(value: torch.Tensor | Array) -> Array:

@@ -54,19 +54,13 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
             learner = tools.small(cls, **FULL)
             tools.teach(learner, stream)
         answers.append(tools.ask(learner, stream))
-    demand(
-        tools.same(answers[0], answers[-1]),
-        "expected the same scores from the same seeds, got others",
-    )
+    tools.demand_same("scores from the same seeds", *answers)
     state = learner.state_dict()
     seen = [c for classes in FEW for c in classes]
     whole, alone = answers[-1][:, seen], tools.ask(learner, stream, cut=1)[:, seen]
     off = tools.measure_difference(whole, alone)
     demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
-    demand(
-        tools.same(state, learner.state_dict()),
-        "expected state_dict() unchanged by scores, it changed",
-    )
+    tools.demand_same("state_dict() after scores", state, learner.state_dict())
 
 
 @tools.learner_check
@@ -94,12 +88,12 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
 def hyperparameters_survive_json(cls: type[Learner]) -> None:
     """Fields are plain hyperparameters: they survive JSON, and learning does not change them."""
     learner = tools.small(cls)
-    before = tools.settings_of(learner)
+    before = dataclasses.asdict(learner)
     text = json.dumps(before)
     again = dataclasses.asdict(make(cls, json.loads(text), name=cls.__name__))
     demand(again == before, f"expected {before} back from JSON, got {again}")
     tools.teach(learner, blobs(cls.tags))
-    after = tools.settings_of(learner)
+    after = dataclasses.asdict(learner)
     demand(after == before, f"expected {before} still after learning, got {after}")
 
 
@@ -151,9 +145,7 @@ def scores_are_finite(cls: type[Learner]) -> None:
         learner = tools.small(cls)
         tools.teach(learner, replace(stream, sessions=stream.sessions[:sessions]))
         bad = int((~np.isfinite(tools.ask(learner, stream))).sum())
-        demand(
-            not bad, f"expected finite scores after {sessions} session(s), got {bad} that are not"
-        )
+        demand(not bad, f"expected finite scores after session {sessions}, {bad} are not")
         tools.ask(learner, stream, tools.probe(stream)[:0])
 
 
@@ -164,24 +156,16 @@ def scores_are_pure(cls: type[Learner]) -> None:
     tools.teach(learner, stream)
     state, first = learner.state_dict(), tools.ask(learner, stream)
     tools.ask(learner, stream, tools.probe(stream) + 1)
-    demand(
-        tools.same(state, learner.state_dict()),
-        "expected state_dict() unchanged by scores, it changed",
-    )
-    demand(
-        tools.same(first, tools.ask(learner, stream)),
-        "expected the same scores when asked again, got others",
-    )
+    tools.demand_same("state_dict() after scores", state, learner.state_dict())
+    tools.demand_same("scores when asked again", first, tools.ask(learner, stream))
     if not cls.tags.deterministic:
         return
     one = stream.eval_sets[0]
     one = replace(one, x=one.x.select(np.arange(1)), y=one.y[:1], ids=one.ids[:1])
     little = tools.small(cls)
     tools.teach(little, replace(stream, eval_sets=(one, *stream.eval_sets[1:])))
-    demand(
-        tools.same(first, tools.ask(little, stream)),
-        "expected the same learner however many samples were asked between sessions, got another",
-    )
+    what = "scores however many samples were asked between sessions"
+    tools.demand_same(what, first, tools.ask(little, stream))
 
 
 @tools.learner_check
@@ -192,9 +176,7 @@ def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
     whole = tools.ask(learner, stream)
     for cut in (1, 7):
         off = tools.measure_difference(whole, tools.ask(learner, stream, cut=cut))
-        demand(
-            off <= 1e-5, f"expected scores within 1e-5 in batches of {cut}, they are {off:.1e} off"
-        )
+        demand(off <= 1e-5, f"expected scores within 1e-5 in batches of {cut}, not {off:.1e} off")
 
 
 @tools.learner_check
@@ -214,10 +196,7 @@ def same_seed_same_predictions(cls: type[Learner]) -> None:
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002  (theirs)
-    demand(
-        tools.same(*runs),
-        "expected the same answers from the same seeds, got others the second time",
-    )
+    tools.demand_same("answers from the same seeds", *runs)
 
 
 @tools.learner_check
@@ -228,10 +207,8 @@ def start_forgets_everything(cls: type[Learner]) -> None:
     tools.teach(used, blobs(cls.tags, seed=1))
     tools.teach(used, stream)
     tools.teach(new, stream)
-    demand(
-        tools.same(tools.ask(used, stream), tools.ask(new, stream)),
-        "expected start() to forget an earlier stream, the answers still depend on it",
-    )
+    what = "scores after start() as of a new learner"
+    tools.demand_same(what, tools.ask(new, stream), tools.ask(used, stream))
 
 
 @tools.learner_check
@@ -250,21 +227,16 @@ def state_round_trips(cls: type[Learner]) -> None:
     with tools.going_on(new, saved):
         new.start(stream.spec, tools.SEEDS, tools.device())
         new.prepare()
-        demand(
-            tools.same(tools.ask(old, stream), tools.ask(new, stream)),
-            "expected the same scores after loading the state",
-        )
+        what = "scores after loading the state"
+        tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
         if cls.tags.offline or not cls.tags.deterministic:
             return
         tools.teach(new, rest)
     with tools.going_on(old):
         tools.teach(old, rest)
-    message = "expected {} as it was after more learning, it changed: make it a copy"
-    demand(tools.same(state, saved), message.format("a state dict"))
-    demand(
-        tools.same(tools.ask(old, stream), tools.ask(new, stream)),
-        "expected the same learning to follow from the loaded state, it went another way",
-    )
+    tools.demand_same("state dict after more learning (make it a copy)", saved, state)
+    what = "scores from the loaded state on"
+    tools.demand_same(what, tools.ask(old, stream), tools.ask(new, stream))
 
 
 # --- tags and footprint ---
@@ -283,27 +255,15 @@ def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
         held.append(tools.held_bytes(learner))
         counted.append(footprint.total)
         if not cls.tags.stores_samples:
-            demand(
-                not kept,
-                f"expected no training sample in its memory, found {kept}; tag it stores_samples",
-            )
-            demand(
-                "samples" not in footprint,
-                "expected no samples in the footprint; tag it stores_samples",
-            )
+            none = not kept and "samples" not in footprint
+            demand(none, f"{kept} training samples lie in its memory; tag it stores_samples")
             continue
         least = kept * given[0].shape[1]  # at least one byte per number
         declared = footprint.get("samples", 0)
-        demand(
-            declared >= least,
-            f"expected at least {least} bytes of samples in the footprint, got {declared}",
-        )
+        demand(declared >= least, f"{least} bytes of samples, the footprint has {declared}")
     grown, declared = held[1] - held[0], counted[1] - counted[0]
-    demand(
-        grown <= declared + 64,
-        f"expected memory to grow by the footprint's {declared} bytes for more samples, "
-        f"not {grown}",
-    )
+    message = f"for more samples memory grows by {grown} bytes, the footprint by {declared}"
+    demand(grown <= declared + 64, message)
 
 
 @tools.learner_check
@@ -313,12 +273,8 @@ def footprint_counts_the_state(cls: type[Learner]) -> None:
     tools.teach(learner, blobs(cls.tags))
     least, most = tools.state_bytes(learner.state_dict()), tools.held_bytes(learner)
     total = learner.footprint().total
-    demand(
-        total >= least, f"expected at least the state's {least} bytes in the footprint, got {total}"
-    )
-    demand(
-        total <= most, f"expected at most the {most} bytes in memory in the footprint, got {total}"
-    )
+    demand(total >= least, f"footprint of {total} bytes, the state holds {least}")
+    demand(total <= most, f"footprint of {total} bytes, memory holds {most}")
 
 
 @tools.learner_check
@@ -333,29 +289,21 @@ def tags_are_true(cls: type[Learner]) -> None:
     scores = tools.ask(learner, stream)
     if not cls.tags.learns:
         tools.teach(learner, blobs(cls.tags, SESSIONS[::-1], seed=1))
-        demand(
-            tools.same(scores, tools.ask(learner, stream)),
-            "tags.learns is False, but what it was taught matters",
-        )
+        what = "scores whatever it is taught (tags.learns is False)"
+        tools.demand_same(what, scores, tools.ask(learner, stream))
     if cls.tags.seedless:
         other = tools.small(cls)
         tools.teach(other, stream, replace(tools.SEEDS, init=tools.SEEDS.init + 1))
-        demand(
-            tools.same(scores, tools.ask(other, stream)),
-            "tags.seedless is True, but another seed of initialisation gives other answers",
-        )
+        what = "scores from another seed of initialisation (tags.seedless is True)"
+        tools.demand_same(what, scores, tools.ask(other, stream))
     if cls.tags.needs_session_id:
-        demand(
-            not tools.same(scores, tools.ask(learner, stream, turn=1)),
-            "needs_session_id, but the id does not matter",
-        )
+        turned = tools.ask(learner, stream, turn=1)
+        demand(not tools.same(scores, turned), "needs_session_id, but the id does not matter")
     if cls.tags.needs_layers:
         blank = tools.probe(stream)
         blank[:, stream.spec.layers["middle"][0] :] = 0
-        demand(
-            not tools.same(scores, tools.ask(learner, stream, blank)),
-            "needs_layers, but they do not matter",
-        )
+        blind = tools.ask(learner, stream, blank)
+        demand(not tools.same(scores, blind), "needs_layers, but they do not matter")
 
 
 # --- interrupted runs ---
@@ -399,12 +347,9 @@ def goes_on_inside_a_session(cls: type[Learner]) -> None:
 
 
 def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
-    """Interrupt a run after every `after` checkpoints and compare it with a whole run.
+    """Compare a run, interrupted after every `after` checkpoints, with a whole one.
 
-    Returns
-    -------
-    bool
-        Whether it has checkpoints within sessions.
+    Returns whether it has checkpoints within sessions.
     """
     with tempfile.TemporaryDirectory() as directory:
         whole = Saboteur(Path(directory) / "whole")
@@ -420,14 +365,12 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
                 break
             except CutOffError:
                 other, saves = make(), saves + checkpoint.saves
-    demand(
-        saves <= whole.saves,
-        f"expected to go on after each of {whole.saves} checkpoints, it began the session again",
-    )
-    demand(
-        tools.same(vars(answers), vars(expected))
-        and tools.same(tools.ask(one, stream), tools.ask(other, stream)),
-        "expected the same scores after being cut off, got others: what a training remembers from "
-        "step to step must lie in buffers of the network or in `draws`",
+    stuck = saves > whole.saves
+    demand(not stuck, f"after one of {whole.saves} checkpoints it began the session again")
+    tools.demand_same(
+        "scores after being cut off (what a training remembers from step to step must lie in "
+        "buffers of the network or in `draws`)",
+        [vars(expected), tools.ask(one, stream)],
+        [vars(answers), tools.ask(other, stream)],
     )
     return True

@@ -1,21 +1,30 @@
-"""The checks for learners: unusual sessions and bad input."""
+"""The checks for learners: unusual sessions, bad input, and data that must not matter.
+
+For the last a stream is taught twice: as it is, and with other data where a learner must not look.
+The same samples are asked both times after every session.
+"""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
+from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
-from embedbench.learning.learner import Learner, learns_sessions
+from embedbench.learning.learner import Learner, Tags, learns_sessions
 from embedbench.scores.label_set_predictions import LabelSets, pw_js
-from embedbench.streams.feature_tables import Table
+from embedbench.streams.feature_tables import PixelTable, Table
 from embedbench.streams.stream import Stream
-from embedbench.streams.view import rows_of, table_of
+from embedbench.streams.view import View, rows_of, table_of
 
 from . import blob_streams
 from . import learner_check_tools as tools
 from .check_building_blocks import CheckFailed, applies_where, demand
+from .learner_contract import FEW
 
 
 @tools.learner_check
@@ -30,9 +39,7 @@ def learns_blobs(cls: type[Learner]) -> None:
 def one_sample(cls: type[Learner]) -> None:
     """A session may hold a single sample, and no validation data."""
     for sizes in ((24, 1, 1), (1, 1, 1)):
-        tools.teach(
-            tools.small(cls), blob_streams.blobs(cls.tags, blob_streams.SESSIONS, sizes, n_val=0)
-        )
+        tools.teach(tools.small(cls), blob_streams.blobs(cls.tags, sizes=sizes, n_val=0))
 
 
 @tools.learner_check
@@ -141,10 +148,8 @@ def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
     stream = blob_streams.family_blobs(cls.tags)
     before = [s.y.copy() for s in stream.sessions]
     runs = [tools.run(stream, tools.small(cls))[0].answer for _ in range(2)]
-    demand(tools.same(*runs), "expected the same label sets from the same seeds, got others")
-    demand(
-        tools.same(before, [s.y for s in stream.sessions]), "expected the labels to be left alone"
-    )
+    tools.demand_same("label sets from the same seeds", *runs)
+    tools.demand_same("labels after learning", before, [s.y for s in stream.sessions])
 
 
 @tools.learner_check
@@ -157,19 +162,15 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     stream = blob_streams.family_blobs(cls.tags)
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
     old, new = tools.small(cls), tools.small(cls)
-    before = tools.settings_of(old)
+    before = dataclasses.asdict(old)
     tools.run(first, old)
     held, total = tools.state_bytes(old.state_dict()), old.footprint().total
-    if (
-        getattr(cls, "optimiser_state", "kept") == "fresh"
-    ):  # its moments are not kept, so they are not counted
-        demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")
-    else:
-        demand(total == held, f"footprint of {total} bytes, the state holds {held}")
+    # the moments of a fresh optimiser are not kept, so they are not counted
+    fresh = getattr(cls, "optimiser_state", "kept") == "fresh"
+    fits = total <= held if fresh else total == held
+    demand(fits, f"footprint of {total} bytes, the state holds {held}")
     tools.goes_on_alike(old, new, old.state_dict(), stream, rest)
-    demand(
-        tools.settings_of(old) == before, "expected the hyperparameters as they were, they changed"
-    )
+    tools.demand_same("hyperparameters after learning", before, dataclasses.asdict(old))
 
 
 @tools.learner_check
@@ -177,7 +178,125 @@ def whole_sessions_are_learned(cls: type[Learner]) -> None:
     """An online learner that has `learn` also learns blobs from whole sessions."""
     learner = cls()
     applies_where(cls.tags.online and learns_sessions(learner))
-    stream = replace(
-        blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16), observe_batch=0
+    stream = blob_streams.blobs(cls.tags, blob_streams.EVERY_CLASS, 96, n_val=16)
+    answers = tools.teach(learner, replace(stream, observe_batch=0))
+    tools.demand_right(answers, "from whole sessions")
+
+
+# --- nothing matters but the sessions so far ---
+
+Change = Callable[[Stream], tuple[Stream, Callable[[], None]]]  # what is done after each session
+
+
+def _vectors(tags: Tags) -> Stream:
+    return blob_streams.blobs(tags, FEW, 18, n_val=4)
+
+
+STREAMS: dict[str, Callable[[Tags], Stream]] = {
+    "vectors": _vectors,
+    "images": lambda tags: blob_streams.as_images(_vectors(tags)),
+    "label sets": lambda tags: blob_streams.family_blobs(tags, 24, n_val=8),
+}
+
+
+@tools.learner_check
+def rows_outside_sessions_do_not_matter(cls: type[Learner]) -> None:
+    """Rows that are in no session so far may hold noise: the answers stay the same."""
+    _compare(cls, _in_noise, "noise in the rows that are in no session so far")
+
+
+@tools.learner_check
+def eval_labels_do_not_matter(cls: type[Learner]) -> None:
+    """Eval sets may have other labels: the answers stay the same."""
+    _compare(cls, _relabelled, "other labels in the eval sets")
+
+
+def _compare(cls: type[Learner], change: Change, what: str) -> None:
+    applies_where(cls.tags.deterministic)
+    taken = {"vectors": True, "images": cls.tags.images, "label sets": cls.tags.multilabel}
+    for kind in (kind for kind, takes in taken.items() if takes):
+        expected = _unchanged(cls, kind, tools.device())
+        for t, answers in enumerate(_answers(cls, kind, change)):
+            where = f"answers on {kind} after session {t}, with {what}"
+            tools.demand_same(where, expected[t], answers)
+
+
+@lru_cache(maxsize=8)
+def _unchanged(cls: type[Learner], kind: str, _device: str) -> list[Floats]:
+    """The answers on a stream as it is, which both checks compare with."""
+    return _answers(cls, kind, lambda stream: (stream, lambda: None))
+
+
+def _answers(cls: type[Learner], kind: str, change: Change) -> list[Floats]:
+    """Scores of the test samples, (n, C), after each session of a changed stream.
+
+    Of the stream before the change only these samples are kept.
+    """
+    stream = STREAMS[kind](cls.tags)
+    stream = _mixed(stream.merged() if cls.tags.offline else stream)
+    x = tools.probe(stream)
+    stream, after = change(stream)
+    learner = tools.small(cls, epochs=1)
+    answers: list[Floats] = []
+
+    def asked(_: str) -> None:
+        answers.append(tools.ask(learner, stream, x))
+        after()
+
+    with torch.random.fork_rng(devices=[]):  # another check finds who draws from it
+        torch.manual_seed(0)
+        tools.run(stream, learner, progress=asked)
+    return answers
+
+
+def _mixed(stream: Stream) -> Stream:
+    """The stream with the rows of its table in another order, test samples among the others."""
+    table = table_of(stream.sessions[0].x)
+    order = np.random.default_rng(0).permutation(len(table.values))
+    place, mixed = np.argsort(order), table.part(order, table.width)
+    moved = blob_streams.with_views(
+        stream, lambda v: View(mixed, place[rows_of(v)], v.width, v.columns)
     )
-    tools.demand_right(tools.teach(learner, stream), "from whole sessions")
+    return replace(moved, whole=())
+
+
+def _in_noise(stream: Stream) -> tuple[Stream, Callable[[], None]]:
+    """The stream with noise in test samples, and in those of a session until it begins."""
+    table, begun = table_of(stream.sessions[0].x), list[Ints]()  # rows of the sessions so far
+    to_come = iter(stream.sessions)
+    sessions = [*stream.sessions]  # changed in place: the runner reads one after the other
+
+    def begin() -> None:
+        new = next(to_come, None)
+        if new is None:
+            return
+        begun.extend((rows_of(new.x), rows_of(new.val_x)))
+        noisy = _noise(table, np.concatenate(begun))
+        for t, s in enumerate(stream.sessions):
+            sessions[t] = replace(
+                s, x=blob_streams.on_table(s.x, noisy), val_x=blob_streams.on_table(s.val_x, noisy)
+            )
+
+    begin()
+    hidden = _noise(table, np.arange(0))
+    return replace(
+        blob_streams.with_views(stream, lambda v: blob_streams.on_table(v, hidden)),
+        sessions=sessions,
+    ), begin
+
+
+def _noise(table: Table, kept: Ints) -> Table:
+    """The table with its values in another order, but for the rows `kept`."""
+    values = np.random.default_rng(0).permutation(table.values.ravel()).reshape(table.values.shape)
+    values[kept] = table.values[kept]
+    return PixelTable(values, *table.scaling) if table.scaling else Table(values)
+
+
+def _relabelled(stream: Stream) -> tuple[Stream, Callable[[], None]]:
+    """The stream with the labels of every test sample moved on by one class."""
+    n = stream.spec.n_classes
+    sets = [
+        replace(e, y=np.roll(e.y, 1, 1) if e.y.ndim == 2 else (e.y + 1) % n)
+        for e in stream.eval_sets
+    ]
+    return replace(stream, eval_sets=tuple(sets)), lambda: None

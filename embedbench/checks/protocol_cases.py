@@ -16,7 +16,7 @@ from embedbench.files.sample_metadata import TEST, TRAIN, VAL, Samples
 from embedbench.files.write_file import write_file
 from embedbench.streams.feature_tables import Table
 from embedbench.streams.protocol import Protocol
-from embedbench.streams.stream import Stream
+from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, rows_of, table_of
 
 WIDTH = 6
@@ -90,17 +90,17 @@ def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
 
 @dataclass(frozen=True)
 class Case:
-    """A stream and its files; rows and classes are numbered through all files.
-
-    Parameters
-    ----------
-    where : str
-        Name of the case in messages.
-    """
+    """A stream, its files, and its name in messages; rows are numbered through all files."""
 
     where: str
+    protocol: type[Protocol]
     files: list[EmbeddingFile]
     stream: Stream
+
+    @property
+    def pairs(self) -> list[tuple[Session, EvalSet]]:
+        """Each session with its eval set."""
+        return list(zip(self.stream.sessions, self.stream.eval_sets, strict=True))
 
     @cached_property
     def labels(self) -> Ints:
@@ -139,7 +139,7 @@ def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
     files = [small_file(kind, width) for width in widths]
     stream = cls(**settings).build(files, seed=seed)
     given = "".join(f", {name}={value}" for name, value in settings.items() if name != "order")
-    return Case(f"file {kind!r}, seed {seed}{given}", files, stream)
+    return Case(f"file {kind!r}, seed {seed}{given}", cls, files, stream)
 
 
 def each_case(cls: type[Protocol]) -> Iterator[Case]:

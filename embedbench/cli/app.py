@@ -146,7 +146,7 @@ def check_with_zoo(name: str, file: str | None, form: str) -> None:
     """Print what a file has in common with an entry of the zoo."""
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.text.table_export import make_table
-    from embedbench.zoo.compare_file_with_entry import check_file
+    from embedbench.zoo.zoo_entries import check_file
 
     from .file_arguments import here
 

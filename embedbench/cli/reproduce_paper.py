@@ -17,8 +17,7 @@ from .file_arguments import data_here
 from .progress_bar import bar
 
 if TYPE_CHECKING:
-    from embedbench.papers.paper import Paper
-    from embedbench.papers.paper_runs import ReproduceRequest
+    from embedbench.papers.paper import Paper, ReproduceRequest
     from embedbench.papers.paper_table import PaperTable
 
 NAMES = ", ".join(" or ".join(names) for names in paper_folders.names().values() if names)
@@ -79,7 +78,7 @@ def reproduce(
         _write_appendix(chosen, results, directory, form == "json")
         return
 
-    from embedbench.papers.paper_runs import ReproduceRequest
+    from embedbench.papers.paper import ReproduceRequest
 
     who = shared.chosen_engine(shared.engine_name(engine, jobs), resources, engine_set, threads)
     with bar("runs", quiet) as advance:
@@ -121,7 +120,7 @@ def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> 
 
 def _judge_claims(paper: str, results: list[Path] | None, out: Path | None, as_json: bool) -> None:
     """Write the page of claims; print the answers."""
-    from embedbench.papers.claims_page import find_papers, write_claims
+    from embedbench.papers.judge_claims import find_papers, write_claims
 
     papers = find_papers(paper)
     alone = paper_folders.paper(papers[0]).stem if len(papers) == 1 else ""

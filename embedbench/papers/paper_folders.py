@@ -26,13 +26,7 @@ def folders() -> dict[str, Path]:
 
 @cache
 def read_paper(path: Path) -> dict[str, Any]:
-    """Return a `paper.toml`: citation, learners, plan, printed tables.
-
-    Raises
-    ------
-    UserError
-        It is not TOML, or has no name, citation or stem.
-    """
+    """Return a `paper.toml`: citation, learners, plan, printed tables."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as e:
@@ -60,13 +54,7 @@ def names() -> dict[str, tuple[str, ...]]:
 
 
 def paper(name: str) -> "Paper":
-    """Return the paper with this name or alias.
-
-    Raises
-    ------
-    UserError
-        No paper has this name, or its folder has no paper.
-    """
+    """Return the paper with this name or alias."""
     result: Paper = importlib.import_module(f"{PACKAGE}.{_folder(name)}.paper").PAPER
     return result
 

@@ -146,12 +146,7 @@ class PaperTable(JsonRecord):
     ) -> "PaperTable":
         """Return a table without rows from `[tables]` of a `paper.toml`.
 
-        Parameters
-        ----------
-        file : str
-            Name of the file that it is about, which its own name then has too.
-        label : str
-            What "{data}" in its title stands for.
+        A file that it is about is in its name; `label` is what "{data}" in its title stands for.
         """
         given = {"heads": (), "columns": (), "notes": (), **facts["tables"][key], **more}
         given |= {name: tuple(given[name]) for name in ("heads", "columns", "notes")}

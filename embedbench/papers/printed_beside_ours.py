@@ -64,14 +64,9 @@ class ComparedTable:
 
 
 def is_plausible(value: Value, behind: int, unit: str) -> bool | None:
-    """Whether a printed value could be a result of ours; None if that cannot be said.
+    """Whether a printed mean of `behind` runs could be ours; None if that cannot be said.
 
-    Parameters
-    ----------
-    behind : int
-        Number of the paper's runs whose mean is printed.
-    unit : str
-        "" for fractions, "%" for points; with another unit `WIDEST` is a share of the value.
+    With a unit other than "" (fractions) and "%" (points) `WIDEST` is a share of the value.
     """
     printed = value.reads if value.reads is not None else None if value.remark else value.published
     if printed is None or value.ours is None or value.stands_in or value.made != DRAWN:
@@ -96,34 +91,33 @@ def compare(
     of a table and returns how many runs of the paper each printed value averages.
     """
     used: set[Any] = set()
-    return [_compare(table, sources, behind(table.name), used) for table in printed]
-
-
-def _compare(
-    table: PaperTable, sources: Mapping[str, Results], behind: int, used: set[Any]
-) -> ComparedTable:
-    rows = {row.labels: (row, list[Entry]()) for row in table.rows}
-    notes = list(table.notes)
-    for name, results in sources.items():
-        for given in (t for t in results.tables if (t.of or t.name) == table.name):
+    result = []
+    for table in printed:
+        rows = {row.labels: (row, list[Entry]()) for row in table.rows}
+        notes = list(table.notes)
+        for name, given in ((n, t) for n, r in sources.items() for t in r.tables):
+            if (given.of or given.name) != table.name:
+                continue
             keys = [(given.printed_labels(row.labels), row) for row in given.rows]
             pairs = [(rows[key], row) for key, row in keys if key in rows]
-            for (printed, entries), row in pairs:
-                values = _beside(printed, row)
-                said = {
-                    c: is_plausible(v, behind, table.units.get(c, table.unit))
-                    for c, v in values.items()
-                }
-                key = _key(table, printed, values)
+            notes += given.notes if pairs else ()
+            for (of_paper, entries), row in pairs:
+                values = _beside(of_paper, row)
+                key = _key(table, of_paper, values)
                 if key and key not in used:
                     used.add(key)
                     others = [label for label in row.labels if given.printed.get(label)]
                     data = given.data or " / ".join(others)
+                    n, units = (
+                        behind(table.name),
+                        {c: table.units.get(c, table.unit) for c in values},
+                    )
+                    said = {c: is_plausible(v, n, units[c]) for c, v in values.items()}
                     entries.append(Entry(name, values, data, said))
-            notes += given.notes if pairs else ()
-    for _, entries in rows.values():
-        entries.sort(key=lambda e: (e.stands_in, -e.runs))
-    return ComparedTable(table, list(rows.values()), list(dict.fromkeys(notes)))
+        for _, entries in rows.values():
+            entries.sort(key=lambda e: (e.stands_in, -e.runs))
+        result.append(ComparedTable(table, list(rows.values()), list(dict.fromkeys(notes))))
+    return result
 
 
 def _beside(printed: TableRow, row: TableRow) -> dict[str, Value]:

@@ -93,13 +93,7 @@ class Results(JsonRecord):
 
     @classmethod
     def read(cls, path: Path) -> "Results":
-        """Read and check a file.
-
-        Raises
-        ------
-        UserError
-            It is no file of results, or its numbers contradict each other.
-        """
+        """Read and check a file."""
         data = parse_json(read_text(path, LONGEST), str(path))
         given = data.get("format") if isinstance(data, dict) else None
         if given != FORMAT or data.get("version") != VERSION:
@@ -133,25 +127,16 @@ def _wrong(table: PaperTable, row: TableRow) -> str:
             return f"{column}: 'decimals' must be 0 to 12, got {value.decimals}"
         if value.words is not None and len(value.words) != 2:
             return f"{column}: 'words' must be two texts, got {len(value.words)}"
-        if value.ours is not None and not _consistent(value.ours):
-            return f"{column}: mean and interval must be those of the values"
+        if value.ours is not None:
+            both = (value.ours, Stat.of(value.ours.values))
+            stored, again = ((of.mean, of.half, of.sd) for of in both)
+            if not np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+                return f"{column}: mean and interval must be those of the values"
     return ""
 
 
-def _consistent(stat: Stat) -> bool:
-    """Whether a mean and its interval are those of the values."""
-    stored, again = ((of.mean, of.half, of.sd) for of in (stat, Stat.of(stat.values)))
-    return np.allclose(stored, again, rtol=CLOSE, atol=CLOSE, equal_nan=True)
-
-
 def read_results(paths: Sequence[Path], paper: str) -> dict[str, Results]:
-    """The results of a paper in files and directories (`*.json`), by name, ordered by name.
-
-    Raises
-    ------
-    UserError
-        A path is not there or is no file of results, or two files have one name.
-    """
+    """The results of a paper in files and directories (`*.json`), by name, ordered by name."""
     by_name: dict[str, Results] = {}
     for given in paths:
         files = sorted(given.glob("*.json")) if given.is_dir() else [given]

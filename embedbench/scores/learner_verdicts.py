@@ -6,7 +6,7 @@ nobody is above is called behind in at most α of all tables with normal residua
 bound), whatever the variances and the dependence. That is a bound for each row, not for the table:
 among many rows of equal worth some row is called behind more often. `compare_pairs` has the bound
 for the whole table. Bonferroni's bound would hold at α/(k - 1), too; but with the skew of real
-seeds the best was then behind in up to 6.7 % of tables (`benchmarks/verdict_calibration.py`).
+seeds the best was then behind in up to 6.7 % of tables (`benchmarks/RESULTS.md`).
 
 The square of a half-width is t(n - 1)² s²/n + t(G - 1)² v: the share of the n seeds, and that of
 the test sample with G groups (`metric_jackknife`). Where one part is unknown, the other stands

@@ -23,8 +23,8 @@ from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.text.table_export import TITLE, make_table
 from embedbench.text.terminal_text import line
 
-from .compare_file_with_entry import compare_backbone, compare_data, find_split
-from .zoo_entries import UNKNOWN, PublishedRow, class_list_digest, read_zoo
+from . import zoo_entries
+from .zoo_entries import UNKNOWN, PublishedRow
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,14 +65,9 @@ def beside_parts(rows: Sequence[BesideRow]) -> "list[Text | Table]":
 
 
 def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
-    """The published rows for the data of each table.
+    """The published rows for the data of each table of a report.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-        The rows of a report.
-    notify : callable
-        Called with a sentence for each table that nothing can stand beside.
+    `notify` is called with a sentence for each table that nothing can stand beside.
     """
     result: list[BesideRow] = []
     for mine in split_tables(rows):
@@ -83,7 +78,7 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
         except UserError as error:
             notify(f"{mine[0].group.title}: no published rows: {error}")
             continue
-        published = [p for p in read_zoo().published if p.data == name]
+        published = [p for p in zoo_entries.read_zoo().published if p.data == name]
         if not published:
             notify(f"{mine[0].group.title}: the zoo has no published rows for {name}")
         result += [_beside(p, mine, find_reason(p, file, record)) for p in published]
@@ -92,8 +87,8 @@ def rows_beside(rows: Sequence[Row], notify: Any) -> list[BesideRow]:
 
 def match_data(file: EmbeddingFile) -> str:
     """The zoo's name for the data of a file: by the address it states, else by its class list."""
-    zoo, url = read_zoo().data, file.provenance.get("source", {}).get("url")
-    digest = class_list_digest(file.classes[: file.samples.n_leaves])
+    zoo, url = zoo_entries.read_zoo().data, file.provenance.get("source", {}).get("url")
+    digest = zoo_entries.class_list_digest(file.classes[: file.samples.n_leaves])
     same_address = [name for name, data in zoo.items() if url and url == data.url]
     same_classes = [name for name, data in zoo.items() if data.sha256 == digest]
     if result := [*same_address, *same_classes]:
@@ -124,24 +119,24 @@ def _find_file(record: RunRecord) -> EmbeddingFile:
 
 def find_reason(row: PublishedRow, file: EmbeddingFile, record: RunRecord) -> str:
     """The first reason against a verdict on a published row and runs on a file; "" if none."""
-    data = read_zoo().data[row.data]
-    facts = {f.fact: f.fits for f in compare_data(data, file)}
+    data = zoo_entries.read_zoo().data[row.data]
+    facts = {f.fact: f.fits for f in zoo_entries.compare_data(data, file)}
     if not facts["images"] or facts["samples, digest"] is False:
         return "other images"
     if not facts["class list, SHA-256"]:
         return "other classes"
     official = file.provenance.get("split", {}).get("rule") == "official"
-    if not official or find_split(data, file) != row.split:
+    if not official or zoo_entries.find_split(data, file) != row.split:
         return f"other split, theirs is {row.split}"
     if row.apart:
         return row.apart
-    stream = read_zoo().streams[row.stream]
+    stream = zoo_entries.read_zoo().streams[row.stream]
     if record.protocol != stream.protocol or not _has(record.protocol_params, stream.set):
         return f"other stream, theirs is {row.stream}"
     if row.backbone == UNKNOWN:
         return "their checkpoint is not known"
-    backbone = read_zoo().get_backbone(row.backbone)
-    facts = {f.fact: f.fits for f in compare_backbone(backbone, file)}
+    backbone = zoo_entries.read_zoo().get_backbone(row.backbone)
+    facts = {f.fact: f.fits for f in zoo_entries.compare_backbone(backbone, file)}
     if facts["backbone"] is False or facts.get("weights") is False:
         return f"other checkpoint, theirs is {backbone.name}"
     if facts.get("weights") is None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from embedbench.api import build_stream, make_learner, run, score
-from embedbench.checks.conformance_suite import check, learner_checks
+from embedbench.checks.conformance_suite import LEARNER_CHECKS, check
 from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
@@ -62,7 +62,7 @@ def blobs(outside: Path) -> EmbeddingFile:
 def test_it_passes_every_check(name: str, outside: Path) -> None:
     results = check(name)
     assert [r for r in results if not r.passed] == []
-    assert len(results) == len(learner_checks())
+    assert len(results) == len(LEARNER_CHECKS)
 
 
 def test_one_with_a_network_has_the_shared_settings(outside: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_faulty_one_ends_the_command_with_1(
     assert "expected the same scores after loading the state" in out
     assert "–       label sets are learned  (does not apply)" in out
     rest = out.count("(does not apply)")  # neither images, nor label sets, nor sessions
-    asked = len(learner_checks()) - rest
+    asked = len(LEARNER_CHECKS) - rest
     assert f"{asked - 1} of {asked} checks passed, {rest} do not apply" in out
 
 
@@ -132,7 +132,7 @@ def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: P
 def test_every_check_says_in_one_line_what_it_demands() -> None:
     """The page sends to `check --markdown` for these lines."""
     assert "`--markdown`" in TEXT
-    for c in learner_checks():
+    for c in LEARNER_CHECKS:
         demand, *more = (inspect.getdoc(c) or "").split("\n")
         assert demand.endswith("."), c.__name__
         assert not any(more[:1]), c.__name__

@@ -15,11 +15,20 @@ from typer.testing import CliRunner
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.papers.claim_cells import PRINTED, Cell, Runs, collect_cells
-from embedbench.papers.claims import Claim, ClaimedPaper, ClaimFile, ClaimPart, load_claims
+from embedbench.papers.claims import (
+    PRINTED,
+    Cell,
+    Claim,
+    ClaimedPaper,
+    ClaimFile,
+    ClaimPart,
+    Runs,
+    collect_cells,
+    load_claims,
+)
 from embedbench.papers.claims import OtherSide as B
-from embedbench.papers.claims_page import ALL, find_papers, make_claims_page
 from embedbench.papers.judge_claims import (
+    ALL,
     CANNOT,
     HOLDS,
     NOT,
@@ -29,8 +38,10 @@ from embedbench.papers.judge_claims import (
     combine,
     decide,
     estimate,
+    find_papers,
     judge,
     judge_part,
+    make_claims_page,
 )
 from embedbench.papers.paper_folders import names, paper
 from embedbench.papers.paper_table import EXACT, PaperTable, TableRow, Value

@@ -20,10 +20,9 @@ from embedbench.papers.class_orderings.paper import (
     OrderingRuns,
     accuracy,
 )
+from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable
-from embedbench.papers.reproduction_data import PaperData
 from embedbench.streams import make_class_order
 from embedbench.streams.make_class_order import CONFUSION, make_order
 

@@ -13,8 +13,8 @@ from sklearn.metrics import silhouette_samples
 
 from embedbench.files.layer_alignment import alignment_words
 from embedbench.papers.fscil.paper import LABELS, PAPER, layers
-from embedbench.papers.fscil.printed import FACTS
 from embedbench.papers.fscil.runs import (
+    FACTS,
     SWEEPS,
     VARIANTS,
     FSCILData,
@@ -29,7 +29,7 @@ from embedbench.papers.fscil.tsne import (
     tsne,
     with_samples,
 )
-from embedbench.papers.paper_runs import ReproduceRequest
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.stream_runner import run_stream

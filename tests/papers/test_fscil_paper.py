@@ -15,19 +15,17 @@ from embedbench.errors import UserError
 from embedbench.papers.fscil.paper import (
     PAPER,
     compare_rows,
+    follows,
     learners,
     losses,
-    sweeps,
-)
-from embedbench.papers.fscil.printed import (
-    FACTS,
-    follows,
     matrix,
     printed_rows,
     row_name,
+    sweeps,
     table,
 )
 from embedbench.papers.fscil.runs import (
+    FACTS,
     LEARNERS,
     SWEEPS,
     VARIANTS,
@@ -37,8 +35,8 @@ from embedbench.papers.fscil.runs import (
     shape,
     weights,
 )
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import table_text
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
 from embedbench.studies.set_and_tune_options import parse_settings

@@ -22,8 +22,8 @@ from embedbench.papers.iirc.paper import (
     IIRCRuns,
     measures,
 )
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable, table_text
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
@@ -173,7 +173,7 @@ class MadeRuns(IIRCRuns):
 
     made: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, kw_only=True)
 
-    def of(self, name: str, variant: str) -> list[list[RunRecord]]:
+    def each(self, name: str, variant: str) -> list[list[RunRecord]]:
         return self.made.get((name, variant), [])
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:

@@ -34,10 +34,9 @@ from embedbench.papers.kemker2018.runs import (
     KemkerData,
     KemkerRuns,
     Size,
-    paper_size,
 )
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import Value, table_text
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import Stat
@@ -77,14 +76,14 @@ def test_table_3_is_the_mean_of_table_2() -> None:
 
 def test_table_s9_percentages_follow_from_table_1() -> None:
     for row in TABLES["S9"]:
-        share = 100 * row["kept"] / paper_size(row["data"]).features
+        share = 100 * row["kept"] / Size.of_paper(row["data"]).features
         assert share == pytest.approx(row["percent"], abs=0.05), row
 
 
 def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_reading() -> None:
     off = []
     for row in TABLES["2 MB"]:
-        size = paper_size(row["data"])
+        size = Size.of_paper(row["data"])
         mine = megabytes(row["learner"], size, fel_units=FEL_UNITS[row["data"]])
         if f"{mine:.2f}" != f"{row['mb']:.2f}":
             off.append((row["learner"], row["data"]))
@@ -276,7 +275,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
 def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
     printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
     for name in ("cub", "audioset"):
-        size = megabytes("geppnet", paper_size(name), side=32)
+        size = megabytes("geppnet", Size.of_paper(name), side=32)
         assert size == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335 stands as 58.33
 
 

@@ -25,10 +25,9 @@ from embedbench.papers.new_metrics.paper import (
     table1,
     table2,
 )
+from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.paper_folders import facts
-from embedbench.papers.paper_runs import ReproduceRequest
 from embedbench.papers.paper_table import PaperTable
-from embedbench.papers.reproduction_data import PaperData
 from embedbench.streams.stream import StreamSpec
 
 TABLES = facts("new-metrics")["printed"]["tables"]

@@ -15,11 +15,16 @@ from typer.testing import CliRunner
 import embedbench.papers
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.papers.paper import select_names
+from embedbench.papers.paper import (
+    PaperData,
+    PaperRuns,
+    ReproduceRequest,
+    Variant,
+    find_files,
+    select_names,
+)
 from embedbench.papers.paper_folders import facts, names, paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, Variant
 from embedbench.papers.paper_table import PaperTable, Value, table_text
-from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.scores.mean_intervals import Stat
 from embedbench.studies.set_and_tune_options import parse_settings
 
@@ -34,9 +39,8 @@ SIXTH = """
 from pathlib import Path
 
 from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper import Paper
+from embedbench.papers.paper import Paper, PaperRuns
 from embedbench.papers.paper_table import PaperTable
-from embedbench.papers.paper_runs import PaperRuns
 
 
 def table1():
@@ -165,7 +169,7 @@ def test_names_that_are_words_stand_alone() -> None:
 
 def test_files_go_by_their_stem(tmp_path: Path) -> None:
     def find(*paths: Path) -> dict[str, PaperData]:
-        return find_files([*map(str, paths)], tmp_path, kind=PaperData)
+        return find_files([*map(str, paths)])
 
     (tmp_path / "b").mkdir()
     one = blob_file(tmp_path / "a.h5", 2, 4).path

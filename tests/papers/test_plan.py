@@ -25,8 +25,7 @@ from embedbench.files.write_file import write_file
 from embedbench.papers import paper_folders
 from embedbench.papers.class_orderings.paper import OrderingRuns
 from embedbench.papers.kemker2018.runs import CAPACITIES, PRINTED, KemkerRuns
-from embedbench.papers.paper_runs import ReproduceRequest
-from embedbench.papers.reproduction_data import PaperData
+from embedbench.papers.paper import PaperData, ReproduceRequest
 from embedbench.papers.reproduction_plan import make_plan, plan_text
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.fscil import LISTS, read_list

@@ -21,11 +21,11 @@ PAPERS = [of_folder[0] for of_folder in names().values()]
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The pages that a build writes, by the paper's name."""
     sys.path.insert(0, str(DOCS / "_ext"))
-    import result_pages
+    import repository
 
     sys.path.remove(str(DOCS / "_ext"))
     out = tmp_path_factory.mktemp("results")
-    result_pages.write(out)
+    repository.write_results(out)
     return {path.stem: path.read_text("utf-8") for path in out.iterdir()}
 
 

@@ -13,8 +13,7 @@ from paper_tables import rows_of
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.paper import Paper
-from embedbench.papers.paper_runs import PaperRuns
+from embedbench.papers.paper import Paper, PaperRuns
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.papers.printed_beside_ours import (
     RUNS,

@@ -250,10 +250,10 @@ def test_the_site_shows_the_tables_of_a_study_in_its_page(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(STUDIES.parent / "_ext")
-    from study_tables import fill
+    from repository import fill_tables
 
     done = embedbench("report", STUDIES / f"{name}.toml", "--markdown")
-    page = tables_of(fill((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES))
+    page = tables_of(fill_tables((STUDIES / f"{name}.md").read_text(encoding="utf-8"), STUDIES))
     made = tables_of(done.stdout)
     assert len(made) > 10
     assert [line for line in made if line not in page] == []

@@ -20,7 +20,7 @@ from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores.mean_intervals import Stat
 from embedbench.streams.class_order import published_orders
-from embedbench.zoo import beside_zoo
+from embedbench.zoo import beside_zoo, zoo_entries
 from embedbench.zoo.zoo_entries import Zoo, read_zoo
 
 NAME = "cifar100.vit-b16-augreg-in21k"
@@ -93,7 +93,7 @@ def test_a_verdict_where_all_agrees_and_the_reason_where_not(
 
     def verdict(**changes: Any) -> str:
         made = Zoo(zoo.streams, zoo.backbones, data, (replace(same, **changes),))
-        monkeypatch.setattr(beside_zoo, "read_zoo", lambda: made)
+        monkeypatch.setattr(zoo_entries, "read_zoo", lambda: made)
         (row,) = beside(runs).values()
         return row["verdict"]
 

@@ -13,7 +13,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.sample_metadata import TEST, Samples
 from embedbench.files.write_file import write_file
-from embedbench.zoo.compare_file_with_entry import check_file
+from embedbench.zoo.zoo_entries import check_file
 
 VIT = {
     "backbone": {

@@ -10,24 +10,21 @@ if classes are equally large, as in CIFAR-100.
 import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.papers.paper import Paper, per_file
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
+from embedbench.papers import paper
+from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable, Value
-from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams import make_class_order
 from embedbench.streams.class_order import cifar100_labels
 
-FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = read_variants(FACTS["learners"])
+FACTS = facts("masana2020")
+LEARNERS = paper.read_variants(FACTS["learners"])
 ORDERS: dict[str, str] = FACTS["orders"]
 OFFICIAL, DATA = "cifar100", "CIFAR-100"  # our name and the paper's of its own data: images
 PROTOCOL = "incremental-class"
@@ -35,25 +32,20 @@ SESSIONS = 10
 AFTER = {"after 1": 1, "after 2": 2, "after 5": 5, "after the last": SESSIONS}  # tasks learned
 
 
-class OrderingRuns(PaperRuns):
+class OrderingRuns(paper.PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them."""
 
-    data: dict[str, PaperData]
-    every = LEARNERS
+    data: dict[str, paper.PaperData]
+    every, official = LEARNERS, (OFFICIAL,)
 
     @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, PaperData]:
-        """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in.
-
-        Raises
-        ------
-        UserError
-            A file is missing, or is not what its name says.
-        """
-        files = find_files(asked.data, asked.out, asked.notify, official=[OFFICIAL], kind=PaperData)
-        if (data := files.get(OFFICIAL)) is not None and not (
-            data.holds_images and cifar100_labels(data.opened) is not None
-        ):
+    def find_data(
+        cls, asked: paper.ReproduceRequest, tables: Sequence[str]
+    ) -> dict[str, paper.PaperData]:
+        """The requested files: "cifar100=FILE" for the paper's images, or FILE for a stand-in."""
+        files: dict[str, paper.PaperData] = super().find_data(asked, tables)
+        data = files.get(OFFICIAL)
+        if data and not (data.holds_images and cifar100_labels(data.opened) is not None):
             raise UserError(
                 f"{OFFICIAL}= takes a pixel file of CIFAR-100's 100 classes, and {data.file} is "
                 "none; make it with embedbench extract 'torch/cifar100?download=yes' --backbone "
@@ -78,10 +70,8 @@ class OrderingRuns(PaperRuns):
         directory, result = self.asked.out / "orders", {}
         directory.mkdir(parents=True, exist_ok=True)
         for (name, data), kind in itertools.product(self.data.items(), ORDERS):
-            made = (
-                directory
-                / f"{name}-{data.opened.digests['content'][:8]}-{self.sessions}-{kind}.json"
-            )
+            content = data.opened.digests["content"][:8]
+            made = directory / f"{name}-{content}-{self.sessions}-{kind}.json"
             published = name == OFFICIAL and kind in make_class_order.CONFUSION
             if kind != "random" and not made.is_file():
                 try:
@@ -113,10 +103,6 @@ class OrderingRuns(PaperRuns):
         preset = "class-orderings-images" if images else None
         return self.plan(LEARNERS[learner], PROTOCOL, [data], *settings, fixed=fixed, preset=preset)
 
-    def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:
-        """The finished runs of a learner on an order, one per seed."""
-        return self.records(self.specs(name, kind, learner))
-
 
 def accuracy(record: RunRecord, head: str) -> float:
     """Accuracy in percent over all classes learned, at a column of Table 1; NaN in a short run."""
@@ -125,7 +111,7 @@ def accuracy(record: RunRecord, head: str) -> float:
     return 100 * pooled[at - 1] if at <= len(pooled) else float("nan")
 
 
-@per_file
+@paper.per_file
 def table1(runs: OrderingRuns, name: str) -> PaperTable:
     """Table 1: accuracy after sessions 1, 2, 5 and the last, for every learner and order."""
     table = _beside(lambda kind, learner: runs.of(name, kind, learner))
@@ -156,7 +142,7 @@ def _beside(records: Callable[[str, str], Sequence[RunRecord]]) -> PaperTable:
     return table
 
 
-PAPER = Paper(
+PAPER = paper.Paper(
     FACTS,
     runs=OrderingRuns,
     printed=lambda: [_beside(lambda *_: ())],

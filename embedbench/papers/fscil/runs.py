@@ -6,27 +6,20 @@ from typing import Any
 
 from embedbench.errors import UserError
 from embedbench.files.layer_alignment import alignment_words
-from embedbench.papers.paper_runs import (
-    PaperRuns,
-    ReproduceRequest,
-    Variant,
-    read_settings,
-    read_variants,
-)
-from embedbench.papers.reproduction_data import PaperData, find_files, shipped_layers
+from embedbench.papers import paper
+from embedbench.papers.paper import Variant
+from embedbench.papers.paper_folders import facts
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.runs.run_spec import RunSpec
-from embedbench.scores.run_record import RunRecord
 from embedbench.streams.layer_columns import layer_names
 from embedbench.streams.measure_layer_alignment import stream_alignment
 from embedbench.studies.presets import preset
 
-from .printed import FACTS
-
+FACTS = facts("tang2024")
 PROTOCOL = "fscil"
 RATIO = 12  # |base|/|novel| of a stand-in, as in the paper
 SMALL = 20  # with fewer classes: three fifths in the base session, then one per session
-LEARNERS = read_variants(FACTS["learners"])
+LEARNERS = paper.read_variants(FACTS["learners"])
 OFFICIAL = {name: about["label"] for name, about in FACTS["official"].items()}
 BETAS: dict[str, list[str]] = FACTS["betas"]
 WHOSE = ("paper", "code")  # weights
@@ -37,7 +30,7 @@ SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are
 def make_variant(label: str, weights: Mapping[str, float], **settings: str) -> Variant:
     """A variant of FR with these weights of its losses."""
     texts = {name: f"{value:g}" for name, value in weights.items()}
-    return Variant(label, "fr", read_settings({"fr": texts | settings}))
+    return Variant(label, "fr", paper.read_settings({"fr": texts | settings}))
 
 
 SWEEPS = {
@@ -84,14 +77,14 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
     """
     result = {}
     for layer in layers:
-        alone = read_settings({"protocol": {"embedding": layer, "layers": "none"}})
+        alone = paper.read_settings({"protocol": {"embedding": layer, "layers": "none"}})
         result[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
-        module = read_settings({"fr": {"layers": layer}})
+        module = paper.read_settings({"fr": {"layers": layer}})
         result[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", module)
     return result
 
 
-class FSCILData(PaperData):
+class FSCILData(paper.PaperData):
     """One of the paper's data sets by its lists, or a stand-in, whose classes make the sessions."""
 
     @property
@@ -118,24 +111,21 @@ def shape(n_classes: int) -> tuple[int, int]:
 
 
 @dataclass
-class FSCILRuns(PaperRuns):
+class FSCILRuns(paper.PaperRuns):
     """The runs of every learner on each file; `data` by name."""
 
     data: dict[str, FSCILData] = field(default_factory=dict)
     _aligned: dict[str, list[str]] = field(default_factory=dict, init=False)
 
-    every = LEARNERS
+    every, official, kind = LEARNERS, OFFICIAL, FSCILData
 
     @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, FSCILData]:
-        """The requested files, or the shipped emoji with layers.
-
-        They are "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
-        """
-        if not (given := asked.data):
+    def find_data(cls, asked: paper.ReproduceRequest, tables: Sequence[str]) -> dict[str, Any]:
+        """The requested files, or the shipped emoji with layers."""
+        if not asked.data:
             asked.notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
-            given = [str(shipped_layers())]
-        return find_files(given, asked.out, official=OFFICIAL, kind=FSCILData)
+        given = asked.data or [str(paper.shipped_layers())]
+        return paper.find_files(given, OFFICIAL, FSCILData)
 
     def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
         """The runs of tables; a weight that two tables share is run once."""
@@ -195,7 +185,3 @@ class FSCILRuns(PaperRuns):
         data = self.data[name]
         settings = {"protocol": data.settings(), "references": 0}  # no table shows Ω
         return self.plan(self.variants(name)[variant], PROTOCOL, [data], settings)
-
-    def of(self, name: str, variant: str) -> list[RunRecord]:
-        """The finished runs that means may include."""
-        return self.records(self.specs(name, variant))

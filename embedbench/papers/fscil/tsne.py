@@ -21,8 +21,7 @@ from embedbench.reports.learner_colours import look
 from embedbench.runs.run_spec import RunSpec
 from embedbench.streams.stream import Stream
 
-from .printed import FACTS
-from .runs import NO_LAYERS, FSCILRuns
+from .runs import FACTS, NO_LAYERS, FSCILRuns
 
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
@@ -70,12 +69,7 @@ def features(
 ) -> tuple[dict[str, Features], Ints]:
     """Test features of length 1, (n, d) each, raw and then rectified, and their labels, (n,).
 
-    This trains the FR of the run.
-
-    Parameters
-    ----------
-    layers : sequence of str
-        The layers for which FR has modules, in the order of FR.
+    This trains the FR of the run; `layers` are those for which it has modules, in its order.
     """
     import torch
     from torch.nn.functional import normalize
@@ -136,12 +130,7 @@ def draw_panels(
 ) -> Figure:
     """t-SNE of the same samples in a panel for each kind of features, `across` in a row.
 
-    Parameters
-    ----------
-    by_kind : mapping
-        Title → features of all samples.
-    rows : mapping
-        Class name → rows of its samples; the first `pale` classes are drawn pale.
+    `rows` are those of each class, by its name; the first `pale` classes are drawn pale.
     """
     from sklearn.manifold import TSNE
 

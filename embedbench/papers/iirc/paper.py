@@ -18,17 +18,9 @@ from embedbench.array_types import Float32s, Floats
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.files.embedding_file import FINAL, EmbeddingFile
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.papers.paper import Paper, per_file
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import (
-    PaperRuns,
-    Read,
-    ReproduceRequest,
-    Variant,
-    read_variants,
-)
+from embedbench.papers import paper
+from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
-from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.protocols.iirc import IIRC
 from embedbench.runs.run_spec import RunSpec
@@ -37,12 +29,12 @@ from embedbench.scores.run_record import RunRecord
 from embedbench.streams.stream import Stream
 from embedbench.studies.set_and_tune_options import Key, Settings
 
-FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = read_variants(FACTS["learners"])
-BUFFERS = read_variants(FACTS["buffers"])
+FACTS = facts("abdelsalam2021")
+LEARNERS = paper.read_variants(FACTS["learners"])
+BUFFERS = paper.read_variants(FACTS["buffers"])
 OFFICIAL: dict[str, dict[str, Any]] = FACTS["official"]
 # joint: all classes at once, complete labels
-VARIANTS = {**LEARNERS, **BUFFERS, "joint": Variant("joint", "offline")}
+VARIANTS = {**LEARNERS, **BUFFERS, "joint": paper.Variant("joint", "offline")}
 COLUMNS = [*LEARNERS, "joint"]
 PROTOCOL, PRESET = "iirc", "iirc"
 CONFIGURATION = Key("protocol", "configuration")  # the setting that selects a task configuration
@@ -51,37 +43,32 @@ TRAINED, TESTED = 500, 100  # images of a class of CIFAR-100
 Counts = dict[tuple[str, ...], Sequence[int]]  # in the order of the columns, by a row's labels
 
 
-class IIRCData(PaperData):
+class IIRCData(paper.PaperData):
     """One of the paper's data sets, or a file that replaces IIRC-CIFAR, with its own hierarchy."""
 
     @property
-    def paper(self) -> dict[str, Any]:
+    def published(self) -> dict[str, Any]:
         """The data set whose published values are shown beside ours."""
         return OFFICIAL[self.official or "cifar"]
 
     @property
     def label(self) -> str:
         """The paper's name of the data; of other data, "emoji for IIRC-CIFAR"."""
-        name: str = self.paper["label"]
+        name: str = self.published["label"]
         return f"{self.file.stem} for {name}" if self.stands_in else name
 
     @property
     def configurations(self) -> int:
         """Number of task configurations."""
-        return STAND_IN_CONFIGURATIONS if self.stands_in else int(self.paper["configurations"])
+        return STAND_IN_CONFIGURATIONS if self.stands_in else int(self.published["configurations"])
 
 
-class IIRCRuns(PaperRuns):
+class IIRCRuns(paper.PaperRuns):
     """The runs of every learner on every task configuration of each data set."""
 
     data: dict[str, IIRCData]
-    every = LEARNERS
+    every, official, kind = LEARNERS, OFFICIAL, IIRCData
     known = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
-
-    @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, IIRCData]:
-        """The requested files: "cifar=FILE", "imagenet-lite=FILE", …, or FILE for a stand-in."""
-        return find_files(asked.data, asked.out, asked.notify, official=OFFICIAL, kind=IIRCData)
 
     @property
     def given(self) -> Settings:
@@ -107,14 +94,14 @@ class IIRCRuns(PaperRuns):
         data = self.data[name]
         hierarchy = "file" if data.official is None else f"iirc-{data.official}"
         fixed = {"protocol": {"hierarchy": hierarchy, "configuration": configuration}}
-        preset = str(data.paper["preset"]) if data.holds_images else PRESET
+        preset = str(data.published["preset"]) if data.holds_images else PRESET
         no_omega = {"references": 0}  # no table shows Ω
         return self.plan(VARIANTS[variant], PROTOCOL, [data], no_omega, fixed=fixed, preset=preset)
 
-    def of(self, name: str, variant: str) -> list[list[RunRecord]]:
+    def each(self, name: str, variant: str) -> list[list[RunRecord]]:
         """The finished runs that means may include: one list per configuration with runs."""
-        each = (self.records(self.specs(name, k, variant)) for k in self.configurations(name))
-        return [records for records in each if records]
+        every = (self.of(name, k, variant) for k in self.configurations(name))
+        return [records for records in every if records]
 
     def curve(self, name: str, variant: str) -> Floats:
         """(n, T) pw-JS (R_j) of each configuration, mean over its seeds; (0, 0) without runs.
@@ -123,7 +110,7 @@ class IIRCRuns(PaperRuns):
         """
         means = [
             np.mean([np.asarray(r.by_score["pw_js"].pooled, np.float64) for r in records], axis=0)
-            for records in self.of(name, variant)
+            for records in self.each(name, variant)
         ]
         if not means:
             return np.zeros((0, 0))
@@ -135,20 +122,20 @@ class IIRCRuns(PaperRuns):
 
 def score_tables(number: str, runs: IIRCRuns) -> list[PaperTable]:
     """Table 5, 6 or 7: pw-JS after every session, of its data set or of files that replace it."""
-    return [_scores(runs, name) for name, d in runs.data.items() if d.paper["table"] == number]
+    return [_scores(runs, name) for name, d in runs.data.items() if d.published["table"] == number]
 
 
 def _scores(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
     data = runs.data[name]
     curves = {n: runs.curve(name, n) for n in COLUMNS}
-    table = _beside(data.paper, {n: values for n, values in curves.items() if len(values)})
+    table = _beside(data.published, {n: values for n, values in curves.items() if len(values)})
     if data.stands_in:
         table.stand_in(data.file.stem, data.label)
-        table.title = table.title.replace(data.paper["label"], data.label)
+        table.title = table.title.replace(data.published["label"], data.label)
         table.notes += ("other classes in other sessions: rows agree in their numbers alone",)
     table.notes += (
-        f"in brackets the paper's standard deviation over {data.paper['configurations']} task "
+        f"in brackets the paper's standard deviation over {data.published['configurations']} task "
         f"configurations; ± is our 95 % interval over {len(runs.configurations(name))} of them, "
         f"of each the mean over its seeds ({', '.join(map(str, runs.asked.seeds))})",
     )
@@ -157,14 +144,14 @@ def _scores(runs: IIRCRuns, name: str) -> PaperTable:
 
 def _beside(official: Mapping[str, Any], ours: Mapping[str, Floats]) -> PaperTable:
     """A printed table, and beside it our (n, T) values by learner."""
-    paper = {row["task"]: row for row in FACTS["printed"]["tables"][official["table"]]}
-    sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(paper))
-    columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in paper.values())]
+    rows = {row["task"]: row for row in FACTS["printed"]["tables"][official["table"]]}
+    sessions = max((v.shape[1] for n, v in ours.items() if n != "joint"), default=len(rows))
+    columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in rows.values())]
     heads = [VARIANTS[n].label for n in columns]
     table = PaperTable.of_facts(FACTS, "scores", columns=heads, label=official["label"])
     table.name = official["table"]
-    for t in range(max(sessions, len(paper))):
-        printed = paper.get(t, {"pw_js": {}, "sd": {}})
+    for t in range(max(sessions, len(rows))):
+        printed = rows.get(t, {"pw_js": {}, "sd": {}})
         values = {}
         for n, head in zip(columns, heads, strict=True):
             at = t if n != "joint" else 0 if t == sessions - 1 else -1
@@ -179,7 +166,7 @@ def _last(record: RunRecord, name: str) -> float:
     return float((record.curves or {})[name][-1])
 
 
-READ_MEASURES: list[Read] = [
+READ_MEASURES: list[paper.Read] = [
     lambda r: float(np.diagonal(np.array(r.by_score["pw_js"].R))[len(r.pooled) // 2 :].mean()),
     lambda r: _last(r, "labels_predicted") / (_last(r, "labels_true") or np.nan),
     *(
@@ -189,12 +176,12 @@ READ_MEASURES: list[Read] = [
 ]
 
 
-@per_file
+@paper.per_file
 def measures(runs: IIRCRuns, name: str) -> PaperTable:
     """Numbers that the paper's claims are about and that it shows in figures only."""
     table = PaperTable.of_facts(FACTS, "measures", file=name, label=runs.data[name].label)
     for learner, variant in LEARNERS.items():
-        if found := runs.of(name, learner):
+        if found := runs.each(name, learner):
             stats = [
                 Stat.of(float(np.mean([read(r) for r in each])) for each in found)
                 for read in READ_MEASURES
@@ -203,7 +190,7 @@ def measures(runs: IIRCRuns, name: str) -> PaperTable:
     return table
 
 
-@per_file
+@paper.per_file
 def buffers(runs: IIRCRuns, name: str) -> PaperTable:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
     table = PaperTable.of_facts(FACTS, "buffer", file=name, label=runs.data[name].label)
@@ -299,7 +286,7 @@ def _sizes() -> Counts:
     }
 
 
-PAPER = Paper(
+PAPER = paper.Paper(
     FACTS,
     runs=IIRCRuns,
     printed=lambda: [_beside(official, {}) for official in OFFICIAL.values()],

@@ -12,8 +12,7 @@ from embedbench.array_types import Ints
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.papers.paper import Paper
-from embedbench.papers.paper_runs import Read, ReproduceRequest, make_stats
+from embedbench.papers.paper import Paper, Read, ReproduceRequest, make_stats
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
 from embedbench.runs.learner_and_protocol_names import learner_class
 from embedbench.scores.make_score_matrices import score_matrices
@@ -26,19 +25,7 @@ from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
 from embedbench.studies.set_and_tune_options import parse_settings
 
-from .runs import (
-    CHOICES,
-    FACTS,
-    FEL_UNITS,
-    LEARNERS,
-    NAMES,
-    PRINTED,
-    PROTOCOLS,
-    KemkerRuns,
-    Size,
-    modalities,
-    paper_size,
-)
+from .runs import FACTS, FEL_UNITS, LEARNERS, NAMES, PRINTED, PROTOCOLS, KemkerRuns, Size
 
 OMEGAS = ("omega_base", "omega_new", "omega_all")
 READ_OMEGAS: list[Read] = [
@@ -90,7 +77,7 @@ def table2(runs: KemkerRuns) -> PaperTable:
     table = _labelled("2", runs)
     for row in PRINTED["2"]:
         learner, protocol = row["learner"], row["protocol"]
-        names = modalities(row["data"], protocol)
+        names = runs.modalities(row["data"], protocol)
         labels = (protocol, LEARNERS[learner].label, runs.label(*names))
         ours = make_stats(runs.of((learner, protocol, names)), *READ_OMEGAS)
         fitted = (learner, names) in FITTED
@@ -104,7 +91,7 @@ def table2_sizes(runs: KemkerRuns) -> PaperTable:
     for row in PRINTED["2 MB"]:
         name, learner = row["data"], row["learner"]
         data, label = runs.data.get(name), LEARNERS[learner].label
-        size = megabytes(learner, paper_size(name), fel_units=FEL_UNITS[name])
+        size = megabytes(learner, Size.of_paper(name), fel_units=FEL_UNITS[name])
         table.add_numbers((label, NAMES[name]), [size], [row["mb"]], 2, made=EXACT)
         if data and data.stands_in:
             size = megabytes(learner, data.size, fel_units=FEL_UNITS[name])
@@ -120,7 +107,7 @@ def _mean_omegas(runs: KemkerRuns) -> dict[tuple[str, str], tuple[Stat, bool]]:
     means = {}
     for learner, protocol in itertools.product(LEARNERS, PROTOCOLS):
         names = ("cub", "audioset") if protocol == "multi-modal" else tuple(NAMES)
-        each = [runs.of((learner, protocol, modalities(name, protocol))) for name in names]
+        each = [runs.of((learner, protocol, runs.modalities(name, protocol))) for name in names]
         known = [make_stats(records, READ_OMEGAS[-1])[0] for records in each if records]
         if known and len(known) == sum(name in runs.data for name in names):
             by_seed = zip(*(stat.values for stat in known), strict=False)
@@ -202,7 +189,7 @@ def table5(runs: KemkerRuns) -> PaperTable:
 def figure_s1(runs: KemkerRuns) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
     table = _table("S1")
-    for choice in CHOICES:
+    for choice in FACTS["s1"]:
         records = runs.records(runs.s1_specs(choice)) if "mnist" in runs.data else []
         table.add_numbers([choice], make_stats(records, *READ_S1), decimals=(1, 1, 1, 0))
     return table
@@ -391,14 +378,8 @@ def summary(
 ) -> dict[tuple[str, str], bool]:
     """Table 5: (learner, question) → tick, by the rules of `QUESTIONS`.
 
-    Parameters
-    ----------
-    omega_all : mapping
-        (learner, protocol) → mean Ω_all; a missing pair gets a cross.
-    size : mapping
-        (learner, data set) → MB.
-    minutes : mapping
-        (learner, protocol) → training time.
+    `omega_all` (means) and `minutes` are by learner and protocol, `size` (MB) by learner and data
+    set; a missing Ω_all gets a cross.
     """
     ticks = {}
     learners = dict.fromkeys(learner for learner, _ in size)

@@ -11,17 +11,16 @@ import numpy as np
 
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
-from embedbench.papers.reproduction_data import PaperData, emoji
+from embedbench.papers import paper
+from embedbench.papers.paper_folders import facts
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.tuning import tune
 
-FACTS = read_paper(Path(__file__).with_name("paper.toml"))
+FACTS = facts("kemker2018")
 PRINTED = FACTS["printed"]["tables"]
-LEARNERS = read_variants(FACTS["learners"])
+LEARNERS = paper.read_variants(FACTS["learners"])
 NAMES: dict[str, str] = FACTS["data_sets"]
 FEL_UNITS: dict[str, int] = FACTS["fel_units"]
 CHOICES: dict[str, dict[str, Any]] = FACTS["s1"]
@@ -42,18 +41,16 @@ class Size(NamedTuple):
     classes: int
     train: int
 
+    @classmethod
+    def of_paper(cls, name: str) -> "Size":
+        """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
+        row = next(r for r in PRINTED["1"] if r["data"] == name)
+        return cls(row["features"], row["classes"], 60_000 if name == "mnist" else row["train"])
+
 
 @dataclass(frozen=True)
-class KemkerData(PaperData):
-    """One of the paper's data sets, or a file that replaces it.
-
-    Parameters
-    ----------
-    official : str
-        Name of the data set.
-    stands_in : bool
-        Whether other data replace it; they are never averaged under the paper's name.
-    """
+class KemkerData(paper.PaperData):
+    """One of the paper's data sets, or other data that stand in under its official name."""
 
     official: str = ""
     stands_in: bool = False
@@ -80,15 +77,9 @@ class KemkerData(PaperData):
         return Size(features, classes, train)
 
 
-def paper_size(name: str) -> Size:
-    """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
-    row = next(r for r in PRINTED["1"] if r["data"] == name)
-    return Size(row["features"], row["classes"], 60_000 if name == "mnist" else row["train"])
-
-
 def _check(data: KemkerData) -> None:
     """Refuse a file that has the name of a data set of the paper but is different data."""
-    got, want = data.size, paper_size(data.official)  # opening raises an error for a bad file
+    got, want = data.size, Size.of_paper(data.official)  # opening raises an error for a bad file
     if not data.stands_in and got[:2] != want[:2]:
         raise UserError(
             f"{data.file} has {got.features} features and {got.classes} classes, and "
@@ -100,22 +91,19 @@ def _check(data: KemkerData) -> None:
 # --- runs ---
 
 
-class KemkerRuns(PaperRuns):
+class KemkerRuns(paper.PaperRuns):
     """The runs of a reproduction; `data` are the available data sets, by the paper's names."""
 
     data: dict[str, KemkerData]
     every = LEARNERS
 
     @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, KemkerData]:
+    def find_data(
+        cls, asked: paper.ReproduceRequest, tables: Sequence[str]
+    ) -> dict[str, KemkerData]:
         """The given data sets ("mnist=mnist.h5", "cub-stand-in=birds.h5", …), by the paper's names.
 
         Without CUB-200 the shipped emoji stand in, unless tables are about MNIST alone.
-
-        Raises
-        ------
-        UserError
-            A name or file is unknown, or a file does not match the data set of its name.
         """
         result: dict[str, KemkerData] = {}
         for item in asked.data:
@@ -130,7 +118,9 @@ class KemkerRuns(PaperRuns):
         needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
         if "cub" in needed and "cub" not in result:
             why = "no file of CUB-200: the shipped emoji stand in for it"
-            result["cub"] = KemkerData(emoji(asked.out, asked.notify, why), "cub", stands_in=True)
+            result["cub"] = KemkerData(
+                paper.emoji(asked.out, asked.notify, why), "cub", stands_in=True
+            )
         for name in needed:
             if name not in result:
                 asked.notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
@@ -155,10 +145,16 @@ class KemkerRuns(PaperRuns):
         protocols = {"4": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}.get(table, PROTOCOLS)
         return [spec for run in self.table2(protocols) for spec in self.specs(run)]
 
+    @staticmethod
+    def modalities(name: str, protocol: str) -> tuple[str, ...]:
+        """Names of the data for a row of Table 2; the row is named after its first modality."""
+        others = {"cub": "audioset", "audioset": "cub"}
+        return (name, others[name]) if protocol == "multi-modal" else (name,)
+
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
         """All runs of Table 2 for which there is data."""
         runs = [
-            (row["learner"], row["protocol"], modalities(row["data"], row["protocol"]))
+            (row["learner"], row["protocol"], self.modalities(row["data"], row["protocol"]))
             for row in PRINTED["2"]
         ]
         return [
@@ -233,9 +229,3 @@ class KemkerRuns(PaperRuns):
             for row in PRINTED["S10"]
             if "protocol" in row and row["data"] in self.data and row["learner"] in self.learners
         ]
-
-
-def modalities(name: str, protocol: str) -> tuple[str, ...]:
-    """Names of the data for a row of Table 2; the row is named after its first modality."""
-    others = {"cub": "audioset", "audioset": "cub"}
-    return (name, others[name]) if protocol == "multi-modal" else (name,)

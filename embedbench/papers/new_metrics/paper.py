@@ -11,23 +11,21 @@ settings are the preset `online-images`, with the paper's memory.
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.files.sample_metadata import TRAIN
-from embedbench.papers.paper import Paper
-from embedbench.papers.paper_folders import read_paper
-from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, read_variants
+from embedbench.papers import paper
+from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import EXACT, PaperTable, Value
-from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.against_chance import beta, gamma, random_tables
 from embedbench.scores.mean_intervals import Stat
 
-FACTS = read_paper(Path(__file__).with_name("paper.toml"))
-LEARNERS = read_variants(FACTS["learners"])
+FACTS = facts("michel2023")
+LEARNERS = paper.read_variants(FACTS["learners"])
 PROTOCOL = "incremental-class"
 SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2
 SHORT, LONG = 10, 50  # sessions; the paper: 10 for CIFAR-100, 100 for Tiny ImageNet
@@ -38,16 +36,11 @@ QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of a stream
 POINT = 0.01
 
 
-class MetricRuns(PaperRuns):
+class MetricRuns(paper.PaperRuns):
     """Online runs on a short and a long stream of each file."""
 
-    data: dict[str, PaperData]
+    data: dict[str, paper.PaperData]
     every = LEARNERS
-
-    @classmethod
-    def find_data(cls, asked: ReproduceRequest, tables: Sequence[str]) -> dict[str, PaperData]:
-        """The requested files."""
-        return find_files(asked.data, asked.out, asked.notify, kind=PaperData)
 
     def plan_tables(self, tables: Sequence[str]) -> list[RunSpec]:
         """All runs, whatever the tables."""
@@ -141,30 +134,20 @@ def figure2() -> PaperTable:
 # --- the runs ---
 
 
-def figure3(runs: MetricRuns) -> PaperTable:
-    """Figure 3: AA and RAA by session, and where RAA stops rising."""
-    return _curves(runs, "fig3", ("aa", "raa"))
-
-
-def figure4(runs: MetricRuns) -> PaperTable:
-    """Figure 4: AF and RAF by session."""
-    return _curves(runs, "fig4", ("af", "raf"))
-
-
-def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
-    """Values at the quarters of every stream."""
+def curves(key: str, names: tuple[str, str], runs: MetricRuns) -> PaperTable:
+    """Two metrics at the quarters of every stream; of RAA also where it stops rising."""
     table = PaperTable.of_facts(FACTS, key)
     for name, metric in itertools.product(runs.data, names):
         for sessions, (learner, variant) in itertools.product(
             runs.sessions(name), LEARNERS.items()
         ):
-            records, ours = runs.records(runs.specs(name, sessions, learner)), list[Stat]()
-            if records:
+            ours: list[Stat] = []
+            if records := runs.of(name, sessions, learner):
                 values = [(r.curves or {})[metric] for r in records]
-                curves = np.array(values, dtype=np.float64)  # (n, K)
-                places = [max(1, round(share * curves.shape[1])) - 1 for share in QUARTERS]
-                ours = [Stat.of(100 * curves[:, k]) for k in places]
-                ours += [Stat.of([near_highest(curves)])] if metric == "raa" else []
+                of_runs = np.array(values, dtype=np.float64)  # (n, K)
+                places = [max(1, round(share * of_runs.shape[1])) - 1 for share in QUARTERS]
+                ours = [Stat.of(100 * of_runs[:, k]) for k in places]
+                ours += [Stat.of([near_highest(of_runs)])] if metric == "raa" else []
             labels = (name, str(sessions), variant.label, metric.upper())
             table.add_numbers(labels, ours, decimals=(1, 1, 1, 1, 0))
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.data)
@@ -176,16 +159,19 @@ def _curves(runs: MetricRuns, key: str, names: tuple[str, str]) -> PaperTable:
     return table
 
 
-def near_highest(curves: Floats) -> int:
+def near_highest(of_runs: Floats) -> int:
     """The first session, from 1, where the mean curve is within a point of its highest value."""
-    mean = curves.mean(axis=0)
+    mean = of_runs.mean(axis=0)
     return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1
 
 
-PAPER = Paper(
+PAPER = paper.Paper(
     FACTS,
     runs=MetricRuns,
     printed=lambda: [table1(), table2()],
     exact={"1": table1, "2": table2, "fig2": figure2},
-    tables={"fig3": figure3, "fig4": figure4},
+    tables={
+        "fig3": partial(curves, "fig3", ("aa", "raa")),
+        "fig4": partial(curves, "fig4", ("af", "raf")),
+    },
 )
