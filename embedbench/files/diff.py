@@ -58,13 +58,7 @@ class Diff(JsonRecord):
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two files; memory does not grow with the number of rows.
-
-    Raises
-    ------
-    UserError
-        A file cannot be opened or is damaged.
-    """
+    """Compare two files; memory does not grow with the number of rows."""
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
     keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}

@@ -287,13 +287,7 @@ PACKAGES |= dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs")
 
 
 def ask_store(name: Name) -> Remote:
-    """Ask a store for the facts of a file.
-
-    Raises
-    ------
-    UserError
-        A package is missing, or the file cannot be had; the sentence says why.
-    """
+    """Ask a store for the facts of a file."""
     from fsspec.core import url_to_fs
 
     try:
