@@ -223,26 +223,17 @@ def block_rows(block: int, n: int) -> range:
 class ExtractionWork:
     """The facts that determine the rows: source, backbone, batch size, threads of an operation.
 
-    Parameters
-    ----------
-    workers : int
-        Threads that decode and, on a CPU, run the backbone; they decide no bits.
-    threads : int
-        Threads of an operation.
-    any_device : bool
-        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
-    remark : str
-        What the user is told; usually empty.
+    `workers` threads decode and, on a CPU, run the backbone; they decide no bits. The user is told
+    the remark.
     """
 
+    job: "Job"
     source: Source
     backbone: Backbone
     batch: int
     workers: int
     threads: int
-    skip_bad: bool
-    any_device: bool = False
-    remark: str = ""
+    remark: str
 
     def facts(self) -> Facts:
         """Return what the file says of this work."""
@@ -253,11 +244,11 @@ class ExtractionWork:
             "backbone": backbone.backbone,
             "preprocessing": backbone.preprocessing,
             "dtype": backbone.dtype,
-            "device": kind if self.any_device else _device(backbone.device),
+            "device": kind if self.job.any_device else _device(backbone.device),
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
-            "skip-bad": self.skip_bad,
+            "skip-bad": self.job.skip_bad,
         }
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
@@ -300,7 +291,7 @@ class ExtractionWork:
             for batch in compute_batches(self.source, batches(), self.backbone, self.workers):
                 report(done)
                 for i, sample in zip(batch.rows, batch.decoded, strict=True):
-                    if sample.problem and not self.skip_bad:
+                    if sample.problem and not self.job.skip_bad:
                         raise unusable(self.source.ids[i], self.source.name, sample.problem)
                 part.append(batch)
                 done += len(batch.rows)
@@ -362,6 +353,8 @@ class Job:
 
     Parameters
     ----------
+    any_device : bool
+        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
     cpus : int or None
         Cores of a process at work; None: all that it may use.
     directory : str
@@ -431,9 +424,7 @@ class Job:
         most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         lanes = 1 if source.in_order else self.workers or most
         threads = self.threads or max(1, mine // lanes)
-        return ExtractionWork(
-            source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark
-        )
+        return ExtractionWork(self, source, model, batch, lanes, threads, remark)
 
 
 @contextmanager

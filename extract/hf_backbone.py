@@ -236,6 +236,10 @@ def _weights_digest(folder: Path) -> str:
 
 
 # --- inputs through the model's own processors ---
+#
+# Each class has the processor's configuration (`recipe`), one sample as an array of a fixed shape
+# (`prepare`), a small one (`example`), and the groups of a batch that go through the model at once
+# (`groups`), as arguments and mask (n, T): 1 where tokens or frames are of the sample; None: all.
 
 
 SECONDS, TOKENS = 10, 512  # used of a sound, of a text, if nothing else is asked for

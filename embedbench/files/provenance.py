@@ -120,8 +120,9 @@ def classes_seen(
 ) -> dict[str, list[str]]:
     """Return, for each data set of `pretrained_on`, which leaf classes of a file it has.
 
-    It is left out if it has none. A backbone that was pretrained on the file's own data set has
-    seen all classes.
+    Names are compared with the lists of ImageNet's classes that timm ships: WordNet's ids
+    (`n01443537`) and names. A backbone that was pretrained on the file's own data set has seen all
+    classes; nothing is known of other data sets. What has none is left out.
     """
     seen = {}
     for name in pretrained_on:

@@ -36,19 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedFile(JsonRecord):
-    """A file that was fetched.
-
-    Parameters
-    ----------
-    url : str
-        Its name; of a file of the hub with the commit.
-    size : int
-        Bytes.
-    digests : dict
-        The digests of the embedding file.
-    used : str
-        When it was last used, UTC.
-    """
+    """A file that was fetched: its name (of the hub with the commit), bytes, digests, last use."""
 
     url: str
     commit: str | None = None

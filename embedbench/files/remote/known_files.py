@@ -23,21 +23,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogEntry(JsonRecord):
-    """A known file.
-
-    Parameters
-    ----------
-    url : str
-        Its name, or `shipped:FILE` for a file of the package.
-    what : str
-        One line: which data, through which backbone.
-    licence : str
-        Licence of the file, such as `CC-BY-4.0`, or `unknown`.
-    size : int
-        Bytes.
-    content, samples, recipe : str
-        The digests of the embedding file.
-    """
+    """A known file: its name (`shipped:FILE` in the package), bytes and digests, what it holds."""
 
     url: str
     what: str
