@@ -89,7 +89,13 @@ class HfBackbone(Network):
         output = self._example()
         pooled = holds != "texts" and output.get("pooler_output") is not None
         self.rule = JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
-        _check_missing(missing, name, self.rule)
+        # what its file lacks would be drawn at random; a pooler that is not used may be missing
+        pooling = self.rule in (JOINT, POOLED)
+        if needed := [key for key in missing if pooling or "pooler" not in key.split(".")]:
+            raise UserError(
+                f"hf:{name} lacks {len(needed)} weights of the model (first: {needed[0]}), which "
+                "would be random numbers; choose a complete one."
+            )
         states = output.get("hidden_states") or ()
         self.numbers = parse_layers(layers, "block", max(0, len(states) - 1)) if layers else []
         how = "class token" if self.token else "mean over tokens or positions"
@@ -211,16 +217,6 @@ def _joint(model: Any, holds: str) -> Any:
     if texts is None or not any(others.values()):
         return None
     return texts if holds == "texts" else others[holds]
-
-
-def _check_missing(missing: Sequence[str], name: str, rule: str) -> None:
-    """Refuse weights that would be drawn at random; a pooler that is not used may be missing."""
-    needed = [key for key in missing if rule in (JOINT, POOLED) or "pooler" not in key.split(".")]
-    if needed:
-        raise UserError(
-            f"hf:{name} lacks {len(needed)} weights of the model (first: {needed[0]}), which would "
-            "be random numbers; choose a complete one."
-        )
 
 
 def _weights_digest(folder: Path) -> str:

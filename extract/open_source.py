@@ -372,9 +372,10 @@ class Archive:
         self._archive = open_archive(file)
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
         for member in self._archive.infolist():
-            if _is_sample(member, known):
-                path = PurePosixPath(member.filename).as_posix()  # without `./`
-                by_path.setdefault(path, []).append(member)
+            path = PurePosixPath(member.filename)
+            hidden = any(is_hidden(part) for part in path.parts if part != "..")
+            if media_suffix(member.filename, known) and not hidden:
+                by_path.setdefault(path.as_posix(), []).append(member)  # without `./`
         self._members: dict[str, zipfile.ZipInfo] = {}
         self.refused: list[tuple[str, str]] = []
         for name, (member, *others) in by_path.items():
@@ -390,14 +391,6 @@ class Archive:
         member = self._members[path]
         with self._archive.open(member) as file:
             return file.read(member.file_size + 1)  # the bound of its size was checked
-
-
-def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
-    """Whether a member's name is that of a sample, and nothing in it is hidden."""
-    parts = PurePosixPath(member.filename).parts
-    return bool(media_suffix(member.filename, known)) and not any(
-        is_hidden(part) for part in parts if part != ".."
-    )
 
 
 def _problem(name: str, member: zipfile.ZipInfo) -> str:

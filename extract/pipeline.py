@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -298,12 +298,10 @@ BLOCKS = 16  # most blocks of a task
 TASKS = 64  # tasks that are made where there are blocks enough
 LOOK = 1.0  # seconds between two looks at the blocks
 
-_T = TypeVar("_T")
-
 _opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model stays loaded
 
 
-def work_for(job: Job, host: str, function: Callable[..., _T], *args: Any) -> _T:
+def work_for(job: Job, host: str, function: Callable[..., Any], *args: Any) -> Any:
     """In a worker: call a function with the work of a job, which computer `host` asks for.
 
     A sentence of another computer begins with its name.
@@ -323,10 +321,20 @@ def fill_range(
 ) -> None:
     """In a worker: compute the blocks of a range that no other process has made or is at.
 
-    `first` is the job that all processes must agree with, `origin` the `Partial.origin` of the
-    directory of blocks.
+    `first` is the job of the command; a process whose rows would have other bits, or be of other
+    samples, is refused. `origin` is the `Partial.origin` of the directory of blocks.
     """
-    _check_same(work.facts().job, first)
+    here = work.facts().job
+    if keys := sorted(key for key in first if here.get(key) != first[key]):
+        remedy = (
+            "take machines of one kind, or add --allow-mixed-devices"
+            if keys == ["device"]
+            else "give all machines the same data and versions"
+        )
+        raise UserError(
+            f"a worker differs in {', '.join(keys)} ({keys[0]}: {here.get(keys[0])!r}, not "
+            f"{first[keys[0]]!r}); {remedy}."
+        )
     partial = Partial.joined(target, first, origin)
     with partial.at_work():
         work.fill_some(partial, blocks)
@@ -344,19 +352,6 @@ def _work(job: Job) -> ExtractionWork:
             here = replace(job, device=f"cuda:{torch.cuda.current_device()}")
         _opened[job] = here.work(here.open_source())
     return _opened[job]
-
-
-def _check_same(here: dict[str, Any], first: dict[str, Any]) -> None:
-    """Refuse a process whose rows would have other bits, or be of other samples."""
-    keys = sorted(key for key in first if here.get(key) != first[key])
-    if keys:
-        differ = ", ".join(f"{key}: {here.get(key)!r}, not {first[key]!r}" for key in keys[:1])
-        remedy = (
-            "take machines of one kind, or add --allow-mixed-devices"
-            if keys == ["device"]
-            else "give all machines the same data and versions"
-        )
-        raise UserError(f"a worker differs in {', '.join(keys)} ({differ}); {remedy}.")
 
 
 class Shards:
@@ -382,10 +377,9 @@ class Shards:
         self._first = facts.job
         return facts
 
-    def precision(self, rows: Sequence[int]) -> float | None:
+    def precision(self, rows: Sequence[int]) -> Any:
         """See `ExtractionWork.precision`."""
-        cosine: float | None = self._ask(ExtractionWork.precision, list(rows))
-        return cosine
+        return self._ask(ExtractionWork.precision, list(rows))
 
     def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
         """Have free blocks computed. A task that fails twice ends the work with its sentence."""

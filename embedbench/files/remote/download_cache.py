@@ -78,11 +78,7 @@ def find(sha256: str, name: Name) -> FetchedFile | None:
         twins = (p for p in _files(path.parent) if _is_whole(p, sha256))
         if (twin := next(twins, None)) is None:
             return None
-        with atomic_write.writing(path) as temporary:
-            try:
-                os.link(twin, temporary)
-            except OSError:  # where files have one name only
-                shutil.copyfile(twin, temporary)
+        atomic_write.second_name(twin, path)
     with contextlib.suppress(OSError):
         os.utime(path.parent / ABOUT)  # says when it was last used
     known: dict[str, Any] = {"url": name.url, "commit": name.commit, "sha256": sha256}
