@@ -1,6 +1,7 @@
 """Errors that end a command with one sentence and exit code 2."""
 
 import difflib
+import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,6 +36,17 @@ def unknown(kind: str, name: str, known: Iterable[str], better: Sequence[str] = 
     more = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
     listed = ", ".join(names[:LONG]) or "none"
     return UserError(f"unknown {kind} {short(name)}.{hint} Known: {listed}{more}.")
+
+
+def import_extra(module: str, extra: str, what: str) -> Any:
+    """Import a module of a package that an extra brings; a UserError says that `what` needs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise UserError(
+            f"{what} needs {package}; install it with pip install 'embedbench-cl[{extra}]'."
+        ) from error
 
 
 def short(value: Any) -> str:

@@ -1,13 +1,13 @@
 """The parts of a data set by their usual names, and one source made of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.files import sample_metadata
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, VAL
 
@@ -20,12 +20,8 @@ def official_split(parts: Mapping[str, int | None]) -> tuple[dict[str, int], str
     """Return what each part is in the official split, and what is no matter of course in it.
 
     No part is returned if there is no official split. Without a test part, the validation part is
-    the test part, as ImageNet's is. A test part alone is a split: all samples are in it.
-
-    Parameters
-    ----------
-    parts : mapping
-        TRAIN, VAL, TEST or None by the name that the data set gives the part.
+    the test part, as ImageNet's is. A test part alone is a split: all samples are in it. `parts`
+    has TRAIN, VAL, TEST or None by the name that the data set gives the part.
 
     >>> official_split({"train": TRAIN, "dev": VAL})
     ({'train': 0, 'dev': 2}, 'dev is the test part, as there is no other')
@@ -124,3 +120,33 @@ def join_parts(name: str, parts: Sequence[Part], facts: Iterable[str], **given: 
         **columns,
         **given,
     )
+
+
+# --- addresses: `hfds/NAME?KEY=VALUE&KEY=VALUE@PLACE` ---
+
+
+def parse_address(source: str) -> tuple[str, dict[str, str], str]:
+    """Return the name behind its prefix, the options, and the text after `@`.
+
+    >>> parse_address("hfds/org/set?label=wnid&domain=@main")
+    ('org/set', {'label': 'wnid', 'domain': ''}, 'main')
+    """
+    address, _, place = source.partition("@")
+    address, _, query = address.partition("?")
+    options: dict[str, str] = {}
+    for pair in filter(None, query.split("&")):
+        key, equals, value = pair.partition("=")
+        if not equals or key in options:
+            raise UserError(
+                f"{source} has {pair!r} behind its '?'; expected KEY=VALUE&KEY=VALUE, each key "
+                "once, and quotes around the whole in a shell."
+            )
+        options[key] = value
+    return address.partition("/")[2], options, place
+
+
+def check_options(options: Collection[str], known: Collection[str], source: str) -> None:
+    """Raise UserError for an option that a source does not have."""
+    for key in options:
+        if key not in known:
+            raise unknown(f"option of {source}:", key, known)

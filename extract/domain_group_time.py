@@ -1,6 +1,5 @@
 """Columns `domain`, `group` and `time` of a source, and its split into train and test."""
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Array, Bytes, Floats, Strings
+from embedbench.array_types import Bytes, Floats
 from embedbench.errors import UserError, short
 from embedbench.files.hdf5_layout import COLUMNS
-from embedbench.files.optional_columns import read_list
-from embedbench.files.sample_metadata import SPLITS
+from embedbench.files.sample_metadata import SPLITS, is_finite_number, read_list
 from embedbench.files.train_test_split import groups, make_split, parse_fraction, small, split_rule
 
 from .data_set_parts import SPLIT_NAMES
@@ -21,8 +19,6 @@ from .open_source import hierarchy
 from .source import Source
 
 FOLDER = "folder"
-
-Columns = dict[str, Array]  # (N,) values by name
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,7 @@ class ColumnRules:
     Parameters
     ----------
     listed : str or PathLike or None
-        A CSV file, see `embedbench.files.optional_columns.read_list`.
+        A CSV file, see `embedbench.files.sample_metadata.read_list`.
     domain, group, time : str or None
         The rule that takes the value out of a sample's path: as for `groups`, or `folder` for the
         domain, see `by_domain`.
@@ -43,39 +39,38 @@ class ColumnRules:
     group: str | None = None
     time: str | None = None
 
-    def applied(self, source: Source) -> tuple[Source, Columns]:
-        """Return the columns of a source, and the source, whose classes may be others then.
-
-        A list and the rules come before the source's own columns; its remark says so.
-        """
-        columns = {} if self.listed is None else read_list(Path(self.listed), source.ids)
+    def applied(self, source: Source) -> Source:
+        """Return a source with these columns; its own ones are replaced, and its remark says so."""
+        listed = {} if self.listed is None else read_list(Path(self.listed), source.ids)
         for name in COLUMNS:
-            rule, own = getattr(self, name), getattr(source, name)
-            if own is not None and (rule is not None or name in columns):
-                said = f"its column {name} is replaced, as an option asks."
-                source = replace(source, remark=f"{source.remark} {source.name}: {said}".strip())
-            elif own is not None:
-                columns[name] = own
-            if rule is None:
+            rule = getattr(self, name)
+            if rule is None and name not in listed:
                 continue
-            if name in columns:
+            if rule is not None and name in listed:
                 raise UserError(
                     f"column {name!r} is in {self.listed}, and --{name}-from makes it too; drop "
                     "one of them."
                 )
+            if getattr(source, name) is not None:
+                said = f"its column {name} is replaced, as an option asks."
+                source = replace(source, remark=f"{source.remark} {source.name}: {said}".strip())
             if name == "domain" and rule == FOLDER:
-                source, columns[name] = by_domain(source)
-            else:
-                values = groups(source.ids, rule, f"--{name}-from")
-                columns[name] = _numbers(source, values) if name == "time" else np.array(values)
-        return source, columns
+                source = by_domain(source)
+                continue
+            values: Any = listed.get(name)
+            if rule is not None:
+                found = groups(source.ids, rule, f"--{name}-from")
+                values = _numbers(source, found) if name == "time" else np.array(found)
+            given: dict[str, Any] = {name: values}
+            source = replace(source, **given)
+        return source
 
 
 NO_COLUMNS = ColumnRules()
 
 
-def by_domain(source: Source) -> tuple[Source, Strings]:
-    """Return a source whose first folders are domains, not classes, and the domains (N,).
+def by_domain(source: Source) -> Source:
+    """Return a source whose first folders are domains, not classes.
 
     If the first folders are splits (`train/`, …), the folders below them are the domains.
     `art/cat/1.png` is of the domain `art`, `photo/cat/7.png` of `photo`; both are of the class
@@ -91,23 +86,18 @@ def by_domain(source: Source) -> tuple[Source, Strings]:
                 f"{source.name} lies in no class folder below a domain; give a pattern instead."
             )
     fields = hierarchy(["/".join(rest) for _, *rest in parts], source.name)
-    changed = replace(source, **{name: fields[name] for name in ("labels", "classes", "parents")})
-    return changed, np.array([domain for domain, *_ in parts])
+    changed = {name: fields[name] for name in ("labels", "classes", "parents")}
+    return replace(source, domain=np.array([domain for domain, *_ in parts]), **changed)
 
 
 def _numbers(source: Source, values: list[str]) -> Floats:
-    numbers = []
     for id_, value in zip(source.ids, values, strict=True):
-        try:
-            numbers.append(float(value))
-        except ValueError:
-            numbers.append(math.nan)
-        if not math.isfinite(numbers[-1]):
+        if not is_finite_number(value):
             raise UserError(
                 f"--time-from takes {short(value)} out of sample {short(id_)}, which is no finite "
                 "number; put parentheses around the digits."
             )
-    return np.array(numbers)
+    return np.array([float(value) for value in values])
 
 
 # --- the split into train and test ---
@@ -151,9 +141,7 @@ def across(digests: Bytes, ids: Sequence[str], split: Bytes) -> list[tuple[str, 
     order = np.lexsort((split, *digests.T))
     same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
     starts = np.concatenate([[True], ~same])  # where runs of equal contents start, in `order`
-    first = order[
-        np.flatnonzero(starts)[np.cumsum(starts) - 1]
-    ]  # (N,) first sample of each one's run
+    first = order[np.flatnonzero(starts)[np.cumsum(starts) - 1]]  # (N,) of each one's run
     return [
         (ids[a], ids[b])
         for a, b in zip(first.tolist(), order.tolist(), strict=True)

@@ -14,6 +14,7 @@ import torch
 from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
+from embedbench.storage.regular_files import explain_errors
 
 from .backbone import OURS, Backbone
 from .source import Source
@@ -50,15 +51,9 @@ def outside_backbone(
             raise UserError(f"the backbone {name} takes no --{option}; leave it out.")
     if "device" in taken:
         options["device"] = device
-    try:
+    with explain_errors(f"the backbone {name} cannot be opened"):
         made = cls(**options)
         declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
-    except UserError:
-        raise
-    except Exception as error:  # code of other people may fail in any way
-        raise UserError(
-            f"the backbone {name} cannot be opened ({type(error).__name__}: {error})."
-        ) from error
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
     library, version = plugins.find_package(cls) or (name, f"sha256 {_code(cls)}")
@@ -88,14 +83,8 @@ def outside_source(source: str) -> Source:
     """Open a source from outside: the function is called with the text after `@`."""
     name, _, argument = source.partition("@")
     function = plugins.load("sources", name)
-    try:
+    with explain_errors(f"the source {name} cannot be opened"):
         made = function(argument)
-    except UserError:
-        raise
-    except Exception as error:  # code of other people may fail in any way
-        raise UserError(
-            f"the source {name} cannot be opened ({type(error).__name__}: {error})."
-        ) from error
     if not isinstance(made, Source):
         raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
     n = len(made.ids)

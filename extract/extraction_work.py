@@ -1,40 +1,172 @@
 """The work of one extraction: what is asked for, and its rows, block by block."""
 
+import hashlib
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
+from PIL import Image, UnidentifiedImageError
 
+from embedbench.array_types import Array
 from embedbench.errors import UserError
 from embedbench.files.resumable_file import Partial
 from embedbench.storage import leases
+from embedbench.storage.regular_files import explain_os_error
 from embedbench.system.callback_types import Notify, Progress
 from embedbench.system.cpu_threads import cores, limit_threads
 
 from . import open_backbone as backbones
-from .backbone import DTYPES, OURS, Backbone, arithmetic_of
-from .embed_batches import Batch, compute_batches, decode, first_image, quiet_readers
+from .backbone import DECODERS, DTYPES, OURS, PILLOW, Backbone, arithmetic_of, by_torchvision
 from .open_source import open_source
-from .source import Source, unusable
-from .torchvision_decoder import DECODERS
+from .source import PIXELS, Content, Source, open_image, unusable
+
+# --- batches: decoded in threads and in order, while a backbone computes ---
+
+
+AHEAD = 2  # batches that wait beside those in work; this bounds the memory
+LARGE = 24 * 2**20  # pixels; a larger image is decoded while no other large one is
+REASON = 200  # characters
+
+_one_large = threading.Lock()
+
+
+@dataclass(frozen=True)
+class DecodedSample:
+    """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
+
+    ready: Array | None
+    digest: bytes = bytes(16)
+    problem: str = ""
+
+
+@contextmanager
+def quiet_readers() -> Iterator[None]:
+    """Keep readers from printing warnings: about files that are odd, large or damaged."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        warnings.filterwarnings("ignore", module=r"torchvision\.io")  # drops its decoders one day
+        warnings.filterwarnings("ignore", r"Chunk \(non-data\)|Reached EOF|Incomplete chunk")  # WAV
+        yield
+
+
+def first_image(source: Source) -> Image.Image:
+    """Return the first image that can be decoded."""
+    with quiet_readers():
+        for i in range(len(source.ids)):
+            try:
+                image = open_image(source.read(i))
+                image.load()
+            except Exception:  # as in `decode`
+                continue
+            return image
+    raise UserError(f"none of the {len(source.ids)} images of {source.name} can be decoded.")
+
+
+def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
+    """Read, hash and prepare sample i."""
+    try:
+        content = source.read(i)
+        ready = _prepared(content, backbone, source.holds)
+    except Exception as error:  # readers raise errors of many kinds on damaged bytes
+        return DecodedSample(None, problem=_reason(error))
+    digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
+    return DecodedSample(ready, digest[:16])
+
+
+def _prepared(content: Content, backbone: Backbone, holds: str) -> Array:
+    if holds != "images":
+        return backbone.prepare(content)
+    image = open_image(content)
+    with _one_large if image.width * image.height > LARGE else nullcontext():
+        if backbone.decoder != PILLOW and isinstance(content, bytes):
+            image = by_torchvision(image, content, backbone.device)
+        return backbone.prepare(image)
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong. The text goes into the file, so it is the same every time."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image that Pillow knows"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"too many pixels; at most {PIXELS:,} are possible"
+    if isinstance(error, MemoryError):
+        return "it does not fit into memory"
+    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
+    return " ".join(text.split())[:REASON] or type(error).__name__
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive samples, `rows` of the source, and the backbone's output for them.
+
+    `decoded` has the hash or problem of each sample, without the arrays; the tables are of the
+    samples that could be decoded, and empty if none could.
+    """
+
+    rows: range
+    decoded: tuple[DecodedSample, ...]
+    tables: dict[str, torch.Tensor]
+
+
+def compute_batches(
+    source: Source, batches: Iterable[range], backbone: Backbone, workers: int
+) -> Iterator[Batch]:
+    """Yield each batch with its tables, in order.
+
+    `workers` threads read and decode, each one batch at a time. On a CPU they also run the
+    backbone: one batch per thread is faster than one batch shared by all threads. On a card this
+    thread launches the forward passes while the others decode.
+    """
+    here = backbone.device.type != "cpu"
+
+    def work(rows: range) -> Callable[[], Batch]:
+        decoded = [decode(source, i, backbone) for i in rows]
+        good = [sample.ready for sample in decoded if sample.ready is not None]
+        ready = np.stack(good) if good else None
+        infos = tuple(replace(sample, ready=None) for sample in decoded)
+
+        def forward() -> Batch:
+            return Batch(rows, infos, {} if ready is None else backbone.forward(ready))
+
+        if here:
+            return forward
+        batch = forward()
+        return lambda: batch
+
+    waiting: deque[Future[Callable[[], Batch]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="extract")
+    try:
+        for rows in batches:
+            waiting.append(pool.submit(work, rows))
+            if len(waiting) > workers + AHEAD:
+                yield waiting.popleft().result()()
+        while waiting:
+            yield waiting.popleft().result()()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+# --- the work: rows, block by block ---
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts of an extraction that one process finds: a file is made from them and the blocks.
 
-    `job` is what must agree for two pieces of work to belong to one file; `backbone`,
-    `preprocessing` and `arithmetic` are parts of the provenance; the user is told the remark.
+    `job` is what must agree for two pieces of work to belong to one file; its `backbone` and
+    `preprocessing`, and `arithmetic`, are parts of the provenance; the user is told the remark.
     """
 
     job: dict[str, Any]
-    backbone: dict[str, Any]
-    preprocessing: dict[str, Any]
     arithmetic: dict[str, Any]
     remark: str = ""
 
@@ -91,26 +223,17 @@ def block_rows(block: int, n: int) -> range:
 class ExtractionWork:
     """The facts that determine the rows: source, backbone, batch size, threads of an operation.
 
-    Parameters
-    ----------
-    workers : int
-        Threads that decode and, on a CPU, run the backbone; they decide no bits.
-    threads : int
-        Threads of an operation.
-    any_device : bool
-        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
-    remark : str
-        What the user is told; usually empty.
+    `workers` threads decode and, on a CPU, run the backbone; they decide no bits. The user is told
+    the remark.
     """
 
+    job: "Job"
     source: Source
     backbone: Backbone
     batch: int
     workers: int
     threads: int
-    skip_bad: bool
-    any_device: bool = False
-    remark: str = ""
+    remark: str
 
     def facts(self) -> Facts:
         """Return what the file says of this work."""
@@ -121,16 +244,16 @@ class ExtractionWork:
             "backbone": backbone.backbone,
             "preprocessing": backbone.preprocessing,
             "dtype": backbone.dtype,
-            "device": kind if self.any_device else _device(backbone.device),
+            "device": kind if self.job.any_device else _device(backbone.device),
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
-            "skip-bad": self.skip_bad,
+            "skip-bad": self.job.skip_bad,
         }
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
             made_on["device_name"] = _device(backbone.device)
-        return Facts(job, backbone.backbone, backbone.preprocessing, made_on, self.remark)
+        return Facts(job, made_on, self.remark)
 
     def fill(self, blocks: MissingBlocks, free: Sequence[int]) -> None:
         """Compute free blocks that no other process is at by now."""
@@ -167,7 +290,9 @@ class ExtractionWork:
         try:
             for batch in compute_batches(self.source, batches(), self.backbone, self.workers):
                 report(done)
-                self._refuse(batch)
+                for i, sample in zip(batch.rows, batch.decoded, strict=True):
+                    if sample.problem and not self.job.skip_bad:
+                        raise unusable(self.source.ids[i], self.source.name, sample.problem)
                 part.append(batch)
                 done += len(batch.rows)
                 if batch.rows.stop == n or batch.rows.stop % partial.BLOCK == 0:
@@ -181,12 +306,6 @@ class ExtractionWork:
         """Return the smallest cosine of half precision to float32 over some samples."""
         ready = [decode(self.source, i, self.backbone).ready for i in rows]
         return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
-
-    def _refuse(self, batch: Batch) -> None:
-        """Raise UserError for a sample that cannot be decoded, unless these are skipped."""
-        for i, sample in zip(batch.rows, batch.decoded, strict=True):
-            if sample.problem and not self.skip_bad:
-                raise unusable(self.source.ids[i], self.source.name, sample.problem)
 
     def _store(self, partial: Partial, block: Sequence[Batch]) -> int:
         """Write a block; return its number."""
@@ -234,6 +353,8 @@ class Job:
 
     Parameters
     ----------
+    any_device : bool
+        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
     cpus : int or None
         Cores of a process at work; None: all that it may use.
     directory : str
@@ -303,9 +424,7 @@ class Job:
         most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         lanes = 1 if source.in_order else self.workers or most
         threads = self.threads or max(1, mine // lanes)
-        return ExtractionWork(
-            source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark
-        )
+        return ExtractionWork(self, source, model, batch, lanes, threads, remark)
 
 
 @contextmanager

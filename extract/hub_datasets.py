@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, import_extra, short, unknown
 from embedbench.files.hdf5_layout import COLUMNS
+from embedbench.storage.regular_files import explain_errors
 
-from .data_set_parts import SPLIT_NAMES, Part, join_parts
+from .data_set_parts import SPLIT_NAMES, Part, check_options, join_parts, parse_address
 from .source import Content, Source, read_sample
-from .source_address import check_options, parse_address
 
 _HOLDS = {"image": "images", "audio": "sounds", "text": "texts"}  # by the option for its column
 _NAMED = ("label", "text", "whole")  # kinds of columns whose values can be names
@@ -50,11 +50,6 @@ def hub_source(source: str) -> Source:
         take: `split=train,held_out:test`. What is not said is guessed from the columns' types, and
         the source's remark has it. REVISION may be a folder instead, in which `datasets` keeps its
         copies.
-
-    Raises
-    ------
-    UserError
-        The data set cannot be read, or nothing fits an option or a guess.
     """
     name, options, place = parse_address(source)
     address = source.partition("@")[0]
@@ -99,17 +94,16 @@ def hub_source(source: str) -> Source:
 
 def _load(name: str, config: str | None, place: str) -> tuple[dict[str, Any], list[str]]:
     """Return the parts by name, and phrases on the configuration."""
-    try:
-        import datasets
-    except ImportError as error:
-        raise UserError(
-            "hfds/ needs the package 'datasets'; pip install 'embedbench-cl[datasets]'."
-        ) from error
+    datasets = import_extra("datasets", "datasets", "hfds/")
     folder = Path(name).expanduser()
     given: dict[str, Any] = {"cache_dir": place} if os.path.isdir(place) else {}
     path = str(folder) if folder.is_dir() else name
     phrases = []
-    try:
+    expected = (
+        "expected a name on the hub, with ?config=NAME where it has several, or a folder, "
+        "hfds/./FOLDER; without a network, get the data set's files first and name their folder"
+    )
+    with explain_errors(f"hfds/{name} cannot be opened", expected):
         if any((folder / f).is_file() for f in ("dataset_dict.json", "state.json")):
             data = datasets.load_from_disk(path)
         else:
@@ -119,13 +113,6 @@ def _load(name: str, config: str | None, place: str) -> tuple[dict[str, Any], li
             chosen = next(iter(data.values())).info.config_name
             if len(configs) > 1:
                 phrases = [f"config={chosen} of {', '.join(configs)}"]
-    except Exception as error:  # many libraries are behind it
-        text = " ".join(str(error).split())[:300]
-        raise UserError(
-            f"hfds/{name} cannot be opened ({type(error).__name__}: {text}). Expected a name on "
-            "the hub, with ?config=NAME where it has several, or a folder, hfds/./FOLDER; without "
-            "a network, get the data set's files first and name their folder."
-        ) from error
     splits = dict(data) if isinstance(data, dict) else {str(data.split or "all"): data}
     return splits, phrases
 

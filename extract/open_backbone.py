@@ -14,11 +14,10 @@ from embedbench.errors import UserError
 from embedbench.files.raw_pixels import pixels, pixels_recipe
 from embedbench.networks.published_weights import SHIPPED, shipped_weights
 
-from .backbone import OURS, Backbone
+from .backbone import OURS, PILLOW, Backbone, decoder_recipe
 from .extract_plugins import backbone_class, outside_backbone
 from .source import Content, Source, open_image
 from .timm_backbone import TimmBackbone
-from .torchvision_decoder import PILLOW, decoder_recipe
 
 HF = "hf:"  # begins the names of models of transformers
 IN_PACKAGE = "shipped"  # the word for weights that lie in the package

@@ -1,5 +1,6 @@
 """Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
+import heapq
 import os
 import stat
 import zipfile
@@ -7,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,13 @@ from PIL import Image
 from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.files.formats.mnist_idx import is_idx, read_idx
-from embedbench.files.sample_metadata import TRAIN
-from embedbench.storage.regular_files import check_regular, unreadable
+from embedbench.files.sample_metadata import TEST, TRAIN
+from embedbench.storage.regular_files import check_regular, explain_os_error, read_text, unreadable
+from embedbench.storage.safe_zips import member_problem, open_archive
 
-from . import folders_and_zips
-from .cub_lists import cub_source, is_cub
 from .data_set_parts import SPLIT_NAMES, official_split
 from .extract_plugins import is_outside, outside_source
-from .source import Source, escape_name, read_sample, unusable
+from .source import Source, escape_name, id_problem, read_sample, size_problem, unusable
 from .text_tables import TEXT_TABLES, text_table
 
 IMAGE_FOLDER = ("torch/image_folder", "torch/folder")  # torchvision's name for class folders
@@ -52,7 +52,7 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
 def _open(source: str) -> Source:
     name, _, root = source.partition("@")
     if name in IMAGE_FOLDER:
-        return _folder(Path(root).expanduser())
+        return _class_folders(Path(root).expanduser())
     if source.startswith("torch/"):
         from .torchvision_datasets import torchvision_source
 
@@ -72,37 +72,32 @@ def _open(source: str) -> Source:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, RuntimeError, ValueError) as error:
         # also ~ of an unknown user, and a zero byte
+        offered = [*sorted(plugins.entry_points_by_name("sources")), "package.module:function"]
         raise UserError(
             f"there is no file or folder {source!r}; a source is a folder or zip of images, "
             "'demo', a data set of a library (names beginning with "
-            f"{', '.join(LIBRARIES)}), or a source of a package{_offered()}."
+            f"{', '.join(LIBRARIES)}), or a source of a package ({', '.join(offered)})."
         ) from error
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            read = cub_source if is_cub(path) else _idx if is_idx(path) else _folder
+            read = cub_source if is_cub(path) else _idx if is_idx(path) else _class_folders
             return read(path)
         check_regular(mode)
         is_zip = zipfile.is_zipfile(path)
     except OSError as error:
         raise unreadable(source, error, "give a folder or a zip archive of images") from error
     if is_zip:
-        return _zip(path)
+        return _class_folders(path)
     if path.suffix.lower() in TEXT_TABLES:
         return text_table(path)
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
 
 
-def _offered() -> str:
-    """The names of sources of installed packages, for an error message."""
-    names = ", ".join(sorted(plugins.entry_points_by_name("sources")))
-    return f" ({names}, or package.module:function)" if names else " (package.module:function)"
-
-
 def _demo() -> Source:
     path = files("embedbench") / "assets" / "emoji-noto.zip"
     return replace(
-        _zip(Path(str(path))),
+        _class_folders(Path(str(path))),
         name="emoji-noto",
         revision="emoji-datasource-google 16.0.0",
         licence="Apache-2.0",
@@ -123,44 +118,25 @@ def _idx(root: Path) -> Source:
     )
 
 
-def _folder(root: Path) -> Source:
-    folder = folders_and_zips.Folder(str(root))
-    if not folder.paths and not folder.refused:
-        texts = folders_and_zips.Folder(str(root), folders_and_zips.TEXT_SUFFIXES)
-        folder = texts if any("/" in path for path in texts.paths) else folder
-    ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
-    fields = hierarchy(ids, str(root))
-    links = sorted(escape_name(link) for link in folder.not_followed)
-    if links:
-        left = (
-            f"left out {len(links)} links to nothing, or to folders that are read under another "
-            f"path, first {links[0]}."
-        )
-        fields["remark"] = f"{fields['remark']} {left}".strip()
+def _class_folders(path: Path) -> Source:
+    """Return the samples in class folders, maybe zipped: images or sounds, or else texts."""
+    kind, where = Folder if path.is_dir() else Archive, str(path)
+    found = kind(path)
+    if not found.paths and not found.refused:
+        texts = kind(path, TEXT_SUFFIXES)
+        found = texts if any("/" in inside for inside in texts.paths) else found
+    paths, holds = _of_one_kind(found.paths, found.refused, where)
+    above = _common_folder(paths) if kind is Archive else ""
+    ids = [inside.removeprefix(above) for inside in paths]
+    fields = hierarchy(ids, where)
+    fields["remark"] = f"{fields['remark']} {found.remark}".strip()
     return Source(
-        name=escape_name(root.resolve().name),
+        name=escape_name(path.stem if kind is Archive else path.resolve().name),
         ids=tuple(ids),
-        read=lambda i: read_sample(f"{root}/{ids[i]}"),
+        read=lambda i: found.read(paths[i]),
         holds=holds,
-        refused=tuple(sorted(folder.refused)),
+        refused=tuple(sorted(found.refused)),
         **fields,
-    )
-
-
-def _zip(path: Path) -> Source:
-    archive = folders_and_zips.Archive(path)
-    if not archive.members and not archive.refused:
-        archive = folders_and_zips.Archive(path, folders_and_zips.TEXT_SUFFIXES)
-    members, holds = _of_one_kind(list(archive.members), archive.refused, str(path))
-    prefix = _common_folder(members)
-    ids = [name[len(prefix) :] for name in members]
-    return Source(
-        name=escape_name(path.stem),
-        ids=tuple(ids),
-        read=lambda i: archive.read(archive.members[members[i]]),
-        holds=holds,
-        refused=tuple(sorted(archive.refused)),
-        **hierarchy(ids, str(path)),
     )
 
 
@@ -169,11 +145,11 @@ def _of_one_kind(
 ) -> tuple[list[str], str]:
     """Return the sorted paths of samples, and what they are: all texts, or images, or sounds."""
     paths = sorted(paths)
-    if paths and folders_and_zips.media_suffix(paths[0], folders_and_zips.TEXT_SUFFIXES):
+    if paths and media_suffix(paths[0], TEXT_SUFFIXES):
         return paths, "texts"
     sounds, images = (
-        [path for path in paths if folders_and_zips.media_suffix(path, known)]
-        for known in (folders_and_zips.SOUND_SUFFIXES, folders_and_zips.IMAGE_SUFFIXES)
+        [path for path in paths if media_suffix(path, known)]
+        for known in (SOUND_SUFFIXES, IMAGE_SUFFIXES)
     )
     if sounds and images:
         raise UserError(
@@ -242,3 +218,251 @@ def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:
     """Return each folder's name; its whole path if the name is not unique."""
     times = Counter(folder[-1] for folder in folders)
     return [folder[-1] if times[folder[-1]] == 1 else "/".join(folder) for folder in folders]
+
+
+# --- folders: every directory is visited once, only regular files are samples ---
+
+
+IMAGE_SUFFIXES = frozenset(
+    (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+)
+SOUND_SUFFIXES = frozenset((".wav", ".wave", ".flac", ".ogg", ".mp3"))
+TEXT_SUFFIXES = frozenset((".txt",))
+MEDIA = IMAGE_SUFFIXES | SOUND_SUFFIXES
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is left out, whatever it is."""
+    return name.startswith((".", "__MACOSX"))
+
+
+def media_suffix(name: str, known: frozenset[str] = MEDIA) -> str:
+    """Return the suffix, one of `known`, of a sample in lower case; empty for other files.
+
+    >>> media_suffix("a/cat.JPG"), media_suffix("notes.txt")
+    ('.jpg', '')
+    """
+    suffix = f".{name.rpartition('.')[2].lower()}"
+    return suffix if suffix in known else ""
+
+
+class Folder:
+    """The samples below a directory.
+
+    Real directories come first, then links to directories in the order of their paths; a directory
+    that was visited under another path is not visited again, nor is one that holds the root. So
+    links in circles end, and the paths do not depend on the order in which a disk lists its files.
+
+    Parameters
+    ----------
+    known : frozenset of str
+        The suffixes of samples.
+
+    Attributes
+    ----------
+    paths : list of str
+        POSIX paths from the root, in no order.
+    refused : list of (str, str)
+        Paths of what cannot be read, and why.
+    not_followed : list of str
+        Links to nothing, or to directories that are not visited again; the `remark` has them.
+    """
+
+    def __init__(self, root: Path, known: frozenset[str] = MEDIA) -> None:
+        self.root, self.known = root, known
+        self.paths: list[str] = []
+        self.refused: list[tuple[str, str]] = []
+        self.not_followed: list[str] = []
+        self._links: list[str] = []  # to directories; a heap
+        real_root = os.path.realpath(root)
+        visited: set[str] = set()
+        waiting = [("", real_root)]
+        while waiting or self._links:
+            if not waiting:
+                link = heapq.heappop(self._links)
+                real = os.path.realpath(os.path.join(root, link))
+                if real in visited or f"{real_root}/".startswith(f"{real.rstrip('/')}/"):
+                    self.not_followed.append(link)
+                else:
+                    waiting.append((f"{link}/", real))
+                continue
+            inside, real = waiting.pop()
+            if real not in visited:
+                visited.add(real)
+                waiting += [(f"{inside}{name}/", f"{real}/{name}") for name in self._scan(inside)]
+
+    @property
+    def remark(self) -> str:
+        """What the user is told of links that were not followed."""
+        if not self.not_followed:
+            return ""
+        return (
+            f"left out {len(self.not_followed)} links to nothing, or to folders that are read "
+            f"under another path, first {min(map(escape_name, self.not_followed))}."
+        )
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a sample."""
+        return read_sample(f"{self.root}/{path}")
+
+    def _scan(self, inside: str) -> list[str]:
+        """Take the files of one directory, and return the names of the directories in it."""
+        directories = []
+        try:
+            with os.scandir(os.path.join(self.root, inside)) as entries:
+                for entry in entries:
+                    if is_hidden(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        directories.append(entry.name)
+                    else:
+                        self._take(inside + entry.name, entry)
+        except OSError as error:
+            if not inside:
+                raise unreadable(self.root, error) from error
+            self.refused.append((escape_name(inside), explain_os_error(error)))
+        return directories
+
+    def _take(self, path: str, entry: os.DirEntry[str]) -> None:
+        """Take a file, or what a link leads to; a broken link only if its name is of a sample."""
+        is_sample, problem = bool(media_suffix(path, self.known)), ""
+        if not entry.is_file(follow_symlinks=False):
+            try:
+                mode = entry.stat().st_mode
+            except OSError as error:
+                if not is_sample:
+                    self.not_followed.append(path)
+                broken = isinstance(error, FileNotFoundError)
+                problem = "a link to nothing" if broken else explain_os_error(error)
+            else:
+                if stat.S_ISDIR(mode):
+                    heapq.heappush(self._links, path)
+                    return
+                problem = _kind_problem(mode)
+        if is_sample and (problem := id_problem(path) or problem):
+            self.refused.append((escape_name(path), problem))
+        elif is_sample:
+            self.paths.append(path)
+
+
+def _kind_problem(mode: int) -> str:
+    """Return why a file of this mode is no sample; empty for a regular file."""
+    try:
+        check_regular(mode)
+    except OSError as error:
+        return explain_os_error(error)
+    return ""
+
+
+# --- zip archives: members are read one by one, never more than a bound ---
+
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cannot bound the output
+
+
+class Archive:
+    """The samples, of `known` suffixes, in a zip archive: members by POSIX path.
+
+    `paths` has the names of samples, `refused` those of members that cannot be read, and why.
+    """
+
+    remark = ""
+
+    def __init__(self, file: Path, known: frozenset[str] = MEDIA) -> None:
+        self._archive = open_archive(file)
+        by_path: dict[str, list[zipfile.ZipInfo]] = {}
+        for member in self._archive.infolist():
+            path = PurePosixPath(member.filename)
+            hidden = any(is_hidden(part) for part in path.parts if part != "..")
+            if media_suffix(member.filename, known) and not hidden:
+                by_path.setdefault(path.as_posix(), []).append(member)  # without `./`
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self.refused: list[tuple[str, str]] = []
+        for name, (member, *others) in by_path.items():
+            problem = "it is there more than once" if others else _problem(name, member)
+            if problem:
+                self.refused.append((escape_name(name), problem))
+            else:
+                self._members[name] = member
+        self.paths = list(self._members)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a member; its checksum is compared."""
+        member = self._members[path]
+        with self._archive.open(member) as file:
+            return file.read(member.file_size + 1)  # the bound of its size was checked
+
+
+def _problem(name: str, member: zipfile.ZipInfo) -> str:
+    """Return why a member cannot be read; empty if it can."""
+    problem = member_problem(name, member, _METHODS)
+    if problem.startswith("compression"):
+        return f"{problem}; pack it anew with method 8, deflate"
+    return problem or id_problem(name) or size_problem(member.file_size)
+
+
+# --- CUB-200-2011 as it is published ---
+
+
+def is_cub(root: Path) -> bool:
+    """Whether a folder holds CUB-200-2011's lists."""
+    return (root / "images.txt").is_file() and (root / "image_class_labels.txt").is_file()
+
+
+def cub_source(root: Path) -> Source:
+    """Return CUB-200-2011 as its lists say; see the README inside its archive."""
+    paths = _table(root / "images.txt")
+    numbers = _table(root / "image_class_labels.txt")
+    training = _table(root / "train_test_split.txt")
+    names = _table(root / "classes.txt")
+    if not paths.keys() == numbers.keys() == training.keys():
+        raise UserError(
+            f"images.txt, image_class_labels.txt and train_test_split.txt in {root} "
+            "list different images; restore the three files from the data set's archive."
+        )
+    if len(set(names.values())) < len(names) or any("\0" in name for name in names.values()):
+        raise UserError(f"classes.txt in {root} has a name twice, or one with a zero byte.")
+    index = {number: i for i, number in enumerate(names)}
+    unknown = sorted(set(numbers.values()) - index.keys())
+    if unknown:
+        raise UserError(f"class {unknown[0]} of image_class_labels.txt is not in classes.txt.")
+    times = Counter(paths.values())
+    problems = {
+        f"images/{path}": "it is listed more than once" if times[path] > 1 else _cub_problem(path)
+        for path in paths.values()
+    }
+    kept = [key for key, path in paths.items() if not problems[f"images/{path}"]]
+    ids = tuple(f"images/{paths[key]}" for key in kept)
+    return Source(
+        name="CUB-200-2011",
+        ids=ids,
+        labels=np.array([index[numbers[key]] for key in kept], np.int64),
+        classes=tuple(names.values()),
+        parents=np.full(len(names), -1, np.int64),
+        read=lambda i: read_sample(root / ids[i]),
+        split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
+        refused=tuple(
+            (escape_name(name), problem) for name, problem in problems.items() if problem
+        ),
+    )
+
+
+def _cub_problem(path: str) -> str:
+    """Return why an image of the list cannot be read; empty if it can."""
+    if path.startswith("/") or ".." in path.split("/"):
+        return "its path leads out of the folder"
+    return id_problem(f"images/{path}")
+
+
+def _table(path: Path) -> dict[str, str]:
+    """Return the lines "key value" of a text file, in order."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
+    rows: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if line.strip():
+            key, _, value = line.strip().partition(" ")
+            if not value or key in rows:
+                raise UserError(f"{path}, line {number}: expected 'id value', each id once.")
+            rows[key] = value
+    return rows

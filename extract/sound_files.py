@@ -1,6 +1,5 @@
 """Read files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
 
-import importlib.util
 import io
 from collections.abc import Sequence
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.io import wavfile
 
 from embedbench.array_types import Array, Float32s
-from embedbench.errors import UserError
+from embedbench.errors import import_extra
 
 from .source import EncodedSample
 
@@ -22,11 +21,8 @@ _BY_SOUNDFILE = (".flac", ".ogg", ".mp3")
 
 def check_readable(names: Sequence[str]) -> None:
     """Raise UserError if files of these names need soundfile, and it is not installed."""
-    first = next((name for name in names if name.lower().endswith(_BY_SOUNDFILE)), None)
-    if first is not None and importlib.util.find_spec("soundfile") is None:
-        raise UserError(
-            f"{first} needs soundfile; install it with pip install embedbench-cl[audio]."
-        )
+    if first := next((name for name in names if name.lower().endswith(_BY_SOUNDFILE)), None):
+        import_extra("soundfile", "audio", first)
 
 
 def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
@@ -37,10 +33,7 @@ def read_sound(content: bytes, seconds: int) -> tuple[int, Float32s]:
     mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
     if content[:4] not in (b"fLaC", b"OggS") and not mp3:
         return read_wav(content, seconds)
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ValueError("it needs soundfile: pip install embedbench-cl[audio]") from error
+    soundfile = import_extra("soundfile", "audio", "it")
     try:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
             if file.channels > CHANNELS:
@@ -93,14 +86,9 @@ def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, Float32s]
         raise ValueError("no sound in it")
     sound = sound[: None if seconds is None else seconds * rate]
     step = max(1, PIECE * len(sound) // sound.size)
-    values = np.concatenate([_mono(sound[at : at + step]) for at in range(0, len(sound), step)])
-    return int(rate), _checked(values)
-
-
-def _mono(sound: Array) -> Float32s:
-    """Return the mean of the channels, full scale at ±1."""
-    values = _scaled(sound)
-    return values if values.ndim == 1 else values.mean(axis=1, dtype=np.float32)
+    pieces = (_scaled(sound[at : at + step]) for at in range(0, len(sound), step))
+    mono = [x if x.ndim == 1 else x.mean(axis=1, dtype=np.float32) for x in pieces]
+    return int(rate), _checked(np.concatenate(mono))
 
 
 def _scaled(sound: Array) -> Float32s:

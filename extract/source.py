@@ -85,6 +85,12 @@ class Source:
     package: tuple[str, str] | None = None
 
     @property
+    def columns(self) -> dict[str, Strings | Floats]:
+        """The optional columns that it has."""
+        named = {"domain": self.domain, "group": self.group, "time": self.time}
+        return {name: values for name, values in named.items() if values is not None}
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the list of samples."""
         return hashlib.sha256("\0".join(self.ids).encode()).hexdigest()

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import EpsImagePlugin, Image
 
 from embedbench.errors import UserError
+from embedbench.storage.regular_files import explain_errors
 
 from .data_set_parts import SPLIT_NAMES, Part, join_parts
 from .source import Source
@@ -24,12 +25,11 @@ def streamed_source(source: str) -> Source:
     """
     name, _, root = source.partition("@")
     EpsImagePlugin.gs_binary = False  # where others open images: EPS is a program for Ghostscript
-    parts, version, problems = [], "", []
-    try:
+    parts, version, problems = [], "", list[str]()
+    with explain_errors(f"timm cannot read {name}"):
         for names in _SPLITS:
-            split, dataset, problem = _create(name, root, names)
+            split, dataset = _create(name, root, names, problems)
             if dataset is None:
-                problems.append(problem)
                 continue
             reader = getattr(dataset, "reader", None)
             info = getattr(getattr(reader, "dataset", None), "info", None)
@@ -38,36 +38,27 @@ def streamed_source(source: str) -> Source:
             classes = _class_names(reader, int(stream.labels.max(initial=-1)) + 1)
             labels = [classes[i] if i >= 0 else None for i in stream.labels]
             parts.append(Part(split, SPLIT_NAMES[split], labels, classes, stream.read))
-    except UserError:
-        raise
-    except Exception as error:  # as in `_create`
-        raise UserError(f"timm cannot read {name} ({_first_line(error)}).") from error
     if not parts:
         raise UserError(f"timm cannot read any part of {name} ({problems[0]}).")
     return join_parts(name, parts, [], revision=version, in_order=True)
 
 
-def _create(name: str, root: str, splits: Sequence[str]) -> tuple[str, Any, str]:
-    """Return the first split that exists and timm's data set for it, or None and the problem."""
+def _create(name: str, root: str, splits: Sequence[str], problems: list[str]) -> tuple[str, Any]:
+    """Return the first split that exists, and timm's data set for it, or None."""
     from timm.data.dataset_factory import create_dataset
 
-    problem = ""
     for split in splits:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # readers print to stdout
-                return split, create_dataset(name, root=root or None, split=split), ""
+                return split, create_dataset(name, root=root or None, split=split)
         except ImportError as error:
             raise UserError(
                 f"{name} needs the package {error.name!r}, which embedbench does not bring; "
                 f"install it (pip install {error.name})."
             ) from error
         except Exception as error:  # the readers of many libraries raise many kinds of errors
-            problem = problem or _first_line(error)
-    return splits[0], None, problem
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".split("\n")[0]
+            problems.append(f"{type(error).__name__}: {error}".split("\n")[0])
+    return splits[0], None
 
 
 def _class_names(reader: Any, at_least: int) -> list[str]:

@@ -2,6 +2,8 @@
 
 import copy
 import difflib
+import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +25,9 @@ from embedbench.errors import UserError
 from embedbench.networks.paper_networks import timm
 from embedbench.networks.published_weights import hub_weights
 from embedbench.networks.weights import load_weights, read_metadata
+from embedbench.storage.regular_files import explain_errors
 
 from .backbone import OURS, Network
-from .intermediate_layers import Layers
 from .source import Content, open_image
 
 
@@ -67,6 +69,7 @@ class TimmBackbone(Network):
         std = torch.tensor(config["std"], device=device)
         self.scale = (1 / (255 * std)).view(1, -1, 1, 1)
         self.shift = (-mean / std).view(1, -1, 1, 1)
+        pool = getattr(model, "global_pool", None)  # timm's short name: avg, token, …
         self.backbone = {
             "name": cfg.get("architecture") or name,
             "library": "timm",
@@ -74,7 +77,7 @@ class TimmBackbone(Network):
             "weights_id": weights_id,
             "weights_sha256": digest,
             "layer": "final embedding, before the classifier",
-            "pooling": _pooling(model),
+            "pooling": str(getattr(pool, "pool_type", pool) or "the model's own"),
             "layers": self.taken.described(),
         }
         self.preprocessing = {
@@ -113,20 +116,11 @@ def create_model(name: str, size: int | None, channels: int = 3) -> Any:
     build: Callable[..., Any] = timm.create_model
     options: dict[str, Any] = {"num_classes": 0, "pretrained": False}
     options |= {} if channels == 3 else {"in_chans": channels}
-    try:
+    with explain_errors(f"{name} cannot be built" + (f" at --size {size}" if size else "")):
         model = build(name, **options)
         if size and model.pretrained_cfg.get("fixed_input_size"):
             model = build(name, **options, img_size=size)
-    except Exception as error:  # constructors of models raise many kinds of errors
-        at = f" at --size {size}" if size else ""
-        raise UserError(f"{name} cannot be built{at} ({type(error).__name__}: {error}).") from error
     return model.eval()
-
-
-def _pooling(model: Any) -> str:
-    """timm's short name of a model's pooling (avg, token, …)."""
-    pool = getattr(model, "global_pool", None)
-    return str(getattr(pool, "pool_type", pool) or "the model's own")
 
 
 # --- BatchNorm folded into the convolution before it ---
@@ -184,3 +178,81 @@ def _watch(model: nn.Module, example: torch.Tensor) -> tuple[list[tuple[str, str
         output = model(example)
     once = [(a, b) for a, b in pairs if calls[a] == calls[b] == 1 and b in names]
     return [(names[a], names[b]) for a, b in once], output
+
+
+# --- intermediate layers: which are taken, their names, how they are pooled ---
+
+
+class Layers:
+    """The intermediate embeddings of a model of timm.
+
+    The last layer may equal the final embedding: it does if the embedding is the class token of a
+    ViT's last block, or the mean over positions of a ResNet's last stage. It does not if patches
+    are averaged, or if a convolution or a norm follows the pooling. Therefore `lastN` always
+    includes the last layer. `wanted` are names such as `block-8` or `stage-3`, numbers from 0,
+    `lastN`, or `all`.
+    """
+
+    def __init__(self, model: Any, wanted: Sequence[str]) -> None:
+        self.numbers: list[int] = []
+        if not wanted:
+            return
+        if not hasattr(model, "forward_intermediates"):
+            raise UserError(f"{type(model).__name__} gives no intermediate layers; drop --layers.")
+        self.blocks = has_blocks(model)
+        self.token = self.blocks and getattr(model, "cls_token", None) is not None
+        self.kind = "block" if self.blocks else "stage"
+        self.numbers = parse_layers(wanted, self.kind, len(model.feature_info))
+        self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
+
+    def described(self) -> dict[str, str]:
+        """Return name -> description, for the provenance."""
+        if not self.numbers:
+            return {}
+        what = "feature map, mean over positions"
+        if self.blocks:
+            rows = "class token" if self.token else "mean over patches"
+            what = f"{rows} after the final norm"
+        return {f"{self.kind}-{i}": what for i in self.numbers}
+
+    def tables(self, model: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the final embedding and the layers of a batch in one forward pass."""
+        if not self.numbers:
+            return {"features": model(x)}
+        last, maps = model.forward_intermediates(x, indices=self.numbers, **self.options)
+        out = {"features": model.forward_head(last)}
+        for i, taken in zip(self.numbers, maps, strict=True):
+            patches, prefix = taken if self.blocks else (taken, None)
+            rows = prefix[:, 0] if self.token and prefix is not None else patches.mean((2, 3))
+            out[f"layers/{self.kind}-{i}"] = rows
+        return out
+
+
+def has_blocks(model: Any) -> bool:
+    """Whether a model is a transformer of timm, whose layers are blocks of tokens."""
+    given = getattr(model, "forward_intermediates", None)
+    return given is not None and "return_prefix_tokens" in inspect.signature(given).parameters
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,9}", text) is not None
+
+
+def parse_layers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
+    """Return the layer numbers of a list of names, numbers, `lastN` and `all`."""
+    chosen: set[int] = set()
+    for word in wanted:
+        text = word.strip()
+        number = text.removeprefix(f"{kind}-")
+        if text == "all":
+            chosen.update(range(count))
+        elif text.startswith("last") and _is_number(text[4:]) and 0 < int(text[4:]) <= count:
+            chosen.update(range(count - int(text[4:]), count))
+        elif _is_number(number) and int(number) < count:
+            chosen.add(int(number))
+        else:
+            raise UserError(
+                f"unknown layer {text!r}; this backbone has {kind}-0 to {kind}-{count - 1} "
+                f"(or their numbers, 'last4', 'all')."
+            )
+    return sorted(chosen)

@@ -15,9 +15,8 @@ from torchvision import datasets
 from embedbench.errors import UserError, unknown
 from embedbench.files.sample_metadata import TEST, TRAIN, VAL
 
-from .data_set_parts import Part, join_parts
+from .data_set_parts import Part, check_options, join_parts, parse_address
 from .source import Content, Source, open_image, read_sample
-from .source_address import check_options, parse_address
 
 _OFFICIAL = (  # the parameter that chooses a part; its values for train, val and test; the classes
     ("train", (True, None, False), "CIFAR10 CIFAR100 EMNIST FashionMNIST KMNIST MNIST QMNIST USPS"),
@@ -59,11 +58,6 @@ def torchvision_source(source: str) -> Source:
         `torch/oxford_iiit_pet`. Options are those of the class: `torch/dtd?partition=2`. ROOT is
         the folder in which torchvision finds the data, by default `~/.cache/embedbench`.
         Nothing is downloaded unless `download=yes` asks for it.
-
-    Raises
-    ------
-    UserError
-        The name or an option is unknown, or the data are not there.
     """
     typed, options, place = parse_address(source)
     known = {name.lower(): row for row in _OFFICIAL for name in row[2].split()}

@@ -21,8 +21,7 @@ from PIL import Image
 
 from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
-from embedbench.extract.embed_batches import decode
-from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES
+from embedbench.extract.extraction_work import CPU_BATCH, CUDA_BATCH, CUDA_LANES, decode
 from embedbench.extract.open_backbone import choose_device, open_backbone
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Source

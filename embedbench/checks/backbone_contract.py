@@ -16,7 +16,7 @@ import torch
 from scipy.io import wavfile
 
 from embedbench.array_types import Array
-from embedbench.files.verify import verify
+from embedbench.files.embedding_file import verify
 from embedbench.storage.atomic_write import write_safely
 
 from .check_building_blocks import Checks, demand

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.files.provenance import UserMetadata
 from embedbench.files.remote.uri import is_name
-from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
@@ -247,7 +247,7 @@ def order(
 
 def verify(file: File, as_json: Json = False) -> None:
     """Check every checksum of an embedding file. If any fails, name the rows and exit 1."""
-    from embedbench.files.verify import verify as verify_file
+    from embedbench.files.embedding_file import verify as verify_file
 
     damage = verify_file(file)
     show({"file": str(file), "damage": damage}, "\n".join(damage or ["sound"]), as_json)

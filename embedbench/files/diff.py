@@ -19,6 +19,12 @@ from .embedding_file import EmbeddingFile
 from .sample_metadata import TEST, TRAIN, Samples
 
 PROBE = "nearest class mean, test accuracy"
+_TEXTS = {
+    "only_a": "{} samples are only in a",
+    "only_b": "{} samples are only in b",
+    "class_differs": "{} shared samples have another class",
+    "split_differs": "{} shared samples have another split",
+}
 
 
 @dataclass(frozen=True)
@@ -58,13 +64,7 @@ class Diff(JsonRecord):
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two files; memory does not grow with the number of rows.
-
-    Raises
-    ------
-    UserError
-        A file cannot be opened or is damaged.
-    """
+    """Compare two files; memory does not grow with the number of rows."""
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
     keys = [*hdf5_layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
     agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
@@ -90,7 +90,11 @@ def _reasons(
     """Return in words why digests differ."""
     why: list[str] = []
     if not agree["samples"]:
-        why += _sample_reasons(samples)
+        why += [f"samples: {text.format(samples[k])}." for k, text in _TEXTS.items() if samples[k]]
+        if not samples["same_order"]:
+            why.append("samples: the shared samples are in another order.")
+        if not samples["same_classes"]:
+            why.append("samples: the lists of classes or their hierarchy differ.")
     if not agree["recipe"]:
         recipes = [file_digests.recipe(file.provenance) for file in (a, b)]
         changes = list(_changes(recipes[0], recipes[1]))
@@ -107,22 +111,6 @@ def _reasons(
     if agree["content"] and not agree["samples"]:
         why.append("content: the features agree bit for bit, in the same row order.")
     return why
-
-
-def _sample_reasons(samples: dict[str, Any]) -> Iterator[str]:
-    texts = {
-        "only_a": "{} samples are only in a",
-        "only_b": "{} samples are only in b",
-        "class_differs": "{} shared samples have another class",
-        "split_differs": "{} shared samples have another split",
-    }
-    for key, text in texts.items():
-        if count := samples[key]:
-            yield f"samples: {text.format(count)}."
-    if not samples["same_order"]:
-        yield "samples: the shared samples are in another order."
-    if not samples["same_classes"]:
-        yield "samples: the lists of classes or their hierarchy differ."
 
 
 def _made_on(file: EmbeddingFile) -> dict[str, Any]:

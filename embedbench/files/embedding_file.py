@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,9 +22,8 @@ from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.storage.safe_hdf5 import attribute
 
 from . import file_digests, hdf5_layout, integrity_checks
-from .optional_columns import read_columns
 from .provenance import read_provenance
-from .sample_metadata import Samples
+from .sample_metadata import Samples, read_columns
 
 FINAL = "final"  # name of the final embedding, which is no intermediate layer
 
@@ -274,3 +274,50 @@ def _not_finite(first: int, rows: Array) -> str:
     if rows.dtype.kind != "f" or (finite := np.isfinite(rows)).all():
         return ""
     return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"
+
+
+# --- verification of everything ---
+
+
+def verify(path: str | Path) -> list[str]:
+    """Check everything in a file.
+
+    Returns
+    -------
+    list of str
+        One sentence for each run of damaged rows and for each other fault; empty if there is none.
+
+    Raises
+    ------
+    UserError
+        There is no such file, or it is not an embedding file.
+    """
+    path = Path(path)
+    try:
+        file = EmbeddingFile.open(path)
+    except DamagedFileError as error:
+        return [str(error), *_damage_sentences(path)]
+    sentences = _damage_sentences(path)
+    if sentences:
+        return sentences
+    for table in file.tables(list(file.layers)):
+        for first, rows in file.blocks(table, finite=False):
+            bad = first + np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+            sentences += [f"row {row} of {table} holds NaN or infinite values." for row in bad]
+    return sentences
+
+
+def _damage_sentences(path: Path) -> list[str]:
+    """Return one sentence for each run of neighbouring damaged blocks."""
+    try:
+        damage = integrity_checks.damaged_rows(path)
+    except UserError:  # the checksums cannot be read either
+        return []
+    sentences = []
+    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // hdf5_layout.BLOCK - e[0]))
+    for (table, _), run in runs:
+        blocks = [block for _, block in run]
+        sentences.append(
+            f"rows {blocks[0][1]} to {blocks[-1][2] - 1} of {table} do not match their checksums."
+        )
+    return sentences

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Array
-from embedbench.errors import UserError
+from embedbench.errors import UserError, import_extra
 from embedbench.storage.atomic_write import writing
 
 from . import hdf5_layout
@@ -54,13 +54,7 @@ def write_npz(file: EmbeddingFile, out: Path) -> Path:
 
 
 def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
-    """Write a safetensors file: numbers as tensors, texts as JSON lists in its metadata.
-
-    Raises
-    ------
-    UserError
-        The texts are longer than the format's header may be.
-    """
+    """Write a safetensors file: numbers as tensors, texts as JSON lists in its metadata."""
     numbers: dict[str, Array] = {
         "labels": file.labels.astype("<i4"),
         "split": file.split,
@@ -115,25 +109,11 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
 
     Features and layers are lists of fixed length; `class` is the name of a sample's class. In the
     schema's metadata, the key `huggingface` names all labels as a `ClassLabel`, and `embedbench`
-    has classes, parents, provenance and digests as JSON.
-
-    Parameters
-    ----------
-    split : int or None
-        Write the samples of this split alone; the hub shows one file a split.
-
-    Raises
-    ------
-    UserError
-        pyarrow is not installed, or the file holds images.
+    has classes, parents, provenance and digests as JSON. With `split`, the samples of this split
+    alone are written; the hub shows one file a split.
     """
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UserError(
-            "Parquet needs pyarrow; install it with pip install 'embedbench-cl[parquet]'."
-        ) from error
+    pa = import_extra("pyarrow", "parquet", "Parquet")
+    parquet = import_extra("pyarrow.parquet", "parquet", "Parquet")
     if file.kind != hdf5_layout.EMBEDDING:
         raise UserError(
             f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."

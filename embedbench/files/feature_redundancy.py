@@ -90,12 +90,7 @@ def fcbf(
 
     Features with SU(f, class) ≤ δ = 0 are dropped. Then each remaining feature p, the best one
     first, removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept
-    features p only, a batch of them at a time.
-
-    Parameters
-    ----------
-    relevance : array of float
-        (F,) SU of every feature with the class.
+    features p only, a batch of them at a time. `relevance` is (F,) SU of each with the class.
     """
     left = np.argsort(-relevance, kind="stable")
     left = left[relevance[left] > SLACK]
@@ -159,14 +154,9 @@ def redundancy(
     *,
     progress: Callable[..., None] = lambda *_: None,
 ) -> tuple[Redundancy, DiscretisedFeatures]:
-    """Filter the features of a file; return the result, and the intervals.
+    """Filter the features of a file, cut by a `method` of `discretise`; return also the intervals.
 
-    Parameters
-    ----------
-    method : str
-        Discretisation, see `discretise`.
-    progress : callable
-        Called with (done, total, stage).
+    `progress` is called with (done, total, stage).
     """
     rows = file.split != TEST
     if not rows.any():
@@ -236,11 +226,8 @@ def discretise(
 ) -> DiscretisedFeatures:
     """Cut the columns of x (n, F) into intervals, open on the left.
 
-    Parameters
-    ----------
-    method : str
-        "mdlp": see `mdlp_cuts`; "frequency": ten intervals of equally many samples, fewer where
-        values are tied.
+    By "mdlp", see `mdlp_cuts`; or by "frequency" into ten intervals of equally many samples, fewer
+    where values are tied.
     """
     if method not in METHODS:
         raise unknown("discretisation", method, METHODS)

@@ -99,11 +99,6 @@ def recipe(provenance: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def recipe_digest(provenance: Mapping[str, Any]) -> str:
-    """Return the digest of how the features were made."""
-    return sha256_parts([("recipe", canonical_json(recipe(provenance)).encode())])
-
-
 def content_digest(file: h5py.File, tables: Iterable[str]) -> str:
     """Return the digest of the features and layers: signature and block checksums of each."""
     parts = (

@@ -52,13 +52,7 @@ def block_ranges(n: int) -> Iterator[tuple[int, int]]:
 
 
 def texts(values: Sequence[str], where: str) -> Strings:
-    """Return texts as an array, in which every entry takes the room of the longest.
-
-    Raises
-    ------
-    UserError
-        One is too long, or holds half a character.
-    """
+    """Return texts as an array, in which every entry takes the room of the longest."""
     longest = max(map(len, values), default=0)
     if longest > TEXT:
         raise UserError(
@@ -72,13 +66,7 @@ def texts(values: Sequence[str], where: str) -> Strings:
 
 
 def pack_strings(values: Sequence[str] | Strings) -> NDArray[np.bytes_]:
-    """Return strings as zero-padded UTF-8 of one fixed length.
-
-    Raises
-    ------
-    UserError
-        A string is empty, is no text, or holds a zero byte, which the padding would lose.
-    """
+    """Return strings as zero-padded UTF-8 of one fixed length."""
     packed = []
     for row, value in enumerate(values):
         try:

@@ -3,27 +3,34 @@
 docs/files.md lists what `import` reads.
 """
 
+import itertools
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from embedbench.array_types import Bytes
-from embedbench.errors import UserError
+from embedbench.array_types import Array, Bytes, Float32s, Ints, Strings
+from embedbench.errors import LONG, UserError, unknown
 from embedbench.system.callback_types import Notify, Progress
 
+from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
-from .formats.read_import_source import Arrays, ImportRequest, read_source
-from .optional_columns import read_list
+from .formats import arrow_files, safetensors_and_torch
+from .formats.audioset import N_CLASSES, is_audioset, read_audioset
+from .formats.lazy_arrays import NamedLabels, SampleTable, join_tables
+from .formats.mnist_idx import is_idx, read_idx
+from .formats.numpy_files import load_folder, load_npy, load_npz
 from .output_path import check_target
+from .provenance import NOTHING, UserMetadata, read_provenance
 from .raw_pixels import pixels, pixels_recipe
-from .sample_metadata import Samples
+from .sample_metadata import SPLIT_NAMES, SPLITS, Samples, read_list
 from .train_test_split import describe_lopsided, make_split, split_rule
-from .user_metadata import NOTHING, UserMetadata
+from .train_test_split import groups as groups_of
 from .write_file import write_file
 
 
@@ -70,7 +77,7 @@ def import_file(
     stratify : bool
         Let every class keep its share in a split by test fraction.
     columns : str or PathLike or None
-        A CSV file of optional columns, see `optional_columns.read_list`; they replace those of
+        A CSV file of optional columns, see `sample_metadata.read_list`; they replace those of
         the source.
     column_keys : mapping
         Keys of the source whose arrays are the columns `domain`, `group` and `time`, by column;
@@ -94,11 +101,6 @@ def import_file(
     named = None if labels is None else os.fspath(labels)
     wanted = ImportRequest(features, named, group, classes, column_keys)
     source = read_source(src, wanted, progress)
-    if len(source.features) != len(source.labels):
-        raise UserError(
-            f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
-            "give one label per row."
-        )
     if backbone is not None:
         source = _pixel_rows(src, source, backbone)
     rows, rule = _split(src, source, group, split, stratify=stratify)
@@ -120,6 +122,290 @@ def import_file(
     if remark := describe_lopsided(rows, samples.labels, leaves, made):
         notify(remark)
     return file
+
+
+_KEYS = {
+    "features": ("features", "X", "x", "embeddings", "embedding"),
+    "labels": ("labels", "y", "targets", "label", "target"),
+    "classes": ("classes", "class_names", "names"),
+    "ids": ("sample_ids", "ids", "sample_id", "id"),
+    "groups": ("groups", "group"),
+}
+_PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
+
+# Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
+_Reader = Callable[[Path], Mapping[str, Any]]
+_FILES: dict[str, _Reader] = {
+    ".npz": load_npz,
+    ".parquet": arrow_files.read_parquet,
+    ".safetensors": safetensors_and_torch.read_safetensors,
+    ".pt": safetensors_and_torch.read_torch,
+    ".pth": safetensors_and_torch.read_torch,
+}
+_FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
+    (arrow_files.is_saved_data_set, arrow_files.read_saved_data_set),
+    (lambda path: any(path.glob("*.parquet")), arrow_files.read_parquet),
+    (lambda path: any(path.glob("*.npy")), load_folder),
+]
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Contents of a source, before the splits are made."""
+
+    features: SampleTable
+    labels: Ints
+    classes: tuple[str, ...]
+    parents: Ints
+    ids: Strings
+    split: Bytes | None
+    groups: list[str] | None
+    provenance: dict[str, Any]
+    layers: dict[str, SampleTable] = field(default_factory=dict)
+    columns: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """The request of a user on a source, as in `import_file`; `columns` are its `column_keys`."""
+
+    features: str | None = None
+    labels: str | None = None
+    group: str | None = None
+    classes: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
+    """Read features, labels and whatever else a source has."""
+    if not src.is_file() and not src.is_dir():
+        raise UserError(f"there is no file {src}; give one, or a directory of them.")
+    if src.is_dir() and is_audioset(src):
+        made = read_audioset(src, wanted.classes or N_CLASSES, progress)
+        return _from_samples(src, wanted, *made)
+    if wanted.classes is not None:
+        raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
+    if src.is_dir() and is_idx(src):
+        samples, images = read_idx(src)
+        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        provenance = {**pixels_recipe(), "source": source}
+        return _from_samples(src, wanted, samples, pixels(images), provenance)
+    if src.suffix == ".npy":
+        if wanted.labels is None:
+            raise UserError(f"{src} has no labels; name their npy file with --labels.")
+        arrays = {"features": load_npy(src), "labels": load_npy(Path(wanted.labels))}
+        return _from_arrays(arrays, src, replace(wanted, labels=None))
+    return _from_arrays(_arrays_of(src), src, wanted)
+
+
+def _arrays_of(src: Path) -> Mapping[str, Any]:
+    """The arrays of a source by name, by the reader for its suffix or for what it holds."""
+    if src.is_dir():
+        readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
+    else:
+        readers = [_FILES[suffix] for suffix in [src.suffix.lower()] if suffix in _FILES]
+    if readers:
+        return without_parts(readers[0](src), str(src))
+    raise UserError(
+        f"{src} is nothing that import reads; give an npz, Parquet, safetensors or .pt file, a "
+        "features file NAME.npy with --labels, a directory of npy files (features.npy, labels.npy) "
+        "or Parquet files, a data set that `datasets` saved, MNIST's IDX files, or AudioSet's "
+        "folders of TFRecords."
+    )
+
+
+def _from_samples(
+    src: Path,
+    wanted: ImportRequest,
+    samples: Samples,
+    features: Float32s,
+    provenance: dict[str, Any],
+) -> Arrays:
+    """Return the contents of a data set that has its own split."""
+    keys = {"features": wanted.features, "labels": wanted.labels, "group": wanted.group}
+    for option, name in (*keys.items(), *((f"{c}-from", k) for c, k in wanted.columns.items())):
+        if name is not None:
+            raise UserError(f"{src} has its own layout and no key {name!r}; drop --{option}.")
+    return Arrays(
+        features=features,
+        labels=samples.labels,
+        classes=samples.classes,
+        parents=samples.parents,
+        ids=samples.ids,
+        split=samples.split,
+        groups=None,
+        provenance=provenance,
+    )
+
+
+def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) -> Arrays:
+    names = {
+        what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
+    }
+    rule = None if wanted.group is None or wanted.group in arrays else wanted.group
+    key = None if rule else wanted.group
+    asked = {"features": wanted.features, "labels": wanted.labels, "groups": key}
+    names |= {what: name for what, name in asked.items() if name is not None}
+    if names["features"] is None or names["labels"] is None:
+        listed = ", ".join(list(arrays)[:LONG]) or "nothing"
+        raise UserError(
+            f"{src} must hold 'features' and 'labels', and it holds {listed}; "
+            "name them with --features and --labels."
+        )
+    columns = {name: name for name in hdf5_layout.COLUMNS if name in arrays} | dict(wanted.columns)
+    chosen = {*columns.values(), *filter(None, names.values())}
+    rest = {key for key in arrays if key in _PLAIN or key.startswith(_LAYER)}
+    taken = {key: _taken(arrays, key, src) for key in rest | chosen}
+    given: Any = taken[names["labels"]]
+    classes: Any = None if names["classes"] is None else taken[names["classes"]]
+    if isinstance(given, NamedLabels):
+        given, classes = given.values, given.names if classes is None else classes
+    taken = {k: v.names[v.values] if isinstance(v, NamedLabels) else v for k, v in taken.items()}
+    _check_columns(taken, {names["features"]}, src)
+    given_ids, groups = (
+        None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
+    )
+    features: Any = taken[names["features"]]
+    if features.dtype == np.float64:
+        features = features.astype(np.float32)
+    labels, leaves = _label_classes(given, classes)
+    split = None if "split" not in taken else _split_numbers(taken["split"])
+    ids = _default_ids(len(labels), split) if given_ids is None else given_ids.astype(np.str_)
+    if rule is not None:
+        try:
+            groups = np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
+        except UserError:  # one that does not fit all ids was meant as a key
+            raise unknown(f"key of {src}", rule, arrays) from None
+    return Arrays(
+        features=features,
+        labels=labels,
+        classes=leaves,
+        parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
+        ids=ids,
+        split=split,
+        groups=None if groups is None else groups.astype(np.str_).tolist(),
+        provenance=_provenance(taken, features, src),
+        layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
+        columns={name: taken[key] for name, key in columns.items()},
+    )
+
+
+def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
+    try:
+        return arrays[key]
+    except KeyError:
+        raise unknown(f"key of {src}", key, arrays) from None
+
+
+def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:
+    """Check that all but features and layers have one value a row."""
+    for key, values in taken.items():
+        table = key in tables or key.startswith(_LAYER)
+        axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
+        if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
+            form = "(N, D) or (N, H, W, C)" if table else "one value a row"
+            raise UserError(
+                f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}."
+            )
+
+
+def _label_classes(given: Array, names: Array | None) -> tuple[Ints, tuple[str, ...]]:
+    """Return labels as indices, and the class names; by default the label values are the names."""
+    if given.ndim != 1 or given.dtype.kind not in "iuU":
+        raise UserError(
+            f"labels must be one integer or text per sample, not {given.dtype} of shape "
+            f"{given.shape}; convert them first."
+        )
+    if names is None:
+        if given.dtype.kind == "i" and given.size and given.min() < 0:
+            raise UserError(f"label {given.min()} is negative; leave unlabelled samples out.")
+        values, labels = np.unique(given, return_inverse=True)
+        return labels.astype(np.int64), tuple(str(value) for value in values)
+    classes = tuple(str(name) for name in names)
+    if given.dtype.kind != "U":
+        return given.astype(np.int64), classes
+    index = {name: number for number, name in enumerate(classes)}
+    return _numbers(given, index, "label").astype(np.int64), classes
+
+
+def _numbers(given: Array, index: Mapping[str, int], what: str) -> Array:
+    """Return the numbers of texts (N,)."""
+    names, place = np.unique(given, return_inverse=True)
+    for name in names.tolist():
+        if name not in index:
+            raise unknown(what, name, index)
+    numbers: Array = np.array([index[name] for name in names.tolist()])[place]
+    return numbers
+
+
+def _split_numbers(split: Array) -> Bytes:
+    if split.dtype.kind != "U":
+        if split.dtype.kind not in "iu" or not np.isin(split, range(len(SPLITS))).all():
+            raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
+        return split
+    return _numbers(split, SPLIT_NAMES, "split").astype(np.uint8)
+
+
+def _default_ids(n: int, split: Bytes | None) -> Strings:
+    """Return the ids `00000`, `00001`, …; with a split, `train/00000`, … within each part."""
+    if split is None:
+        return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
+    within = {part: itertools.count() for part in range(len(SPLITS))}
+    ids = [f"{SPLITS[part]}/{next(within[part]):05d}" for part in split.tolist()]
+    return np.array(ids, dtype=np.str_)
+
+
+def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> dict[str, Any]:
+    """Return the provenance in the source, or one that says that the backbone is unknown.
+
+    The digest of the features then replaces the backbone, so that two unknown backbones are never
+    taken for the same one.
+    """
+    if "provenance" in arrays:
+        return read_provenance(str(arrays["provenance"][()]), f"{src}: provenance")
+    sums = (
+        file_digests.block_digest(features[a:b]) for a, b in hdf5_layout.block_ranges(len(features))
+    )
+    made = file_digests.sha256_parts([("features", b"".join(sums))])
+    return {
+        "backbone": {"name": "unknown", "features_sha256": made},
+        "preprocessing": {},
+        "arithmetic": {"dtype": features.dtype.name},
+        "source": {"name": src.stem, "revision": "", "licence": ""},
+    }
+
+
+_WORDS = "|".join(SPLIT_NAMES)
+_KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
+
+
+def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Join keys such as `X_train` and `X_test`, or `train_labels` and `test_labels`, into one.
+
+    What is joined gets the name without the part, and `split` says which rows are which.
+    """
+    by_name: dict[str, dict[str, str]] = {}
+    for key in arrays:
+        if match := _KEY.fullmatch(key):
+            part, name = match["a"] or match["b"], match["key"] or match["key2"]
+            by_name.setdefault(name, {})[part] = key
+    found = {part for keys in by_name.values() for part in keys}
+    parts = sorted(found, key=SPLIT_NAMES.__getitem__)
+    whole = {name: keys for name, keys in by_name.items() if len(keys) == len(parts)}
+    if "split" in arrays or not whole or len(parts) < 2:
+        return arrays
+    lengths = [len(arrays[next(iter(whole.values()))[part]]) for part in parts]
+    taken = {key for keys in whole.values() for key in keys.values()}
+    out = {key: value for key, value in arrays.items() if key not in taken}
+    for name, keys in whole.items():
+        tables = [arrays[keys[part]] for part in parts]
+        for table, n, part in zip(tables, lengths, parts, strict=True):
+            if not np.ndim(table) or len(table) != n:
+                raise UserError(f"{where}: {keys[part]} has not {n} rows, as others of its part.")
+        one = tables[0].ndim == 1
+        out[name] = np.concatenate(tables) if one else join_tables(tables, f"{where}: {name}")
+    out["split"] = np.repeat([SPLIT_NAMES[part] for part in parts], lengths).astype(np.uint8)
+    return out
 
 
 def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:

@@ -11,11 +11,10 @@ from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.text.terminal_text import align_pairs
 
 from . import hdf5_layout, integrity_checks
-from .classes_seen_in_pretraining import list_some
 from .embedding_file import EmbeddingFile
 from .feature_redundancy import Redundancy
 from .layer_alignment import Alignment, alignment_words
-from .provenance import read_weights_entry
+from .provenance import list_some, read_weights_entry
 from .sample_metadata import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads

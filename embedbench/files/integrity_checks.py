@@ -30,8 +30,6 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
 @contextmanager
 def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate (`embedbench.storage.safe_hdf5`)."""
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; give the embedding file itself (.h5).")
     if not path.exists():
         partial = path.with_name(f".{path.name}.partial")
         hint = (

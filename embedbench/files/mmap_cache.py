@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import mmap
 import os
+import resource
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -30,20 +31,7 @@ PIECE = 32 * PAGE  # bytes; the system reads no more at one request than a disk 
 
 
 def mapped_table(file: EmbeddingFile, table: str) -> Array:
-    """Map a feature table of a file, (N, …) as stored, read-only.
-
-    Parameters
-    ----------
-    table : str
-        `features` or `layers/NAME`.
-
-    Raises
-    ------
-    DamagedFileError
-        Blocks do not match their checksums.
-    UserError
-        A value is NaN or infinite, or the copy cannot be written.
-    """
+    """Map a table of a file, `features` or `layers/NAME`, (N, …) as stored, read-only."""
     dtype, shape = file.form(table)
     key = f"{file.digests['content']} {table}"
     blocks = (rows for _, rows in file.blocks(table))
@@ -57,16 +45,9 @@ def map_copy(
     blocks: Iterator[Array],
     what: str,
 ) -> Array:
-    """Map the rows that `key` names, read-only; `blocks` gives them if they are not in the cache.
+    """Map the rows (N, …) that a text names, read-only.
 
-    Parameters
-    ----------
-    key : str
-        What the rows are; any text.
-    blocks : iterator of array
-        The rows in order, (N, …) in all.
-    what : str
-        The copy, for error messages.
+    `blocks` gives them in order if they are not in the cache. `what` is the copy, for messages.
     """
     name = hashlib.sha256(key.encode()).hexdigest()
     path = user_cache.directory() / KIND / f"{name}.rows"
@@ -125,20 +106,16 @@ _input = 0  # what this process had read from disks at the last look
 
 
 def _reads_disk() -> bool:
-    """Whether this process has read from a disk since the last call, or that is not known.
+    """Whether this process has read from a disk since the last call.
 
     If not, what it needs is in memory, and asking for each row would cost more than reading it.
     """
     global _input
-    try:
-        import resource
-    except ImportError:  # Windows
-        return True
     before, _input = _input, resource.getrusage(resource.RUSAGE_SELF).ru_inblock
     return _input != before
 
 
 def _advise(values: Array, advice: str, *where: int) -> None:
     source: Any = values.base  # the mmap.mmap
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # not on Windows
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # not on every system
         source.madvise(getattr(mmap, advice), *where)

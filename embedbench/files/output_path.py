@@ -58,7 +58,13 @@ def check_target(path: Path, *, overwrite: bool) -> Target:
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is a device; give the name of a file.")
     target = Target(path, overwrite)
-    _drop_leftover(target)
+    _sweep(target.directory)
+    if target.directory.is_dir() and (made := made_at(path)):
+        # left by work that was killed just after it had made the file, not one that it replaces
+        replaces = read_text(target.directory / "origin").partition("\n")[2]
+        job = text_digest(read_text(target.directory / "job.json"))
+        if made[0] == job and made[1] != replaces:
+            drop(target.directory)
     target.check_free()
     if not path.parent.is_dir():
         raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
@@ -115,16 +121,3 @@ def _sweep(directory: Path) -> None:
             left.rename(left.with_suffix(".old"))
     for left in directory.parent.glob(f"{name}.*.old"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-def _drop_leftover(target: Target) -> None:
-    """Remove what work left that was killed just after the file was complete.
-
-    The file is then one that this work has made, and not the one that it is to replace.
-    """
-    directory = target.directory
-    _sweep(directory)
-    if directory.is_dir() and (made := made_at(target.path)):
-        replaces = read_text(directory / "origin").partition("\n")[2]
-        if made[0] == text_digest(read_text(directory / "job.json")) and made[1] != replaces:
-            drop(directory)

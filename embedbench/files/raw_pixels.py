@@ -9,18 +9,7 @@ from embedbench.array_types import Bytes, Float32s
 
 
 def pixels(images: Bytes) -> Float32s:
-    """Return images as rows of values between 0 and 1: stored value / 255, row by row.
-
-    Parameters
-    ----------
-    images : array of int
-        (N, H, W) or (N, H, W, C).
-
-    Returns
-    -------
-    array
-        (N, H·W·C) float32.
-    """
+    """Return images (N, H, W) or (N, H, W, C) as rows (N, H·W·C) of stored value / 255."""
     out = np.empty((len(images), math.prod(images.shape[1:])), dtype=np.float32)
     np.divide(images.reshape(out.shape), np.float32(255), out=out)
     return out

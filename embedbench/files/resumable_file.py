@@ -60,13 +60,7 @@ class Partial:
 
     @classmethod
     def joined(cls, target: Target, job: Mapping[str, Any], origin: str) -> Self:
-        """Return the work that another process began, to help it; `origin` is that of its work.
-
-        Raises
-        ------
-        UserError
-            It is not here: it has ended, or this machine does not share the directory.
-        """
+        """Return the work that another process began, to help it; `origin` is that of its work."""
         if read_text(target.directory / "origin") != origin:
             raise UserError(
                 f"{target.directory}, which the command made, is not there; to extract on several "
@@ -123,7 +117,10 @@ class Partial:
             check_rows(name, rows, 0, ())
         if self.is_gone():
             raise UserError(f"another process has dropped {self.directory}; start again.")
-        write_block(self._file(block), arrays, note, self._job)
+        head = file_digests.canonical_json({"note": note, "job": self._job}).encode()
+        body = head + b"\n" + safetensors.numpy.save(dict(arrays))
+        digest = hashlib.sha256(body).hexdigest().encode()  # stands before what it is of
+        write_safely(self._file(block), digest + b"\n" + body)
         self._notes[block] = note
 
     def finish(
@@ -223,24 +220,8 @@ class Partial:
             )
 
 
-# --- blocks: a file each, its SHA-256 before it ---
-
-
-def write_block(path: Path, arrays: Mapping[str, Array], note: Any, job: str) -> None:
-    """Write the rows of every table, a note (plain JSON), and the digest of the job."""
-    head = file_digests.canonical_json({"note": note, "job": job}).encode()
-    body = head + b"\n" + safetensors.numpy.save(dict(arrays))
-    write_safely(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-
-
 def read_block(path: Path, job: str) -> tuple[dict[str, Array], Any]:
-    """Return the tables and the note of a block.
-
-    Raises
-    ------
-    DamagedFileError
-        It is damaged, or a block of another job.
-    """
+    """Return the tables and the note of a block."""
     try:
         with open_regular(path) as file:
             digest, _, body = file.read().partition(b"\n")

@@ -1,14 +1,21 @@
-"""Metadata of samples: ids, labels, splits, and the hierarchy of their classes."""
+"""Metadata of samples: ids, labels, splits, hierarchy of classes, and optional columns."""
 
+import csv
+import io
+import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import h5py
 import numpy as np
 
-from embedbench.array_types import Bytes, Ints, Strings
-from embedbench.errors import UserError
+from embedbench.array_types import Array, Bytes, Ints, Strings
+from embedbench.errors import UserError, short, unknown
+from embedbench.storage.regular_files import read_text
 
-from . import file_digests
+from . import file_digests, hdf5_layout
 
 TRAIN, VAL, TEST = 0, 1, 2
 SPLITS = ("train", "val", "test")
@@ -16,13 +23,7 @@ SPLIT_NAMES = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "tes
 
 
 def levels(parents: Ints) -> Ints:
-    """Return the level of each class, 1 at the top; 0 where the path upwards never ends.
-
-    Parameters
-    ----------
-    parents : array of int
-        (C,) index of each class's parent, -1 where there is none.
-    """
+    """Return the level of each class (C,), 1 at the top; 0 where the path upwards never ends."""
     n = len(parents)
     above = np.append(np.where(parents < 0, n, parents), n)  # n: beyond the top
     steps = np.append(np.ones(n, dtype=np.int64), 0)
@@ -148,3 +149,142 @@ class Samples:
         return file_digests.samples_digest(
             self.ids, self.labels, self.split, self.classes, self.parents
         )
+
+
+# --- lists of samples: CSV and TSV files, one line a sample ---
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and fields of every line that is not empty."""
+    text = read_text(path)
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    try:
+        for number, fields in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+            if fields:
+                yield number, fields
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV or TSV file ({error}).") from error
+
+
+def read_by_sample(
+    path: Path,
+    ids: Sequence[str],
+    lines: Iterable[tuple[int, list[str]]],
+    check: Callable[[str, list[str]], None],
+    lacks: str = "has no line",
+) -> list[list[str]]:
+    """Return the fields behind each sample's id; each of (N,) `ids` must have one line.
+
+    `check` refuses the fields of a line, whose place it takes in words.
+    """
+    values: dict[str, list[str]] = {}
+    known = set(ids)
+    for number, fields in lines:
+        where, name = f"{path}, line {number}", fields[0]
+        check(where, fields)
+        if name not in known:
+            raise UserError(f"{where}: no sample {short(name)} in the source; remove the line.")
+        if name in values:
+            raise UserError(f"{where}: sample {short(name)} is listed twice; keep one line.")
+        values[name] = fields[1:]
+    missing = [name for name in ids if name not in values]
+    if missing:
+        raise UserError(
+            f"{path} {lacks} for {len(missing)} of {len(ids)} samples, the first "
+            f"{short(missing[0])}; add them."
+        )
+    return [values[name] for name in ids]
+
+
+# --- optional columns: `domain`, `group` and `time`, one value a sample ---
+
+
+def checked_columns(columns: Mapping[str, Array], n: int) -> dict[str, Array]:
+    """Return columns (n,) in the types of the format; whole numbers may stand for texts."""
+    for name in columns:
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown("column", name, hdf5_layout.COLUMNS)
+    there = [name for name in hdf5_layout.COLUMNS if name in columns]
+    return {name: _checked(name, np.asarray(columns[name]), n) for name in there}
+
+
+def _checked(name: str, values: Array, n: int) -> Array:
+    text = hdf5_layout.COLUMNS[name] == "S"
+    if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
+        raise UserError(
+            f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
+            f"{'text' if text else 'number'} for each of {n} samples; convert the column, or leave "
+            "it out."
+        )
+    values = values.astype(np.str_ if text else np.float64)
+    wrong = values == "" if text else ~np.isfinite(values)
+    if wrong.any():
+        raise UserError(
+            f"column {name!r} has {'no text' if text else 'NaN or an infinite value'} in row "
+            f"{int(wrong.argmax())}; give every sample a {'text' if text else 'finite number'}."
+        )
+    return values if text else values + 0.0  # no -0.0
+
+
+def read_list(path: Path, ids: Sequence[str]) -> dict[str, Array]:
+    """Read columns from a CSV or TSV file, one line a sample, in the order of `ids`.
+
+    The first line is `sample_id` and any of `domain`, `group` and `time`.
+    """
+    if not path.is_file():
+        raise UserError(f"there is no file {path} for --columns; give a CSV file.")
+    lines = read_lines(path)
+    _, head = next(lines, (0, [""]))
+    head = [name.strip() for name in head]
+    names = head[1:]
+    if head[0] != "sample_id" or not names:
+        raise UserError(
+            f"{path} begins with {short(','.join(head))}; expected a first line such as "
+            f"sample_id,{','.join(hdf5_layout.COLUMNS)}."
+        )
+    for name in names:
+        if name not in hdf5_layout.COLUMNS:
+            raise unknown(f"column in the first line of {path}:", name, hdf5_layout.COLUMNS)
+    if len(set(names)) < len(names):
+        raise UserError(f"{path} names a column twice in its first line; keep one of each.")
+
+    def check(where: str, fields: list[str]) -> None:
+        if len(fields) != len(head) or not all(fields[1:]):
+            raise UserError(f"{where}: expected a value for each of {','.join(head)}.")
+        time = dict(zip(head, fields, strict=True)).get("time", "0")
+        if not is_finite_number(time):
+            raise UserError(f"{where}: time {short(time)} is not a finite number; correct it.")
+
+    rows = read_by_sample(path, ids, lines, check)
+    table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    return {
+        name: hdf5_layout.texts(column, f"{path}: {name}")
+        if hdf5_layout.COLUMNS[name] == "S"
+        else np.array(column, np.float64)
+        for name, column in table.items()
+    }
+
+
+def is_finite_number(text: str) -> bool:
+    """Whether a text is a number that a column `time` can hold."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def pack_column(values: Array) -> Array:
+    """Return a column as it lies in the file."""
+    return hdf5_layout.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
+
+
+def read_columns(path: Path, file: h5py.File, n: int) -> dict[str, Array]:
+    """Read the columns of a file whose tables were checked."""
+    stored = {name: table[()] for name, table in file.get("columns", {}).items()}
+    columns = {
+        k: hdf5_layout.unpack_strings(v) if v.dtype.kind == "S" else v for k, v in stored.items()
+    }
+    try:
+        return checked_columns(columns, n)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error

@@ -13,8 +13,7 @@ import numpy as np
 from embedbench.array_types import Bools, Bytes, Ints
 from embedbench.errors import UserError, short
 
-from .sample_lists import read_by_sample, read_lines
-from .sample_metadata import SPLITS, TEST, TRAIN
+from .sample_metadata import SPLITS, TEST, TRAIN, read_by_sample, read_lines
 
 TEST_FRACTION = 0.3
 HEAD = ["sample_id", "split"]  # of a list file, which may have one
@@ -222,14 +221,8 @@ def describe_lopsided(
 ) -> str:
     """Return in words which classes lack a side, or a fair share of test; empty if none does.
 
-    Classes without a sample do not count.
-
-    Parameters
-    ----------
-    rule : mapping
-        How the split was made, see `split_rule`; empty: in some other way.
-    remedy : str
-        What to do about a split by hash.
+    Classes without a sample do not count. `rule` says how the split was made, see `split_rule`, and
+    `remedy` what to do about a split by hash.
     """
     n, test, train = (
         np.bincount(labels[rows], minlength=len(classes))

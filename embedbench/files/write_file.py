@@ -19,10 +19,9 @@ from embedbench.storage.atomic_write import writing
 from . import file_digests, hdf5_layout
 from .embedding_file import EmbeddingFile
 from .formats.lazy_arrays import SampleTable
-from .optional_columns import checked_columns, pack_column
 from .output_path import check_target
 from .provenance import read_provenance
-from .sample_metadata import SPLITS, Samples
+from .sample_metadata import SPLITS, Samples, checked_columns, pack_column
 
 _LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LAYER = (hdf5_layout.TABLES[hdf5_layout.EMBEDDING],)  # the form of a layer
@@ -52,7 +51,7 @@ def assemble(
             f"the provenance has {len(text):,} bytes; an embedding file holds at most "
             f"{hdf5_layout.PROVENANCE:,}, so make it shorter."
         )
-    recipe = file_digests.recipe_digest(provenance)
+    recipe = file_digests.canonical_json(file_digests.recipe(provenance)).encode()
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
         hdf5_layout.set_attribute(file, "format", hdf5_layout.FORMAT)
         hdf5_layout.set_attribute(
@@ -72,7 +71,8 @@ def assemble(
         _write_column(file, "provenance", np.array(text))
         digests = file.create_group("digests")
         hdf5_layout.set_attribute(digests, "samples", samples.digest())
-        hdf5_layout.set_attribute(digests, "recipe", recipe)
+        recipe_digest = file_digests.sha256_parts([("recipe", recipe)])
+        hdf5_layout.set_attribute(digests, "recipe", recipe_digest)
         hdf5_layout.set_attribute(digests, "content", file_digests.content_digest(file, tables))
         if columns:
             hdf5_layout.set_attribute(digests, "columns", file_digests.columns_digest(columns))

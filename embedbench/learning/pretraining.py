@@ -314,7 +314,7 @@ def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
     """
     if not blocks:
         return None
-    from embedbench.extract.intermediate_layers import Layers, has_blocks
+    from embedbench.extract.timm_backbone import Layers, has_blocks
 
     body = get_trunk(net).body
     if not has_blocks(body):

@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from embedbench.files.classes_seen_in_pretraining import seen_note
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.provenance import read_weights_entry
+from embedbench.files.provenance import read_weights_entry, seen_note
 from embedbench.files.remote.fetch import origin
 from embedbench.files.remote.uri import is_name
 from embedbench.plugins import find_package

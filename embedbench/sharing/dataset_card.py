@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
 from embedbench.files import hdf5_layout
-from embedbench.files.classes_seen_in_pretraining import list_some
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
-from embedbench.files.provenance import read_weights_entry
+from embedbench.files.provenance import list_some, read_weights_entry
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.reports.tables_from_runs import collect

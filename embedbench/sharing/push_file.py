@@ -10,11 +10,10 @@ from tempfile import TemporaryDirectory
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.files import hdf5_layout
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.inspect import card
 from embedbench.files.provenance import read_weights_entry
 from embedbench.files.sample_metadata import SPLITS
-from embedbench.files.verify import verify
 from embedbench.storage import user_cache
 
 from . import uploads

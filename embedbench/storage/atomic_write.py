@@ -26,6 +26,11 @@ _HINTS = {
 }
 
 
+def _unwritable(name: object, error: OSError, hint: str = "") -> UserError:
+    hint = hint or _HINTS.get(error.errno or 0, "is the disk in order?")
+    return UserError(f"cannot write {name} ({error.strerror or error}); {hint}")
+
+
 def write_safely(path: Path, data: bytes | str, *, sync: bool = True) -> None:
     """Write a file atomically; an existing one is replaced. Text is written as UTF-8.
 
@@ -53,10 +58,8 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
         if sync:
             sync_path(path.parent)
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, "is the disk in order?")
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            hint = f"make {path.parent} first"
-        raise UserError(f"cannot write {path} ({error.strerror or error}); {hint}") from error
+        lost = isinstance(error, FileNotFoundError | NotADirectoryError)
+        raise _unwritable(path, error, f"make {path.parent} first" if lost else "") from error
     finally:
         with suppress(OSError):  # the directory may be a file
             temporary.unlink(missing_ok=True)
@@ -67,7 +70,7 @@ def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
     """Open a private file to be continued; what is written is kept after an error.
 
     It is for large files that are made again otherwise; they get their name when they are complete,
-    by `rename`. `name` is what the file will be, for messages.
+    by a rename. `name` is what the file will be, for messages.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -76,15 +79,7 @@ def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(handle)
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, "is the disk in order?")
-        raise UserError(f"cannot write {name} ({error.strerror or error}); {hint}") from error
-
-
-def name_complete(path: Path, new: Path) -> None:
-    """Give a complete file its name, on the same file system; an existing one is replaced."""
-    sync_path(path)
-    path.replace(new)
-    sync_path(new.parent)
+        raise _unwritable(name, error) from error
 
 
 def second_name(path: Path, new: Path) -> None:
@@ -103,12 +98,12 @@ def create(path: Path, data: bytes) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise UserError(f"cannot write {path} ({error.strerror}); is it yours to write?") from error
+        raise _unwritable(path, error) from error
     try:
         os.write(handle, data)
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path} ({error.strerror})") from error
+        raise _unwritable(path, error) from error
     finally:
         os.close(handle)
     return True

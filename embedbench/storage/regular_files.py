@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -65,6 +67,21 @@ def explain_os_error(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "a link that leads to itself"
     return error.strerror or str(error)
+
+
+@contextmanager
+def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
+    """Say in one sentence what failed and why: libraries, and code of others, raise any error."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        text = str(error).partition("\n")[0][:200]
+        reason = f"{type(error).__name__}: {text}"
+        if isinstance(error, OSError):
+            reason = explain_os_error(error)
+        raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error
 
 
 def unreadable(path: str | Path, error: OSError, remedy: str = "") -> UserError:

@@ -5,7 +5,6 @@ time (`embedbench.storage.untrusted_files`). A file that has not changed since i
 at once.
 """
 
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import h5py
 from embedbench.errors import DamagedFileError, UserError
 
 from . import untrusted_files, user_cache
+from .regular_files import open_regular
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
@@ -87,12 +87,8 @@ def attribute(item: h5py.Group | h5py.Dataset, key: str) -> str:
 def _identified(path: Path, what: str) -> str:
     """The identity of a regular HDF5 file; nothing else is opened."""
     try:
-        before, mode = user_cache.identity(path), path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            raise UserError(f"{path} is {kind}; give {what}.")
-        with path.open("rb") as file:
-            begins = file.read(len(SIGNATURE))
+        with open_regular(path) as file:
+            before, begins = user_cache.identity(file.fileno()), file.read(len(SIGNATURE))
     except FileNotFoundError:
         raise UserError(f"there is no file {path}; give {what}.") from None
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -288,8 +289,7 @@ class Examiner:
         self.kind, self.lock = kind, threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         atexit.register(self.stop)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.forget)
+        os.register_at_fork(after_in_child=self.forget)
 
     def ask(self, path: str | os.PathLike[str]) -> dict[str, str]:
         """The answer of `examine` or `examine_tensors`; or how the file `ended` the process."""
@@ -307,8 +307,7 @@ class Examiner:
             if line.endswith(b"\n"):
                 answer: dict[str, str] = json.loads(line)
                 return answer
-            slow = {getattr(signal, name, 0) for name in ("SIGALRM", "SIGPROF")}
-            late = -self.process.wait() in slow
+            late = -self.process.wait() in (signal.SIGALRM, signal.SIGPROF)
             return {"ended": "does not come to its end" if late else "crashes"}
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -371,16 +370,13 @@ def reason(error: Exception) -> str:
 
 def alive(seconds: tuple[float, float] = SECONDS) -> None:
     """End this process after so many seconds, unless this is called again before; 0 is never."""
-    if hasattr(signal, "setitimer"):
-        for timer, limit in zip((signal.ITIMER_REAL, signal.ITIMER_PROF), seconds, strict=True):
-            signal.setitimer(timer, limit)
+    for timer, limit in zip((signal.ITIMER_REAL, signal.ITIMER_PROF), seconds, strict=True):
+        signal.setitimer(timer, limit)
 
 
 def bound_memory(more: int = 0) -> None:
     """Let this process take at most MEMORY and `more` bytes beyond now, where the system can."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
+    with contextlib.suppress(OSError, ValueError):
         with open("/proc/self/statm", encoding="ascii") as file:
             now = int(file.read().split()[0]) * resource.getpagesize()
         most = resource.getrlimit(resource.RLIMIT_AS)[1]

@@ -11,10 +11,10 @@ from typing import Any
 from embedbench.config.json_records import JsonRecord, parse_toml
 from embedbench.errors import UserError, unknown
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.provenance import UserMetadata
 from embedbench.files.remote.known_files import known_files
 from embedbench.files.remote.uri import KNOWN
 from embedbench.files.sample_metadata import TEST
-from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage import user_cache
 
 ZOO = "zoo:"

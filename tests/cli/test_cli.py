@@ -503,7 +503,7 @@ def test_interruption_is_exit_code_130_without_a_traceback(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("embedbench.files.verify.verify", interrupted)
+    monkeypatch.setattr("embedbench.files.embedding_file.verify", interrupted)
     done = call("verify", "toy.h5")
     assert done.code == 130
     assert done.out == ""

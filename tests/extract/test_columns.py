@@ -14,7 +14,7 @@ from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.user_metadata import UserMetadata
+from embedbench.files.provenance import UserMetadata
 from embedbench.networks.paper_networks import known_weights, pretrained_on
 
 IDS = (
@@ -33,29 +33,30 @@ def source(ids: tuple[str, ...] = IDS, split: Any = None) -> Source:
 
 def test_rules_by_hand(tmp_path: Path) -> None:
     rules = ColumnRules(None, "folder", "(v[0-9])_", "_([0-9]+)")
-    changed, columns = rules.applied(source())
+    changed = rules.applied(source())
+    columns = changed.columns
     assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
     assert columns["group"].tolist() == ["v1", "v2", "v1", "v2"]
     assert columns["time"].tolist() == [3.0, 1.0, 10.0, 2.0]
     assert changed.classes == ("cat", "dog")
     assert changed.labels.tolist() == [0, 1, 0, 1]
     assert changed.ids == IDS
-    same, columns = ColumnRules(domain="^([a-z]+)/").applied(source())
+    same = ColumnRules(domain="^([a-z]+)/").applied(source())
     assert same.classes == ("c0", "c1", "c2", "c3")
-    assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
-    assert ColumnRules(group="parent").applied(source())[1]["group"][0] == "art/cat"
+    assert same.columns["domain"].tolist() == ["art", "art", "photo", "photo"]
+    assert ColumnRules(group="parent").applied(source()).columns["group"][0] == "art/cat"
 
 
 def test_domains_below_the_folders_of_a_split() -> None:
     ids = tuple(f"{part}/{name}" for part in ("train", "test") for name in IDS)
-    changed, domains = by_domain(source(ids, np.zeros(8, np.uint8)))
-    assert domains.tolist() == ["art", "art", "photo", "photo"] * 2
+    changed = by_domain(source(ids, np.zeros(8, np.uint8)))
+    assert changed.columns["domain"].tolist() == ["art", "art", "photo", "photo"] * 2
     assert changed.classes == ("cat", "dog")
 
 
 def test_classes_below_domains_keep_their_hierarchy() -> None:
     ids = ("art/pet/cat/1.png", "art/pet/dog/1.png", "photo/pet/cat/2.png", "photo/wild/fox/1.png")
-    changed, _ = by_domain(source(ids))
+    changed = by_domain(source(ids))
     assert changed.classes == ("cat", "dog", "fox", "pet", "wild")
     assert changed.parents.tolist() == [3, 3, 4, -1, -1]
     assert changed.labels.tolist() == [0, 1, 0, 2]
@@ -83,18 +84,20 @@ def test_sources_without_domains() -> None:
 def test_a_column_is_given_once(tmp_path: Path) -> None:
     listed = tmp_path / "meta.csv"
     listed.write_text("sample_id,domain,time\n" + "".join(f"{i},a,1\n" for i in IDS))
-    _, columns = ColumnRules(listed, group="stem").applied(source())
-    assert list(columns) == ["domain", "time", "group"]
+    columns = ColumnRules(listed, group="stem").applied(source()).columns
+    assert list(columns) == ["domain", "group", "time"]
     with pytest.raises(UserError, match=r"column 'domain' is in .*--domain-from makes it too"):
         ColumnRules(listed, domain="folder").applied(source())
 
 
 def test_a_sources_columns_are_taken_and_replaced_aloud() -> None:
     own = replace(source(), domain=np.array(["x"] * 4), time=np.arange(4.0), remark="r.")
-    made, columns = ColumnRules().applied(own)
+    made = ColumnRules().applied(own)
+    columns = made.columns
     assert made.remark == "r."
     assert (columns["domain"].tolist(), columns["time"].tolist()) == (["x"] * 4, [0, 1, 2, 3])
-    made, columns = ColumnRules(domain="parent").applied(own)
+    made = ColumnRules(domain="parent").applied(own)
+    columns = made.columns
     assert made.remark == "r. x: its column domain is replaced, as an option asks."
     assert columns["domain"].tolist() == ["art/cat", "art/dog", "photo/cat", "photo/dog"]
     assert columns["time"].tolist() == [0, 1, 2, 3]

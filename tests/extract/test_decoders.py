@@ -14,9 +14,9 @@ from PIL import Image
 from tiny_images import images
 
 from embedbench.errors import UserError
-from embedbench.extract import torchvision_decoder
+from embedbench.extract import backbone
 from embedbench.extract.backbone import Backbone
-from embedbench.extract.embed_batches import decode
+from embedbench.extract.extraction_work import decode
 from embedbench.extract.open_backbone import open_backbone
 from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source, open_image
@@ -66,7 +66,7 @@ LEFT = {
 def test_pixels_are_those_of_pillow(kind: str) -> None:
     """Alpha is dropped by both; a JPEG may differ by a little with another library behind it."""
     image = open_image(TAKEN[kind])
-    got = torchvision_decoder.by_torchvision(image, TAKEN[kind], CPU)
+    got = backbone.by_torchvision(image, TAKEN[kind], CPU)
     assert got is not image
     assert got.mode == ("L" if image.mode in ("L", "LA") else "RGB")
     expected = np.asarray(image.convert(got.mode)).astype(int)
@@ -77,7 +77,7 @@ def test_pixels_are_those_of_pillow(kind: str) -> None:
 @pytest.mark.parametrize("kind", LEFT)
 def test_the_others_are_left_to_pillow(kind: str) -> None:
     image = open_image(LEFT[kind])
-    assert torchvision_decoder.by_torchvision(image, LEFT[kind], CPU) is image
+    assert backbone.by_torchvision(image, LEFT[kind], CPU) is image
 
 
 def test_colours_of_16_bits_are_left_to_pillow() -> None:
@@ -93,7 +93,7 @@ def test_colours_of_16_bits_are_left_to_pillow() -> None:
     )
     image = open_image(content)
     assert image.mode == "RGB"
-    assert torchvision_decoder.by_torchvision(image, content, CPU) is image
+    assert backbone.by_torchvision(image, content, CPU) is image
 
 
 def _source(content: bytes) -> Source:
@@ -155,11 +155,11 @@ def test_a_card_is_not_asked_for_a_jpeg_without_its_end(monkeypatch: pytest.Monk
     monkeypatch.setattr(torchvision.io, "decode_jpeg", on_card)
     content, card = TAKEN["progressive JPEG"], torch.device("cuda")
     with pytest.raises(UserError, match="truncated"):
-        torchvision_decoder.by_torchvision(open_image(content), content[:-2], card)
+        backbone.by_torchvision(open_image(content), content[:-2], card)
     assert not asked
-    torchvision_decoder.by_torchvision(open_image(content), content, card)
+    backbone.by_torchvision(open_image(content), content, card)
     assert asked == [card]
-    torchvision_decoder.by_torchvision(open_image(TAKEN["colour PNG"]), TAKEN["colour PNG"], card)
+    backbone.by_torchvision(open_image(TAKEN["colour PNG"]), TAKEN["colour PNG"], card)
     assert len(asked) == 1  # a PNG is decoded by the processor
 
 
@@ -170,7 +170,7 @@ def test_the_recipe_names_the_decoder_unless_it_is_pillow(tmp_path: Path) -> Non
     other = extract(source, tmp_path / "b.h5", decoder="torchvision", **options)
     assert "decoder" not in plain.provenance["preprocessing"]
     assert other.provenance["preprocessing"]["decoder"] == "torchvision.io"
-    assert torchvision_decoder.decoder_recipe("torchvision", torch.device("cuda")) == {
+    assert backbone.decoder_recipe("torchvision", torch.device("cuda")) == {
         "decoder": "torchvision.io, JPEG by nvJPEG"
     }
     assert other.digests["recipe"] != plain.digests["recipe"]

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract.hf_inputs import TEXT_BYTES
+from embedbench.extract.hf_backbone import TEXT_BYTES
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
 
@@ -305,7 +305,7 @@ def test_bad_tables(tmp_path: Path, name: str, content: str, sentence: str) -> N
 
 
 def test_texts_that_are_none(tmp_path: Path) -> None:
-    from embedbench.extract.hf_inputs import read_text
+    from embedbench.extract.hf_backbone import read_text
 
     assert read_text("\ufeffü".encode()) == "ü"
     for content, reason in ((b"\xff", "not UTF-8"), (b"x" * (TEXT_BYTES + 1), "bytes of text")):

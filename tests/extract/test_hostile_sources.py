@@ -18,7 +18,7 @@ from PIL import EpsImagePlugin, Image
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.extract import embed_batches, pipeline, sound_files, source  # noqa: F401  slow to import
+from embedbench.extract import extraction_work, pipeline, sound_files, source  # noqa: F401  slow to import
 from embedbench.extract.open_backbone import Images, Pixels
 from embedbench.extract.open_source import open_source
 from embedbench.extract.source import Content
@@ -300,9 +300,9 @@ class Counting(Images):
 def test_large_images_wait_for_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:
-    monkeypatch.setattr(embed_batches, "LARGE", 6 * 5 - 1 if large else 6 * 5)
+    monkeypatch.setattr(extraction_work, "LARGE", 6 * 5 - 1 if large else 6 * 5)
     opened = open_source(str(hostile.good(tmp_path / "in")))
-    counting = Counting(embed_batches.first_image(opened), 2)
+    counting = Counting(extraction_work.first_image(opened), 2)
     batches = [range(i, i + 1) for i in range(3)] * 5
-    assert len(list(embed_batches.compute_batches(opened, batches, counting, workers=3))) == 15
+    assert len(list(extraction_work.compute_batches(opened, batches, counting, workers=3))) == 15
     assert (counting.most == 1) is large

@@ -19,7 +19,7 @@ from tiny_images import TINY, images, weights
 from embedbench.engines import local_pool
 from embedbench.engines.task_resources import Resources
 from embedbench.errors import UserError
-from embedbench.extract import engine_shards, extraction_work
+from embedbench.extract import extraction_work, pipeline
 from embedbench.extract.extraction_work import Job
 from embedbench.extract.open_source import open_source
 from embedbench.extract.pipeline import extract
@@ -46,7 +46,7 @@ class Small(Executor):
 def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *args: Any) -> Any:
     Partial.BLOCK = BLOCK
     _, _, asked, *shard = args
-    if change is None or asked is not engine_shards.fill_range:
+    if change is None or asked is not pipeline.fill_range:
         return function(*args)
     target, job, origin, blocks = shard
 
@@ -72,7 +72,7 @@ class TwoWorkers:
 @pytest.fixture(autouse=True)
 def _blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partial, "BLOCK", BLOCK)
-    monkeypatch.setattr(engine_shards, "LOOK", 0.05)
+    monkeypatch.setattr(pipeline, "LOOK", 0.05)
 
 
 def made(file: EmbeddingFile) -> dict[str, Any]:
@@ -267,11 +267,11 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(tmp_path: Path) -> None:
 
 def test_a_process_opens_source_and_model_once(tmp_path: Path) -> None:
     job = replace(ALONE, source=str(images(tmp_path / "in", 4)))
-    first = engine_shards._work(job)
-    assert engine_shards._work(replace(job)) is first
-    other = engine_shards._work(replace(job, size=9))
+    first = pipeline._work(job)
+    assert pipeline._work(replace(job)) is first
+    other = pipeline._work(replace(job, size=9))
     assert other is not first
-    assert list(engine_shards._opened.values()) == [other]  # one model fits a card, not two
+    assert list(pipeline._opened.values()) == [other]  # one model fits a card, not two
 
 
 def test_relative_paths_of_a_job_hold_in_other_directories(
@@ -282,7 +282,7 @@ def test_relative_paths_of_a_job_hold_in_other_directories(
     there = ALONE.elsewhere(1)
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    assert len(engine_shards._work(there).source.ids) == 4
+    assert len(pipeline._work(there).source.ids) == 4
 
 
 def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,9 +122,13 @@ def test_demo_is_the_shipped_emoji() -> None:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Any]) -> None:
-    def create(name: str, root: str, splits: tuple[str, ...]) -> tuple[str, Any, str]:
+    def create(
+        name: str, root: str, splits: tuple[str, ...], problems: list[str]
+    ) -> tuple[str, Any]:
         made = make(splits[0])
-        return splits[0], made, "" if made is not None else "nothing there"
+        if made is None:
+            problems.append("nothing there")
+        return splits[0], made
 
     monkeypatch.setattr(streamed_datasets, "_create", create)
 

@@ -54,15 +54,13 @@ from file_helpers import (
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files import file_digests, hdf5_layout
-from embedbench.files.classes_seen_in_pretraining import classes_seen
 from embedbench.files.diff import diff
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import Card, card, card_text
-from embedbench.files.optional_columns import read_list
-from embedbench.files.user_metadata import UserMetadata
-from embedbench.files.verify import verify
+from embedbench.files.provenance import UserMetadata, classes_seen
+from embedbench.files.sample_metadata import read_list
 from embedbench.files.write_file import write_file
 
 N = 30

@@ -236,7 +236,7 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
         file["x"] = [1]
     (tmp_path / ".b.h5.partial").mkdir()
     cases = {
-        tmp_path: "is a directory",
+        tmp_path: "a directory, not a regular file",
         tmp_path / "none.h5": "there is no file .* make it with",
         tmp_path / "b.h5": "unfinished work .* run the same extract again",
         text: "not an HDF5 file",

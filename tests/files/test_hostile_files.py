@@ -18,14 +18,13 @@ from file_helpers import JOB, PROVENANCE, begin, contents, done, flip, make_feat
 
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files import file_digests, hdf5_layout
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card, card_text
 from embedbench.files.output_path import text_digest
 from embedbench.files.sample_metadata import Samples, levels
 from embedbench.files.train_test_split import read_split_list
-from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 from embedbench.storage import safe_hdf5
 

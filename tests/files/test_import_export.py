@@ -173,7 +173,7 @@ def test_npy_pair_and_directory(tmp_path: Path) -> None:
     assert folder.sample_ids[29] == "x29"
     with pytest.raises(UserError, match="--labels"):
         import_file(tmp_path / "features.npy", tmp_path / "c.h5")
-    with pytest.raises(UserError, match="--labels goes with"):
+    with pytest.raises(UserError, match="unknown key of"):
         import_file(tmp_path, tmp_path / "c.h5", labels=tmp_path / "labels.npy")
 
 

@@ -62,10 +62,10 @@ def test_safetensors_that_declare_too_much(tmp_path: Path) -> None:
     save_safetensors({"features": features(), "labels": LABELS}, path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-8])
-    with pytest.raises(UserError, match="cannot be read as safetensors"):
+    with pytest.raises(UserError, match=r"cannot be read \(.*write it again as safetensors"):
         import_file(path, tmp_path / "a.h5")
     path.write_bytes((2**60).to_bytes(8, "little") + whole[8:])
-    with pytest.raises(UserError, match="cannot be read as safetensors"):
+    with pytest.raises(UserError, match=r"cannot be read \(.*write it again as safetensors"):
         import_file(path, tmp_path / "a.h5")
     assert not (tmp_path / "a.h5").exists()
 

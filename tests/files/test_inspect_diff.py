@@ -12,10 +12,9 @@ from file_helpers import PROVENANCE, flip, foreign_write, make_features, make_sa
 
 from embedbench.errors import UserError
 from embedbench.files.diff import Diff, diff, diff_text
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.inspect import Card, PerClass, card, card_text
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
-from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 
 

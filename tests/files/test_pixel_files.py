@@ -30,12 +30,11 @@ from embedbench.cli import app
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.extract.pipeline import extract
 from embedbench.files.diff import diff
-from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.files.export_features import export_file
 from embedbench.files.import_features import import_file
 from embedbench.files.inspect import card
 from embedbench.files.resumable_file import Partial
-from embedbench.files.verify import verify
 from embedbench.files.write_file import write_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0-pixels.h5"

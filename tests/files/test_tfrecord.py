@@ -36,8 +36,8 @@ def test_crc_gives_the_published_values() -> None:
 def test_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     path = write_records(tmp_path / "a", [clip("a", [1])])
     monkeypatch.setitem(sys.modules, package, None)
-    for made in (tfrecord._crc32c, tfrecord._sequence_example):
-        monkeypatch.setattr(tfrecord, made.__name__, made.__wrapped__)
+    uncached = tfrecord._sequence_example.__wrapped__
+    monkeypatch.setattr(tfrecord, "_sequence_example", uncached)
     with pytest.raises(UserError, match=r"pip install 'embedbench-cl\[audioset\]'"):
         sequence_example(next(records([path])).data)
 

@@ -173,7 +173,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     for name, sentence in cases.items():
         with pytest.raises(UserError, match=sentence):
             opens(tmp_path / name)
-    with pytest.raises(UserError, match="is a directory"):
+    with pytest.raises(UserError, match="a directory, not a regular file"):
         opens(tmp_path)
     with pytest.raises(UserError, match="not a regular file"):
         opens(Path("/dev/zero"))

@@ -13,10 +13,9 @@ from timm.models import get_pretrained_cfg
 
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError
-from embedbench.files.classes_seen_in_pretraining import classes_seen
 from embedbench.files.embedding_file import EmbeddingFile
+from embedbench.files.provenance import NOTHING, classes_seen
 from embedbench.files.sample_metadata import TEST, Samples
-from embedbench.files.user_metadata import NOTHING
 from embedbench.files.write_file import write_file
 from embedbench.runs.learner_and_protocol_names import learner_names, protocol_class
 from embedbench.zoo import zoo_entries

@@ -16,27 +16,16 @@ from numpy.typing import NDArray
 
 from embedbench.array_types import Array
 from embedbench.config.json_records import parse_json
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError, import_extra, unknown
 from embedbench.files.hdf5_layout import texts
 from embedbench.files.sample_metadata import SPLIT_NAMES
-from embedbench.storage.regular_files import open_regular, read_text
+from embedbench.storage.regular_files import explain_errors, open_regular, read_text
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_arrays import NamedLabels, SampleTable, join_tables, reading, streamed_table
+from .lazy_arrays import NamedLabels, SampleTable, join_tables, streamed_table
 
 BATCH = 1024  # rows that are read at once
 REMEDY = "write it again"
-
-
-def arrow(path: Path) -> Any:
-    """Return the module pyarrow."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise UserError(
-            f"{path} needs pyarrow; install it with pip install embedbench-cl[parquet]."
-        ) from error
-    return pyarrow
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class ArrowPart:
     rows, size : int
         Number of rows, and bytes of the file.
     batches : callable
-        Yields record batches of some columns, in order, from the first row on.
+        Yields record batches that have some columns, in order, from the first row on.
     split : int or None
         TRAIN, VAL or TEST; None: not stated.
     """
@@ -97,71 +86,55 @@ class Columns(Mapping[str, Any]):
             if not matching:
                 raise KeyError(name)
             return self._features(matching)
-        pa = arrow(self.parts[0].path)
-        kind = _stored(self.parts[0].schema.field(name).type)
-        if _is_list(pa, kind):
-            return self._features([name])
-        return self._column(pa, name)
+        kind = self.parts[0].schema.field(name).type
+        kind = getattr(kind, "storage_type", kind)
+        return self._features([name]) if _is_list(kind) else self._column(name, kind)
 
     def _features(self, names: Sequence[str]) -> SampleTable:
         tables = [_table(part, names) for part in self.parts]
         return join_tables(tables, str(self.parts[0].path))
 
-    def _column(self, pa: Any, name: str) -> Any:
-        """Read one value a row."""
+    def _column(self, name: str, kind: Any) -> Any:
+        """Read one value a row, stored in a type."""
+        import pyarrow as pa
+
         chunks = []
         for part in self.parts:
             there = 0
-            for batch in _batches(part, [name]):
-                chunks.append(_plain(batch.column(0)))
-                there += chunks[-1].nbytes
+            for (chunk,) in _batches(part, [name]):
+                chunks.append(chunk)
+                there += chunk.nbytes
                 if too_large(there, part.size):
                     raise UserError(f"{part.path}: {name} is larger than its bytes can hold.")
-        kind = _stored(self.parts[0].schema.field(name).type)
-        whole = pa.chunked_array(chunks, kind)
-        where = f"{self.parts[0].path}: {name}"
+        whole, where = pa.chunked_array(chunks, kind), f"{self.parts[0].path}: {name}"
+        names = _class_names(self.parts[0].schema, name)
         missing = whole.null_count
         if pa.types.is_dictionary(kind):
             one = whole.unify_dictionaries().combine_chunks()
             one = one.chunk(0) if isinstance(one, pa.ChunkedArray) else one
-            missing += one.dictionary.null_count
+            whole, missing = one.indices, missing + one.dictionary.null_count
+            names = [str(value) for value in one.dictionary.to_pylist()]
         if missing:
             raise UserError(f"{where} has {missing} rows without a value; leave them out.")
-        if pa.types.is_dictionary(kind):
-            numbers = one.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-            return _named(numbers, [str(value) for value in one.dictionary.to_pylist()], where)
-        values = _values(pa, whole, where)
-        names = _class_names(self.parts[0].schema, name)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            values = texts(whole.to_pylist(), where)
+        elif _is_number(whole.type) or pa.types.is_boolean(kind):
+            values = whole.to_numpy(zero_copy_only=False)
+        else:
+            raise UserError(f"{where} is {kind}; expected one number or text a row.")
         return values if names is None else _named(values, names, where)
 
 
-def _stored(kind: Any) -> Any:
-    """The type in which values of a type are stored."""
-    return getattr(kind, "storage_type", kind)
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types as t
 
-
-def _plain(array: Any) -> Any:
-    return getattr(array, "storage", array)
-
-
-def _is_list(pa: Any, kind: Any) -> bool:
-    t = pa.types
     return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
 
 
-def _is_number(pa: Any, kind: Any) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types as t
 
-
-def _values(pa: Any, column: Any, where: str) -> Array:
-    """Numbers or texts (N,) of a column."""
-    kind = column.type
-    if _is_number(pa, kind) or pa.types.is_boolean(kind):
-        values: Array = column.to_numpy()
-        return values
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise UserError(f"{where} is {kind}; expected one number or text a row.")
-    return texts(column.to_pylist(), where)
+    return bool(t.is_floating(kind) or t.is_integer(kind))
 
 
 def _named(values: Array, names: Sequence[str], where: str) -> NamedLabels:
@@ -189,10 +162,11 @@ def _class_names(schema: Any, name: str) -> list[str] | None:
     return names if sound else None
 
 
-def _batches(part: ArrowPart, names: Sequence[str]) -> Iterator[Any]:
-    """Yield the batches of a file."""
-    with reading(part.path, REMEDY):
-        yield from part.batches(names)
+def _batches(part: ArrowPart, names: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield some columns of each batch of a file, as they are stored."""
+    with explain_errors(f"{part.path} cannot be read", REMEDY):
+        for batch in part.batches(names):
+            yield [getattr(column, "storage", column) for column in map(batch.column, names)]
 
 
 def _table(part: ArrowPart, names: Sequence[str]) -> SampleTable:
@@ -206,16 +180,13 @@ def _blocks(
     part: ArrowPart, names: Sequence[str], width: int | None = None
 ) -> Iterator[NDArray[np.floating]]:
     """Yield features (n, D), float16 or float32, batch by batch."""
-    pa = arrow(part.path)
     row = 0
-    for batch in _batches(part, names):
-        columns = [_plain(batch.column(name)) for name in names]
-        where = f"{part.path}: {names[0]}"
-        if len(columns) == 1 and _is_list(pa, columns[0].type):
-            block = _from_lists(pa, columns[0], where, row, width)
+    for columns in _batches(part, names):
+        if len(columns) == 1 and _is_list(columns[0].type):
+            block = _from_lists(columns[0], f"{part.path}: {names[0]}", row, width)
         else:
             for name, column in zip(names, columns, strict=True):
-                if not _is_number(pa, column.type) or column.null_count:
+                if not _is_number(column.type) or column.null_count:
                     raise UserError(
                         f"{part.path}: {name} holds no numbers, or rows without one; choose other "
                         "columns with --features."
@@ -225,12 +196,12 @@ def _blocks(
         yield block if block.dtype == np.float16 else block.astype(np.float32)
 
 
-def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -> Array:
+def _from_lists(column: Any, where: str, row: int, width: int | None) -> Array:
     """Features (n, D) of a column of lists; `row` is the number of its first row."""
     import pyarrow.compute as pc
 
     values = column.flatten()
-    if not _is_number(pa, values.type) or values.null_count or column.null_count:
+    if not _is_number(values.type) or values.null_count or column.null_count:
         raise UserError(f"{where} must hold lists of numbers, none of them missing.")
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     width = int(lengths[0]) if width is None and len(lengths) else width or 0
@@ -252,20 +223,12 @@ def split_from_name(name: str) -> int | None:
 # --- Parquet files: one, or a folder of them, as the Hugging Face hub has data sets ---
 
 
-PARQUET = (".parquet",)
-
-
 def read_parquet(path: Path) -> Mapping[str, Any]:
     """Return the columns of a file, or of the files of a folder in the order of their names.
 
     If all names begin with train, validation or test, these are the splits.
-
-    Raises
-    ------
-    UserError
-        A file cannot be read, or declares more than its bytes can hold.
     """
-    arrow(path)
+    import_extra("pyarrow", "parquet", str(path))
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     return Columns([_parquet_part(file, named=path.is_dir()) for file in paths])
 
@@ -273,7 +236,7 @@ def read_parquet(path: Path) -> Mapping[str, Any]:
 def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
     import pyarrow.parquet as pq
 
-    with reading(path, REMEDY):
+    with explain_errors(f"{path} cannot be read", REMEDY):
         file = pq.ParquetFile(open_regular(path))
         meta, size = file.metadata, path.stat().st_size
         groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
@@ -286,10 +249,8 @@ def _parquet_part(path: Path, *, named: bool) -> ArrowPart:
         with pq.ParquetFile(open_regular(path)) as opened:
             yield from opened.iter_batches(BATCH, columns=list(names), use_threads=False)
 
-    schema = file.schema_arrow
-    return ArrowPart(
-        path, schema, meta.num_rows, size, batches, split_from_name(path.stem) if named else None
-    )
+    split = split_from_name(path.stem) if named else None
+    return ArrowPart(path, file.schema_arrow, meta.num_rows, size, batches, split)
 
 
 # --- folders that `save_to_disk` of `datasets` wrote; only pyarrow is needed ---
@@ -301,19 +262,12 @@ def is_saved_data_set(path: Path) -> bool:
 
 
 def read_saved_data_set(path: Path) -> Mapping[str, Any]:
-    """Return the columns of a saved data set, or of all its splits.
-
-    Raises
-    ------
-    UserError
-        A file is missing or cannot be read, or a split has another name than train, val or test.
-    """
-    arrow(path)
+    """Return the columns of a saved data set, or of all its splits, named train, val or test."""
+    import_extra("pyarrow", "parquet", str(path))
     if not (path / "dataset_dict.json").is_file():
         return Columns(_saved_parts(path, None))
-    names = _listed(path / "dataset_dict.json", "splits")
     parts = []
-    for name in names:
+    for name in _listed(path / "dataset_dict.json", "splits"):
         if split_from_name(name) is None:
             raise unknown(f"split of {path}", name, SPLIT_NAMES)
         parts += _saved_parts(path / name, split_from_name(name))
@@ -341,17 +295,13 @@ def _listed(path: Path, key: str) -> list[str]:
 
 
 def _stream_part(path: Path, split: int | None) -> ArrowPart:
-    pa = arrow(path)
+    import pyarrow as pa
 
-    def opened() -> Any:
+    def opened(_: Sequence[str] = ()) -> Any:
         open_regular(path).close()
         return pa.ipc.open_stream(pa.memory_map(str(path)))
 
-    def batches(names: Sequence[str]) -> Iterator[Any]:
-        for batch in opened():
-            yield batch.select(list(names))
-
-    with reading(path, REMEDY):
+    with explain_errors(f"{path} cannot be read", REMEDY):
         stream = opened()
         rows = sum(batch.num_rows for batch in stream)
-        return ArrowPart(path, stream.schema, rows, path.stat().st_size, batches, split)
+        return ArrowPart(path, stream.schema, rows, path.stat().st_size, opened, split)

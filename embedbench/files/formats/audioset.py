@@ -107,11 +107,6 @@ def read_audioset(
     -------
     tuple
         The samples, named by their video ids; their (N, 1280) features; and their provenance.
-
-    Raises
-    ------
-    UserError
-        A file is missing or damaged, or too few classes satisfy the conditions.
     """
     if n_classes < 2:
         raise UserError(f"--classes must be at least 2, not {n_classes}.")
@@ -276,11 +271,6 @@ def read_ontology(directory: Path) -> Ontology:
     `class_labels_indices.csv` has the columns index, mid, display_name; `ontology.json` is a
     list of objects with id, child_ids and restrictions; `qa_true_counts.csv` has the columns
     label_id, num_rated, num_true. A label that is not rated there is not eligible.
-
-    Raises
-    ------
-    UserError
-        A file is missing, is not what its name says, or does not belong to the others.
     """
     for name in (LABELS, ONTOLOGY, QUALITY):
         if not (directory / name).is_file():
@@ -355,10 +345,7 @@ def count_clips(
 ) -> dict[str, tuple[int, int]]:
     """Return how many training and eval clips count for each eligible class.
 
-    Parameters
-    ----------
-    clips : mapping
-        Combination of labels -> number of training and of eval clips with exactly these labels.
+    `clips` are the numbers of both for each combination of labels.
     """
     counts = dict.fromkeys(ontology.eligible, (0, 0))
     for labels, (train, test) in clips.items():

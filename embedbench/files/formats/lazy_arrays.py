@@ -1,28 +1,14 @@
 """Lazy tables of samples: they are read slice by slice, not whole."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Array, Ints, Strings
 from embedbench.errors import UserError
-
-
-@contextmanager
-def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Say in one sentence what is wrong with a file: libraries raise many kinds of errors."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        reason = str(error).partition("\n")[0][:120] or type(error).__name__
-        raise UserError(f"{path} cannot be read ({reason}); {remedy}.") from error
 
 
 @dataclass(frozen=True)
@@ -91,13 +77,7 @@ class NamedLabels:
 
 
 def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
-    """Return tables one after the other, as one.
-
-    Raises
-    ------
-    UserError
-        Their rows have different shapes.
-    """
+    """Return tables one after the other, as one; the shapes of their rows must be equal."""
     if len(tables) == 1:
         return tables[0]
     shapes = {table.shape[1:] for table in tables}

@@ -4,7 +4,6 @@ import gzip
 import math
 import os
 import struct
-import zlib
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 from embedbench.array_types import Bytes
 from embedbench.errors import UserError
 from embedbench.files.sample_metadata import SPLITS, TEST, TRAIN, Samples
-from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage.regular_files import explain_errors, open_regular
 from embedbench.storage.untrusted_files import too_large
 
 ROWS = 2**21  # most samples of a compressed file that is smaller than their number
@@ -36,11 +35,6 @@ def read_idx(directory: Path) -> tuple[Samples, Bytes]:
     tuple
         The samples, with the digits as classes and ids `train/00000`, … and `test/00000`, … in the
         order of the files; and the (N, H, W) images.
-
-    Raises
-    ------
-    UserError
-        A file is missing, cannot be unpacked, is cut short, or does not belong to the others.
     """
     images, labels, ids, split = [], [], [], []
     for part, prefix in _PREFIXES.items():
@@ -78,23 +72,18 @@ def _read_file(directory: Path, stem: str, n_axes: int) -> Bytes:
     if path is None:
         raise UserError(f"{directory} has no {stem}-ubyte(.gz); all four IDX files are needed.")
     start = 4 + 4 * n_axes
-    try:
-        with (
-            open_regular(path) as stored,
-            gzip.open(stored) if path.suffix == ".gz" else nullcontext(stored) as file,
-        ):
-            most = os.fstat(stored.fileno()).st_size
-            head = file.read(start)
-            shape = struct.unpack_from(f">{n_axes}I", head, 4)
-            size = math.prod(shape)
-            small = shape[0] <= max(ROWS, most) and not too_large(size, most)
-            whole = head[:4] == bytes([0, 0, 8, n_axes]) and small
-            data = file.read(size + 1) if whole else b""  # one more than there should be
-    except OSError as error:
-        raise unreadable(path, error, "fetch it again") from error
-    except (EOFError, zlib.error, struct.error, MemoryError) as error:
-        reason = str(error) or "too large for the memory"
-        raise UserError(f"{path} cannot be read ({reason}); fetch it again.") from error
+    with (
+        explain_errors(f"{path} cannot be read", "fetch it again"),
+        open_regular(path) as stored,
+        gzip.open(stored) if path.suffix == ".gz" else nullcontext(stored) as file,
+    ):
+        most = os.fstat(stored.fileno()).st_size
+        head = file.read(start)
+        shape = struct.unpack_from(f">{n_axes}I", head, 4)
+        size = math.prod(shape)
+        small = shape[0] <= max(ROWS, most) and not too_large(size, most)
+        whole = head[:4] == bytes([0, 0, 8, n_axes]) and small
+        data = file.read(size + 1) if whole else b""  # one more than there should be
     if not whole or len(data) != size:
         raise UserError(
             f"{path} does not hold bytes along {n_axes} axes, or is cut short; fetch it again."

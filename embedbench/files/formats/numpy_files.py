@@ -15,9 +15,10 @@ import numpy as np
 
 from embedbench.array_types import Array
 from embedbench.files.hdf5_layout import TEXT
+from embedbench.storage.regular_files import explain_errors
 from embedbench.storage.untrusted_files import too_large
 
-from .lazy_arrays import SlicedTable, reading, streamed_table
+from .lazy_arrays import SlicedTable, streamed_table
 
 BLOCK = 2**22  # bytes that are read at once
 REMEDY = "save plain numeric and text arrays, not objects"
@@ -29,14 +30,8 @@ _HEADERS = {
 
 
 def load_npy(path: Path) -> Any:
-    """Return the array of an npy file: streamed, or else mapped.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, declares more bytes than it has, or holds objects.
-    """
-    with reading(path, REMEDY):
+    """Return the array of an npy file: streamed, or else mapped."""
+    with explain_errors(f"{path} cannot be read", REMEDY):
         with path.open("rb") as file:
             form = _check_header(file, path.stat().st_size)
         if _streams(*form):
@@ -47,16 +42,13 @@ def load_npy(path: Path) -> Any:
 def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
     """An array of samples that is read slice by slice, float64 as float32.
 
-    Parameters
-    ----------
-    opened : callable
-        Opens the array, (N, …) in C order, as an npy file.
+    `opened` opens it, (N, …) in C order, as an npy file.
     """
     shape, _, stored = form
     row = max(1, math.prod(shape[1:]) * stored.itemsize)
 
     def blocks() -> Iterator[Array]:
-        with reading(path, REMEDY), opened() as file:
+        with explain_errors(f"{path} cannot be read", REMEDY), opened() as file:
             _check_header(file, math.inf)
             for first in range(0, shape[0], max(1, BLOCK // row)):
                 n = min(max(1, BLOCK // row), shape[0] - first)
@@ -68,14 +60,14 @@ def _streamed(path: Path, opened: Callable[[], Any], form: Form) -> SlicedTable:
 
 
 def load_folder(path: Path) -> dict[str, Any]:
-    """Return the arrays of a folder of npy files, by name; raises as `load_npy`."""
+    """Return the arrays of a folder of npy files, by name."""
     return {file.stem: load_npy(file) for file in sorted(path.glob("*.npy")) if file.is_file()}
 
 
 def load_npz(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file, by name; raises as `load_npy`."""
+    """Return the arrays of an npz file, by name."""
     arrays: dict[str, Any] = {}
-    with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
+    with explain_errors(f"{path} cannot be read", REMEDY), zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         if too_large(sum(info.file_size for info in members), path.stat().st_size):
             raise ValueError("it declares more than its bytes can hold")

@@ -12,11 +12,10 @@ from embedbench.config.json_records import parse_json
 from embedbench.errors import UserError, short
 from embedbench.files.hdf5_layout import texts
 from embedbench.storage import load_torch_file
-from embedbench.storage.regular_files import open_regular
+from embedbench.storage.regular_files import explain_errors, open_regular
 
 from .lazy_arrays import SlicedTable
 
-SAFETENSORS = (".safetensors",)
 _TYPES = {
     "F64": np.float32,
     "F32": np.float32,
@@ -38,15 +37,10 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
     """Return the tensors of a file; those of several axes are read slice by slice.
 
     float64 and bfloat16 become float32.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, or holds a type that NumPy has not.
     """
     from safetensors import safe_open
 
-    try:
+    with explain_errors(f"{path} cannot be read", "write it again as safetensors"):
         open_regular(path).close()
         file: Any = safe_open(str(path), "np")
         names = list(file.keys())
@@ -55,11 +49,6 @@ def read_safetensors(path: Path) -> Mapping[str, Any]:
             file = safe_open(str(path), "pt")
         tensors = {name: _slice_table(file, name, kinds[name]) for name in names}
         return {**_texts(file.metadata() or {}), **tensors}
-    except UserError:
-        raise
-    except Exception as error:  # safetensors and the disk raise errors of many kinds
-        reason = str(error).partition("\n")[0]
-        raise UserError(f"{path} cannot be read as safetensors ({reason}).") from error
 
 
 def _texts(metadata: Mapping[str, str]) -> dict[str, Array]:
@@ -90,7 +79,6 @@ def _slice_table(file: Any, name: str, kind: str) -> Any:
 # --- torch.save: a dictionary of tensors, or one tensor ---
 
 
-TORCH = (".pt", ".pth")
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
 
@@ -98,11 +86,6 @@ def read_torch(path: Path) -> Mapping[str, Any]:
     """Return the tensors, and lists of texts or numbers, of a file; one tensor is `features`.
 
     Tensors are mapped: they are never whole in memory. float64 and bfloat16 become float32.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, holds other objects, or tensors of more bytes than it has.
     """
     loaded, size = load_torch_file.load(path, REMEDY), path.stat().st_size
     values = loaded if isinstance(loaded, dict) else {"features": loaded}

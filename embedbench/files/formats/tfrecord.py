@@ -14,9 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from embedbench.errors import UserError
-
-INSTALL = "reading TFRecords needs two small packages: pip install 'embedbench-cl[audioset]'"
+from embedbench.errors import UserError, import_extra
 
 # The fields of each message: number, type, name. Maps are stored as repeated entries.
 MESSAGES = {
@@ -41,13 +39,7 @@ class Record(NamedTuple):
 
 
 def records(paths: Iterable[Path]) -> Iterator[Record]:
-    """Yield all records of files in order; both checksums of each are verified first.
-
-    Raises
-    ------
-    UserError
-        A file ends within a record, or a checksum is wrong.
-    """
+    """Yield all records of files in order; both checksums of each are verified first."""
     for path in paths:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -84,7 +76,7 @@ def _read(file: BinaryIO, path: Path, size: int) -> Record:
 
 def masked_crc(data: bytes) -> bytes:
     """The CRC-32C of data as TFRecord files hold it: rotated right by 15 bits, plus a constant."""
-    crc: int = _crc32c()(data)
+    crc: int = import_extra("google_crc32c", "audioset", "a TFRecord").value(data)
     rotated = crc >> 15 | crc << 17
     masked: int = (rotated + 0xA282EAD8) % 2**32
     return masked.to_bytes(4, "little")
@@ -119,23 +111,12 @@ def _values(feature: Any) -> list[Any]:
 
 
 @functools.cache
-def _crc32c() -> Any:
-    """The function from bytes to their CRC-32C."""
-    try:
-        import google_crc32c
-    except ImportError as e:
-        raise UserError(INSTALL) from e
-    return google_crc32c.value
-
-
-@functools.cache
 def _sequence_example() -> tuple[Any, type[Exception]]:
     """The message class, and the error that it raises for other data."""
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-        from google.protobuf.message import DecodeError
-    except ImportError as e:
-        raise UserError(INSTALL) from e
+    import_extra("google.protobuf", "audioset", "a TFRecord")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError
+
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto
     scalars = {"bytes": kinds.TYPE_BYTES, "int64": kinds.TYPE_INT64, "string": kinds.TYPE_STRING}

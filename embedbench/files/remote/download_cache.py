@@ -6,6 +6,7 @@ was fetched is not used.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -13,15 +14,20 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import UNWRITTEN, JsonRecord, parse_json
-from embedbench.errors import UserError
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files.embedding_file import EmbeddingFile, verify
 from embedbench.storage import atomic_write, leases, regular_files, user_cache
+from embedbench.storage.atomic_write import continuing
 from embedbench.storage.user_cache import is_mine
+from embedbench.system.callback_types import Notify, Progress
 
-from .remote_servers import Remote
+from . import download_cache
+from .remote_servers import LostError, Remote, ask, file_changed
 from .uri import Name
 
 ABOUT = ".about.json"
@@ -30,19 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedFile(JsonRecord):
-    """A file that was fetched.
-
-    Parameters
-    ----------
-    url : str
-        Its name; of a file of the hub with the commit.
-    size : int
-        Bytes.
-    digests : dict
-        The digests of the embedding file.
-    used : str
-        When it was last used, UTC.
-    """
+    """A file that was fetched: its name (of the hub with the commit), bytes, digests, last use."""
 
     url: str
     commit: str | None = None
@@ -59,13 +53,7 @@ class FetchedFile(JsonRecord):
 
 
 def directory() -> Path:
-    """The directory of the files; it is made if it is not there.
-
-    Raises
-    ------
-    UserError
-        It cannot be made, or belongs to another user.
-    """
+    """The directory of the files; it is made if it is not there."""
     place = user_cache.make_directory("files", "a fetched file")
     if not is_mine(place):
         raise UserError(
@@ -128,11 +116,13 @@ def key(url: str, version: str) -> str:
     return f"{url} {version}"
 
 
-def put(partial: Path, about: FetchedFile, name: Name) -> FetchedFile:
+def put(arrived: Path, about: FetchedFile, name: Name) -> FetchedFile:
     """Take in a file that was verified; it disappears from its place."""
     path = cache_path(about.sha256, name)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    atomic_write.name_complete(partial, path)
+    atomic_write.sync_path(arrived)
+    arrived.replace(path)
+    atomic_write.sync_path(path.parent)
     atomic_write.write_safely(path.parent / ABOUT, json.dumps(about.to_json()))
     return replace(about, path=str(path), used="")
 
@@ -156,10 +146,10 @@ def prune() -> tuple[int, int]:
                 path.unlink()
             place.rmdir()
         count, size = count + 1, size + (about.size if about else 0)
-    for partial in (user_cache.directory() / "files").glob("*.partial"):
-        if leases.is_free(partial.with_suffix(".lease")):
-            count, size = count + 1, size + partial.stat().st_size
-            partial.unlink()
+    for begun in (user_cache.directory() / "files").glob("*.partial"):
+        if leases.is_free(begun.with_suffix(".lease")):
+            count, size = count + 1, size + begun.stat().st_size
+            begun.unlink()
     if (names := user_cache.directory() / "names").is_dir():
         shutil.rmtree(names, ignore_errors=True)
     return count, size
@@ -197,3 +187,107 @@ def _is_whole(path: Path, sha256: str) -> bool:
         return is_mine(path) and user_cache.sha256(path) == sha256
     except OSError:
         return False
+
+
+# --- downloads: continued after an interruption, verified, and only then named ---
+
+
+ATTEMPTS = 3  # without a new byte
+
+
+def download(
+    name: Name,
+    remote: Remote,
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> FetchedFile:
+    """Fetch a file that is not in the cache; of several processes one fetches, the others wait.
+
+    What has arrived is kept after an error, unless it is wrong. By hand, since the hub's client and
+    fsspec begin an interrupted download anew, and name a file before it is verified.
+    """
+    place = download_cache.directory()
+    mark = hashlib.sha256(download_cache.key(remote.url, remote.version).encode()).hexdigest()
+    path = place / f"{mark[:32]}.partial"
+    lease = leases.wait(
+        path.with_suffix(".lease"),
+        lambda: find_version(name, remote) is not None,
+        name.url,
+        notify,
+    )
+    if lease is None:
+        return find_version(name, remote) or download(
+            name, remote, progress=progress, notify=notify
+        )
+    with lease:
+        sha256 = _arrive(path, name, remote, progress)
+        expected = name.sha256 or remote.sha256
+        if sha256 != expected and expected:
+            path.unlink()
+            raise UserError(
+                f"{remote.url} has the SHA-256 {sha256}, expected {expected}; it is another file "
+                "than the one that was named"
+            )
+        about = FetchedFile(
+            url=remote.url,
+            commit=remote.commit,
+            sha256=sha256,
+            size=remote.size,
+            digests=_verified(path, remote.url),
+        )
+        made = download_cache.put(path, about, name)
+    download_cache.remember(remote, sha256)
+    return made
+
+
+def _arrive(path: Path, name: Name, remote: Remote, progress: Progress) -> str:
+    """Write the bytes that are missing of a partial file; return the SHA-256 of all."""
+    with continuing(path, f"{remote.url} to the cache") as file:
+        sha, have = hashlib.sha256(), 0
+        if not remote.version or os.fstat(file.fileno()).st_size > remote.size:
+            file.truncate(0)  # nothing says that it is the same file
+        for piece in iter(partial(file.read, 2**20), b""):
+            sha.update(piece)
+            have += len(piece)
+        user_cache.check_room(path.parent, remote.size - have, remote.url)
+        now, left = remote, ATTEMPTS
+        while have < remote.size:
+            before = have
+            try:
+                for piece in now.read(have, remote.size):
+                    if have + len(piece) > remote.size:
+                        raise UserError(f"{remote.url} is longer than its server said")
+                    file.write(piece)
+                    sha.update(piece)
+                    have += len(piece)
+                    progress(have, remote.size)
+                if have < remote.size:
+                    raise LostError(
+                        f"{remote.url} ended after {have:,} of {remote.size:,} bytes; run the "
+                        "command again to go on from there"
+                    )
+            except LostError:
+                left = ATTEMPTS if have > before else left - 1
+                if not left or not remote.version:
+                    raise
+                now = ask(name)  # its address may have been for a short time
+                if (now.version, now.size) != (remote.version, remote.size):
+                    raise file_changed(remote.url) from None
+    return sha.hexdigest()
+
+
+def _verified(path: Path, url: str) -> dict[str, str]:
+    """The digests of an embedding file that has arrived, after all of it was verified.
+
+    What is none, or is damaged, is removed.
+    """
+    try:
+        faults = verify(path)
+        if faults:
+            raise DamagedFileError(faults[0])
+        return dict(EmbeddingFile.open(path).digests)
+    except UserError as error:
+        path.unlink(missing_ok=True)
+        reason = str(error).replace(str(path), url)
+        raise type(error)(f"{reason} It was fetched, and is not kept.") from None

@@ -51,12 +51,7 @@ def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -
     """The name that can mean only what `name` means now; the file is fetched.
 
     Such a name needs no network on this machine, and means the same on another one. A path stays
-    as it is.
-
-    Parameters
-    ----------
-    expect : str or None
-        The content digest that the file must have.
+    as it is. With `expect`, the file must have this content digest.
     """
     result = as_written(name)
     if is_name(name) and not known_files.find_shipped(name):
@@ -67,13 +62,7 @@ def pin_name(name: str, expect: str | None = None, **calls: Unpack[Callbacks]) -
 
 
 def find_here(text: str) -> Path | None:
-    """The path of a name that is never fetched: of a file of the package, or `file:///…`.
-
-    Raises
-    ------
-    UserError
-        The file of this machine is missing, or its SHA-256 is not that of the name.
-    """
+    """The path of a name that is never fetched: of a file of the package, or `file:///…`."""
     if text.startswith(KNOWN):
         return known_files.find_shipped(text)
     name = Name.parse(text)
@@ -92,8 +81,7 @@ def find_here(text: str) -> Path | None:
 
 def fetch(text: str, **calls: Unpack[Callbacks]) -> "FetchedFile":
     """Fetch the file of a name, unless it is in the cache; see `local`."""
-    from .download import download
-    from .download_cache import find_fixed, find_version
+    from .download_cache import download, find_fixed, find_version
     from .remote_servers import ask
 
     entry = known_files.entry(text) if text.startswith(KNOWN) else None
@@ -107,13 +95,7 @@ def fetch(text: str, **calls: Unpack[Callbacks]) -> "FetchedFile":
 
 
 def parse_name(text: str) -> Name:
-    """Parse a name; a known file that the package ships has no `Name`.
-
-    Raises
-    ------
-    UserError
-        The name is wrong or not known.
-    """
+    """Parse a name; a known file that the package ships has no `Name`."""
     if not text.startswith(KNOWN):
         return Name.parse(text)
     entry = known_files.entry(text)
@@ -139,13 +121,7 @@ def _check(name: str, path: Path, expect: str) -> None:
 def all_fixed(
     names: Sequence[str], expect: Sequence[str] = (), **calls: Unpack[Callbacks]
 ) -> tuple[str, ...]:
-    """`pin_name` for several files, and as many content digests, if any.
-
-    Raises
-    ------
-    UserError
-        There are other numbers of names and digests.
-    """
+    """`pin_name` for several files, and as many content digests, if any."""
     if expect and len(expect) != len(names):
         raise UserError(
             f"--expect takes a content digest for each file: {len(names)} files, {len(expect)} "

@@ -23,21 +23,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogEntry(JsonRecord):
-    """A known file.
-
-    Parameters
-    ----------
-    url : str
-        Its name, or `shipped:FILE` for a file of the package.
-    what : str
-        One line: which data, through which backbone.
-    licence : str
-        Licence of the file, such as `CC-BY-4.0`, or `unknown`.
-    size : int
-        Bytes.
-    content, samples, recipe : str
-        The digests of the embedding file.
-    """
+    """A known file: its name (`shipped:FILE` in the package), bytes and digests, what it holds."""
 
     url: str
     what: str
@@ -50,20 +36,14 @@ class CatalogEntry(JsonRecord):
 
 
 def known_files() -> dict[str, CatalogEntry]:
-    """All known files by name; a later file's entry replaces an earlier one's.
-
-    Raises
-    ------
-    UserError
-        A file cannot be read, or an entry is wrong.
-    """
+    """All known files by name; a later file's entry replaces an earlier one's."""
     more = filter(None, os.environ.get("EMBEDBENCH_KNOWN", "").split(os.pathsep))
     paths = [_assets() / "known.toml", *map(Path, more)]
     return {name: entry for path in paths for name, entry in read(path).items()}
 
 
 def read(path: Path) -> dict[str, CatalogEntry]:
-    """Read and check a file of entries; raises as `known_files`."""
+    """Read and check a file of entries."""
     tables = parse_toml(read_text(path, 2**22), str(path))
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 

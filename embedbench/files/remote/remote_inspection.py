@@ -35,11 +35,6 @@ def peek(text: str) -> Card:
     """The card of a file, by its name.
 
     A file in the cache is read there. Where a server sends no ranges, the file is fetched.
-
-    Raises
-    ------
-    UserError
-        The file cannot be had, or it is no embedding file.
     """
     path = find_here(text)
     found = origin(text) if path is None else None

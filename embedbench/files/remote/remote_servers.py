@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from http.client import HTTPException, HTTPMessage
 from types import MappingProxyType
 from typing import IO, Any
@@ -115,7 +114,7 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
         Headers of each request; secret.
     """
     with _answer(url, name, {**login, "Range": "bytes=0-0"}) as answer:
-        size, by_ranges = _size(answer), answer.status == 206
+        (_, size), by_ranges = _place(answer), answer.status == 206
         tag, when = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
     if size is None:
         raise UserError(
@@ -129,9 +128,9 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
         """Yield bytes; those before `start` are left out where a server knows no ranges."""
         with _answer(url, name, {**headers, "Range": f"bytes={start}-{end - 1}"}) as answer:
             now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
-            if (version and now and now != version) or _size(answer) != size:
+            at, whole = _place(answer)
+            if (version and now and now != version) or whole != size:
                 raise file_changed(name)
-            at = int(match[1]) if (match := _range(answer)) else 0
             if at > start:
                 raise UserError(f"the server of {name} sent other bytes than it was asked for")
             try:
@@ -145,19 +144,13 @@ def ask_server(url: str, name: str, login: Mapping[str, str] = MappingProxyType(
     return Remote(name, version, size, read, by_ranges=by_ranges)
 
 
-def _range(answer: Any) -> re.Match[str] | None:
-    return (
-        _RANGE.fullmatch(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
-    )
-
-
-def _size(answer: Any) -> int | None:
-    """Bytes of the whole file."""
+def _place(answer: Any) -> tuple[int, int | None]:
+    """The first byte of an answer in its file, and the size of the file, where it is said."""
     if answer.status == 206:
-        match = _range(answer)
-        return int(match[3]) if match else None
+        match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        return (int(match[1]), int(match[3])) if match else (0, None)
     text = answer.headers.get("Content-Length", "")
-    return int(text) if _SIZE.fullmatch(text) else None
+    return 0, int(text) if _SIZE.fullmatch(text) else None
 
 
 def _answer(url: str, name: str, headers: Mapping[str, str]) -> Any:
@@ -287,13 +280,7 @@ PACKAGES |= dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs")
 
 
 def ask_store(name: Name) -> Remote:
-    """Ask a store for the facts of a file.
-
-    Raises
-    ------
-    UserError
-        A package is missing, or the file cannot be had; the sentence says why.
-    """
+    """Ask a store for the facts of a file."""
     from fsspec.core import url_to_fs
 
     try:
@@ -310,20 +297,19 @@ def ask_store(name: Name) -> Remote:
         raise UserError(f"{name.url} is a directory; name a file in it")
     if not 0 <= size < LARGEST:
         raise UserError(f"the store of {name.url} says a size that no file has")
-    read = partial(_read_store, name.url, store, path)
+
+    def read(start: int, end: int) -> Iterator[bytes]:
+        for at in range(start, end, STORE_PIECE):
+            wanted = min(STORE_PIECE, end - at)
+            try:
+                piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs has another order
+            except Exception as error:  # each store has errors of its own
+                raise _store_refused(name.url, error) from None
+            if len(piece) != wanted:
+                raise file_changed(name.url)
+            yield piece
+
     return Remote(name.url, version, size, read)
-
-
-def _read_store(url: str, store: Any, path: str, start: int, end: int) -> Iterator[bytes]:
-    for at in range(start, end, STORE_PIECE):
-        wanted = min(STORE_PIECE, end - at)
-        try:
-            piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs orders them otherwise
-        except Exception as error:  # each store has errors of its own
-            raise _store_refused(url, error) from None
-        if len(piece) != wanted:
-            raise file_changed(url)
-        yield piece
 
 
 def lacks_package(url: str) -> UserError:

@@ -50,13 +50,7 @@ class Name:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a name as it was written.
-
-        Raises
-        ------
-        UserError
-            The scheme is unknown, the name is incomplete, or it holds a secret.
-        """
+        """Read a name as it was written."""
         url, _, fragment = text.partition("#")
         scheme = url.partition("://")[0].lower()
         if scheme not in (HUB, *LOCAL, *WEB, *STORES):
