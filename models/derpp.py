@@ -7,9 +7,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec
+from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec, Views
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars
-from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
 
