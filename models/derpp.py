@@ -52,7 +52,6 @@ class DERpp(OnlineLearner):
     optimiser_state: ClassVar[Literal["kept"]] = "kept"  # type: ignore[misc]  # an instance's above
     stop: ClassVar[Stop] = Stop()  # type: ignore[misc]
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
-    scores_are = "logits"
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

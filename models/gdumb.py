@@ -60,7 +60,6 @@ class GDumb(ReplayLearner):
     optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # type: ignore[misc]  # no setting here
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 
