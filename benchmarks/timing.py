@@ -43,11 +43,16 @@ class Rounds:
         return statistics.median(a / b for a, b in pairs)
 
 
-def in_turn(sides: Sequence[Callable[[], object]], repeats: int) -> Rounds:
+def in_turn(
+    sides: Sequence[Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Rounds:
     """Time all sides in turn, `repeats` times; the order alternates from round to round.
 
-    A round during which other processes used more than `BUSY` cores is repeated, up to `TRIES`
-    times in all; the one with the least disturbance counts.
+    `clock` returns seconds, of the day or of this process's processors. A round during which other
+    processes used more than `BUSY` cores is repeated, up to `TRIES` times in all; the one with the
+    least disturbance counts.
     """
     kept, disturbed = [], 0
     for i in range(repeats):
@@ -55,7 +60,7 @@ def in_turn(sides: Sequence[Callable[[], object]], repeats: int) -> Rounds:
         for _ in range(TRIES):
             began, others = time.perf_counter(), _others()
             order = range(len(sides)) if i % 2 == 0 else reversed(range(len(sides)))
-            times = {side: _seconds(sides[side]) for side in order}
+            times = {side: _seconds(sides[side], clock) for side in order}
             share = (_others() - others) / (time.perf_counter() - began)
             tries.append((share, [times[side] for side in range(len(sides))]))
             seconds = ", ".join(f"{t:.2f} s" for t in tries[-1][1])
@@ -68,10 +73,10 @@ def in_turn(sides: Sequence[Callable[[], object]], repeats: int) -> Rounds:
     return Rounds([list(side) for side in zip(*kept, strict=True)], disturbed)
 
 
-def _seconds(f: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def _seconds(f: Callable[[], object], clock: Callable[[], float]) -> float:
+    began = clock()
     f()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def _others() -> float:

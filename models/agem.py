@@ -7,11 +7,9 @@ import numpy as np
 import torch
 
 from embedbench.config.fields_added_later import later
-from embedbench.learning import Context, OnlineLearner, Session, Tags
+from embedbench.learning import Context, OnlineLearner, Session, Tags, Views, augmented_views
 from embedbench.learning.exemplars import session_classes
-from embedbench.learning.image_augmentation import Views
-from embedbench.learning.image_training import augmented_views
-from embedbench.learning.loss import Objective, batch_loss, set_loss
+from embedbench.learning.loss import batch_loss, set_loss
 from embedbench.learning.optimisers import trainable_parameters
 
 
@@ -67,25 +65,25 @@ class AGEM(OnlineLearner):
             x, y, _ = self.exemplars.sample(self.batch_size, draw)
             self._constrain(augmented_views(self, self.learned, draw)(x), y, among)
 
+        classes = torch.tensor(sorted(new), device=self.device)
+
+        def over_new(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return set_loss(self.net(x), y, classes)
+
         log = self.train(
             session,
             ctx,
-            objective=self._objective(sorted(new)) if sets and new else None,
+            objective=over_new if sets and new else None,
             regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
             draws=draw,
         )
         self.exemplars.update(session)
         return log
 
-    def _objective(self, new: list[int]) -> Objective:
-        """The loss of label sets over the classes `new`."""
-        classes = torch.tensor(new, device=self.device)
-        return lambda x, y: set_loss(self.net(x), y, classes)
-
     def _constrain(self, x: torch.Tensor, y: torch.Tensor, classes: torch.Tensor | None) -> None:
         """Project the gradient that the parameters hold by that of samples x (m, D), y (m,)."""
         parameters = trainable_parameters(self.net)
-        gradient = torch.cat([_grad(p).flatten() for p in parameters])
+        gradient = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
         parts = torch.autograd.grad(batch_loss(self.net(x), y, classes), parameters)
         self._set_gradient(project(gradient, torch.cat([g.flatten() for g in parts])))
 
@@ -103,8 +101,3 @@ def project(gradient: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
         return gradient
     r = reference / reference.abs().max()  # else r·r may be 0, once the memory is learned by heart
     return gradient - torch.dot(gradient, r) / torch.dot(r, r) * r
-
-
-def _grad(p: torch.Tensor) -> torch.Tensor:
-    assert p.grad is not None
-    return p.grad

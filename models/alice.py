@@ -1,20 +1,18 @@
 """ALICE: an angular penalty on the base session, then class means of equally many samples."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, train
 from embedbench.learning.loss import Objective, only
 from embedbench.learning.network import CosineNet, cosine_mlp
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.prototypes import BLOCK, Prototypes, cosines
-from embedbench.learning.training_loop import Training
 
 
 @dataclass
@@ -70,11 +68,12 @@ class ALICE(Learner):
     mixes: Annotated[int, at_least(0, 1000)] = 4
     shots: Annotated[int, at_least(1)] = 5
 
+    optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # no setting here
     scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "prototypes"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.spec = seeds, device, spec
+        self.seeds, self.device, self.spec, self.learned = seeds, device, spec, 0
         self.net: nn.Module = self._whole(0).trunk
         width = self.units if self.layers else spec.input_shape[0]
         self.prototypes = Prototypes(spec.n_classes, width, width, device)
@@ -96,13 +95,10 @@ class ALICE(Learner):
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         base = torch.from_numpy(np.unique(session.y)).to(self.device)
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
-        whole = self._whole(mixtures)
+        self.net = whole = self._whole(mixtures)
         draws = np.random.default_rng([self.seeds.batches, 1])
-        objective, batches = self._objective(whole, base, draws), generator(self.seeds.batches, 0)
-        log = Training(
-            whole, fresh_optimiser(self, whole), session, self.batch_size, self.stop, batches,
-            self.device, first=True, objective=objective, draws=draws,
-        ).run(ctx.checkpoint)  # fmt: skip
+        objective = self._objective(whole, base, draws)
+        log = train(self, session, ctx, objective=objective, draws=draws)
         self.net = whole.trunk
         return log
 

@@ -173,9 +173,9 @@ class BiC(ReplayLearner):
 
     def _objective(self, old: list[int], seen: list[int]) -> Objective:
         mask, share = only(seen, len(self.session_of), self.device), len(old) / len(seen)
-        heads, parts = [old] if old else [], (1 - share, share)
+        parts, t = (1 - share, share), self.temperature
         if not self.spec.multilabel:
-            return distilling_loss(self.net, mask, heads, self.temperature, parts, self.corrected)
+            return distilling_loss(self.net, mask, [old], t, parts, self.corrected)
         classes, teacher = torch.tensor(seen, device=self.device), copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
-from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning import UNSEEN, Context, Learner, Seeds, Session, Stop, StreamSpec, train
 from embedbench.learning.network import mlp_net
-from embedbench.learning.optimisers import OptimiserName, fresh_optimiser
+from embedbench.learning.optimisers import OptimiserName
 from embedbench.learning.prototypes import Prototypes, cosines
-from embedbench.learning.training_loop import Training
 
 DECAY = 5e-4  # weight decay while the projection is retrained
 
@@ -78,11 +76,12 @@ class CFSCIL(Learner):
     retrain_steps: Annotated[int, at_least(1, 100_000)] = 50
     retrain_lr: Annotated[float, above(0)] = 0.01
 
+    optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # no setting here
     scores_are = "cosines"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "prototypes": "means"}
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
+        self.seeds, self.device, self.learned = seeds, device, 0
         width = spec.input_shape[0]
         self.net = mlp_net(width, 0, 0, self.units, seeds.init).to(device)
         self.prototypes = Prototypes(spec.n_classes, width, 0, device)  # the means
@@ -90,17 +89,10 @@ class CFSCIL(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         first = not self.prototypes.seen.any()
         self.prototypes.add(session)
-        log = self._train(session, ctx) if first else {}
+        log = train(self, session, ctx, objective=self._episode) if first else {}
         if self.mode > 1:
             self._align()
         return log
-
-    def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
-        optimiser, batches = fresh_optimiser(self, self.net), generator(self.seeds.batches, 0)
-        return Training(
-            self.net, optimiser, session, self.batch_size, self.stop, batches, self.device,
-            first=True, objective=self._episode,
-        ).run(ctx.checkpoint)  # fmt: skip
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of samples x (n, D) against the prototypes of all classes seen."""
@@ -118,17 +110,14 @@ class CFSCIL(Learner):
         memory = self.prototypes.means()[self.prototypes.seen]
         with torch.no_grad():
             keys: Tensor = self.net(memory)
-        pushed = (
-            keys.sign() if self.mode == 2 else nudge_apart(keys, self.nudge_steps, self.nudge_lr)
-        )
+        nudged = self.mode == 3
+        pushed = nudge_apart(keys, self.nudge_steps, self.nudge_lr) if nudged else keys.sign()
         aims = pushed.tanh()
-        _descend(
-            self.net.parameters(),
-            lambda: -cosine_similarity(self.net(memory).tanh(), aims).mean(),
-            self.retrain_steps,
-            self.retrain_lr,
-            DECAY,
-        )
+
+        def away() -> Tensor:
+            return -cosine_similarity(self.net(memory).tanh(), aims).mean()
+
+        _descend(self.net.parameters(), away, self.retrain_steps, self.retrain_lr, DECAY)
 
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:

@@ -7,9 +7,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec
+from embedbench.learning import OnlineLearner, Seeds, Stop, StreamSpec, Views
 from embedbench.learning.exemplars import BY_SAMPLE, Exemplars
-from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
 
 
@@ -53,7 +52,6 @@ class DERpp(OnlineLearner):
     optimiser_state: ClassVar[Literal["kept"]] = "kept"  # type: ignore[misc]  # an instance's above
     stop: ClassVar[Stop] = Stop()  # type: ignore[misc]
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
-    scores_are = "logits"
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)

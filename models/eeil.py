@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least
 from embedbench.errors import UserError
-from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec
+from embedbench.learning import Context, ReplayLearner, Seeds, Session, Stop, StreamSpec, generator
 from embedbench.learning.exemplars import Memory, require_exemplars, session_classes
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.loss import Objective, distilling_loss, only

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning import Context, OnlineLearner, Session, Tags
-from embedbench.learning.image_augmentation import Views
+from embedbench.learning import Context, OnlineLearner, Session, Tags, Views
 from embedbench.learning.loss import batch_loss
 
 

@@ -8,15 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
-from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec
+from embedbench.learning import Context, NetLearner, Seeds, Session, StreamSpec, generator, predict
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.footprint import Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask, pull
-from embedbench.learning.network import predict
 from embedbench.learning.optimisers import OptimiserName, trainable_parameters
+from embedbench.learning.sample_containers import Rows
+from embedbench.streams.view import View
 
 SMALLEST_LAM = 1e-3
 
@@ -190,10 +190,9 @@ class EWC(NetLearner):
         """Add the session's Fisher information to the penalty."""
         draw = generator(self.seeds.memory, self.learned)
         chosen = torch.randperm(len(session.x), generator=draw)[: self.fisher_samples]
-        x = session.x.batch(chosen.to(self.device), self.device)
-        y = torch.from_numpy(session.y)[chosen].to(self.device)
+        x, y = session.x.select(chosen.numpy()), torch.from_numpy(session.y)[chosen].to(self.device)
         mask = loss_mask(session, self.device)
-        new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask)
+        new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask, device=self.device)
         share_left = self.gamma if self.merge == "online" else 1.0
         for p, f, weight, anchor in zip(
             trainable_parameters(self.net), new, self.weight, self.anchor, strict=True
@@ -230,13 +229,14 @@ FISHER_BATCH = 1024  # samples; larger batches do not fit a processor's caches
 @torch.no_grad()
 def fisher_diagonal(
     net: nn.Module,
-    x: Tensor,
+    x: View | Rows,
     y: Tensor,
     kind: str,
     draw: torch.Generator,
     *,
     most_classes: int = 50,
     mask: Tensor | None = None,
+    device: str = "cpu",
 ) -> list[Tensor]:
     """Diagonal Fisher information at x (n, D) or (n, C, H, W), y (n,): one tensor per trained
     parameter.
@@ -246,18 +246,18 @@ def fisher_diagonal(
     `mask`, (C,), is added to the logits, as the loss does in a session that restricts it. In a
     layer a → a Wᵀ + b of a ReLU MLP, the gradient of one sample is the outer product of δ and a. So
     Σ_x E_c[δ²] a² is one matrix product, and per-sample gradients are never formed. For other
-    networks they are formed, block by block.
+    networks they are formed, block by block. So samples are read block by block, too.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
     if kind == "exact" and linears[-1].out_features > most_classes:
         kind = "sampled"
-    u = torch.rand(len(x), 1, generator=draw).to(x.device)
+    u = torch.rand(len(x), 1, generator=draw).to(device)
     if not per_sample.is_mlp(net):
-        return _by_sample(net.eval(), x, y, u, kind, mask)
+        return _by_sample(net.eval(), x, y, u, kind, mask, device)
     total = [torch.zeros_like(p) for m in linears for p in (m.weight, m.bias)]
-    for first in range(0, len(x), FISHER_BATCH):
-        part = slice(first, first + FISHER_BATCH)
-        squares, inputs = _squared_deltas(net, x[part], y[part], u[part], kind, mask)
+    for part in torch.split(torch.arange(len(y), device=device), FISHER_BATCH):
+        samples = x.batch(part, device)
+        squares, inputs = _squared_deltas(net, samples, y[part], u[part], kind, mask)
         for k, (square, a) in enumerate(zip(squares, inputs, strict=True)):
             total[2 * k].addmm_(square.T, a.square())  # (out, b) @ (b, in) -> (out, in)
             total[2 * k + 1].add_(square.sum(0))
@@ -275,7 +275,13 @@ def _labels(p: Tensor, y: Tensor, u: Tensor, kind: str) -> list[tuple[Tensor, Te
 
 
 def _by_sample(
-    net: nn.Module, x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
+    net: nn.Module,
+    x: View | Rows,
+    y: Tensor,
+    u: Tensor,
+    kind: str,
+    mask: Tensor | None,
+    device: str,
 ) -> list[Tensor]:
     """The same from the gradient of each single sample."""
     total = [torch.zeros_like(p) for p in trainable_parameters(net)]
@@ -284,14 +290,13 @@ def _by_sample(
         masked = logits if mask is None else logits + mask
         return masked.log_softmax(0).gather(0, label[None])[0]
 
-    for first in range(0, len(x), per_sample.BLOCK):
-        part = slice(first, first + per_sample.BLOCK)
-        logits = net(x[part])
+    for part in torch.split(torch.arange(len(y), device=device), per_sample.BLOCK):
+        samples = x.batch(part, device)
+        logits = net(samples)
         p = torch.softmax(logits if mask is None else logits + mask, dim=1)
         for label, probability in _labels(p, y[part], u[part], kind):
-            for sum_, g in zip(
-                total, per_sample.gradients(net, log_p, x[part], label), strict=True
-            ):
+            each = per_sample.gradients(net, log_p, samples, label)
+            for sum_, g in zip(total, each, strict=True):
                 sum_.add_((g.square().flatten(1) * probability).sum(0).view_as(sum_))
     return [t / len(x) for t in total]
 

@@ -151,7 +151,10 @@ class FearNet(Learner):
         self.hc_y = torch.cat([self.hc_y, new])
         self.awake += 1
         held, asleep = tensor_bytes(self.hc_x, self.hc_y), self.awake >= self.period
-        dreamt, classes = self.dream(self._each(), generator(self.seeds.memory, self.learned))
+        draws = generator(self.seeds.memory, self.learned)
+        codes, classes = self.codes.draw(self._each(), draws)
+        with torch.no_grad():
+            dreamt = self.net.decoded(codes)[0]
         x, y = torch.cat([self.hc_x, dreamt]), torch.cat([self.hc_y, classes])
         if asleep:
             log = self._teach(_table(session, x, y), self.sleep, ctx)
@@ -165,12 +168,6 @@ class FearNet(Learner):
         """Number of pseudo-samples a class: as many as HC's classes have samples, in the mean."""
         mean = math.ceil(len(self.hc_y) / len(torch.unique(self.hc_y)))
         return mean if self.pseudo is None else self.pseudo
-
-    @torch.no_grad()
-    def dream(self, n: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
-        """`n` pseudo-samples of every class of mPFC, (K·n, D), and their classes (K·n,)."""
-        codes, y = self.codes.draw(n, draws)
-        return self.net.decoded(codes)[0], y
 
     def _teach(self, session: Session, stop: Stop, ctx: Context) -> dict[str, Any]:
         """Train mPFC, and take the Gaussians of its classes anew."""

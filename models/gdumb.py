@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import above, require, within
-from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags
+from embedbench.learning import OptimiserName, ReplayLearner, Session, Stop, Tags, generator
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.image_training import augmented_views
 from embedbench.learning.optimisers import fresh_optimiser
@@ -61,7 +60,6 @@ class GDumb(ReplayLearner):
     optimiser_state: ClassVar[Literal["fresh"]] = "fresh"  # type: ignore[misc]  # no setting here
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
-    scores_are = "logits"
     state: ClassVar[dict[str, str]] = {"net": "parameters", "exemplars": "samples"}
     selects: ClassVar[tuple[str, ...]] = BY_SAMPLE
 

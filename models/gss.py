@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.array_types import Float32s
-from embedbench.config.run_seeds import generator
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec
+from embedbench.learning import Context, OnlineLearner, Seeds, Session, StreamSpec, Views, generator
 from embedbench.learning import per_sample_gradients as per_sample
 from embedbench.learning.exemplars import BY_LEARNER, Memory
-from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import among
 from embedbench.learning.online_learner import UPDATES
 

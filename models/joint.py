@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from embedbench.array_types import Array, Bools, Labels
+from embedbench.array_types import Bools
 from embedbench.learning import Context, NetLearner, Seeds, Session, Store, StreamSpec, Tags
 from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.sample_containers import with_data
@@ -67,11 +67,8 @@ class Joint(NetLearner):
         if self.weights == "fresh":
             self.net = self.make_net(self.spec, self.seeds.init).to(self.device)
             self.optimiser_ = fresh_optimiser(self, self.net)
-        y, val_y = map(_as_given, (self.samples.y, self.validation.y))
+        y, val_y = (  # stored as int32
+            s.y if s.y.ndim == 2 else s.y.astype(np.int64) for s in (self.samples, self.validation)
+        )
         limits: dict[str, Any] = {"val_x": self.validation, "loss_classes": self.loss_classes}
         return self.train(with_data(session, self.samples, y, val_y=val_y, **limits), ctx)
-
-
-def _as_given(y: Array) -> Labels:
-    """Stored labels in the form that a session has."""
-    return y if y.ndim == 2 else y.astype(np.int64)

@@ -47,7 +47,5 @@ class LwF(ReplayLearner):
         present, old = set(session.y.tolist()), sorted(self.exemplars.classes)
         alone = len(present) > 1 and not len(self.exemplars)
         mask = only(present if alone else present | {*old}, self.spec.n_classes, self.device)
-        objective = distilling_loss(
-            self.net, mask, [old] if old else [], self.temperature, (1.0, self.lam)
-        )
+        objective = distilling_loss(self.net, mask, [old], self.temperature, (1.0, self.lam))
         return self.train_with_exemplars(session, ctx, objective=objective)

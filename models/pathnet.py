@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -203,12 +203,12 @@ class _Tournaments:
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
         index = torch.cat(orders)[:size].to(learner.device)
         x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
-        parts, logits = (self.modules, self.frozen, self.head, paths), []
+        layers, logits = gather_layers(self.modules, self.frozen, paths), []
         for first in range(0, size, learner.batch_size):
             batch = slice(first, first + learner.batch_size)
             self.optimiser.zero_grad()  # modules of other paths must not move
             with torch.enable_grad():
-                logits.append(train_paths(*parts, x[batch], y[batch], self.mask))
+                logits.append(train_paths(layers, self.head, x[batch], y[batch], self.mask))
             self.optimiser.step()
         self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
@@ -288,35 +288,56 @@ def path_scores(x: Tensor, layers: Sequence[Tensor], head: Tensor) -> Tensor:
     return with_ones(h) @ head.T
 
 
+class _Layer(NamedTuple):
+    """The modules of a layer that are on some of P paths, side by side, those to train first."""
+
+    weight: Tensor  # (k, U, f + 1)
+    takes: Tensor  # (P, 1, k, 1), 1 where a path has a module
+    trained: list[nn.Parameter]  # parts of the weight
+
+
+def gather_layers(modules: Sequence[Modules], frozen: Tensor, paths: Tensor) -> list[_Layer]:
+    """The layers of paths (P, L, M) bool; `modules` are M parameters for each of L layers.
+
+    Their data moves into the weight of their layer, so that a step of theirs moves it. Those that
+    are `frozen`, (L, M) bool, are not trained.
+    """
+    layers = []
+    for layer, fixed, takes in zip(modules, frozen, paths.unbind(1), strict=True):
+        used = takes.any(0)
+        which = torch.cat([(used & ~fixed).nonzero(), (used & fixed).nonzero()])[:, 0]
+        taken = [layer[i] for i in which.tolist()]
+        weight = torch.stack([p.data for p in taken])
+        for p, part in zip(taken, weight, strict=True):
+            p.data = part
+        trained = taken[: int((used & ~fixed).sum())]
+        weight.requires_grad_(bool(trained))
+        layers.append(_Layer(weight, takes[:, which].to(weight.dtype)[:, None, :, None], trained))
+    return layers
+
+
 def train_paths(
-    modules: Sequence[Modules],
-    frozen: Tensor,
-    head: nn.Parameter,
-    paths: Tensor,
-    x: Tensor,
-    y: Tensor,
-    mask: Tensor | None = None,
+    layers: Sequence[_Layer], head: nn.Parameter, x: Tensor, y: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """Set the gradient of Σ_paths (mean cross-entropy) of P paths; return the logits (P, b, C).
 
     A layer is one matrix product for all modules on any path; the first layer has the same input
     for all paths. A module on several paths gets the sum of their gradients, and so does the head
-    (C, U + 1). `modules` are M parameters for each of L layers; those that are `frozen`, (L, M)
-    bool, get none. `paths` are (P, L, M) bool. The last column of x (b, D + 1) is 1; `mask`, (C,),
-    is added to the logits.
+    (C, U + 1). The last column of x (b, D + 1) is 1; `mask`, (C,), is added to the logits.
     """
     h = x[None]
-    for layer, fixed, takes in zip(modules, frozen, paths.unbind(1), strict=True):
-        used = takes.any(0)
-        which = torch.cat([(used & ~fixed).nonzero(), (used & fixed).nonzero()])[:, 0]
-        taken = [layer[i].data if fixed[i] else layer[i] for i in which.tolist()]
-        weight = torch.stack(taken)  # (k, U, f + 1), the trained ones first
+    for weight, takes, _ in layers:
         z = torch.relu(h.flatten(0, 1) @ weight.flatten(0, 1).T)
         z = z.view(*h.shape[:2], *weight.shape[:2])  # (P, b, k, U); in the first layer P is 1
-        h = with_ones((z * takes[:, which].to(z.dtype)[:, None, :, None]).sum(2))  # (P, b, U + 1)
+        h = with_ones((z * takes).sum(2))  # (P, b, U + 1)
     logits = h @ head.T  # (P, b, U+1) @ (U+1, C)
     logits = logits if mask is None else logits + mask
     delta = torch.softmax(logits.detach(), 2)
     delta[:, torch.arange(len(y), device=y.device), y] -= 1
     logits.backward(delta / len(y))  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    for weight, _, trained in layers:
+        if weight.grad is not None:
+            for p, grad in zip(trained, weight.grad, strict=False):
+                p.grad = grad
+            weight.grad = None
     return logits.detach()

@@ -123,7 +123,11 @@ class RanPAC(RidgeLearner):
         self.searched += chooses
         if self.lam is not None:
             self.lam_ = self.lam
-        self._solve()
+        gram, targets = self.gram, self.targets
+        if len(self.held_gram):
+            gram, targets = gram + self.held_gram, targets + self.held_targets
+        weights, self.lam_ = ridge(gram, targets, self.lam_, LAMBDAS[0])
+        self.weights = weights.float()
         return log | {"lam": self.lam_}
 
     def features(self, x: Tensor) -> Tensor:
@@ -143,10 +147,8 @@ class RanPAC(RidgeLearner):
             blocks = list(self.feature_blocks(session, fitted))
             h = torch.cat([b[0] for b in blocks])
             values, vectors = torch.linalg.eigh(h @ h.T)
-            right = (
-                vectors.T
-                @ nn.functional.one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
-            )
+            true = nn.functional.one_hot(torch.cat([b[1] for b in blocks]), n_classes)
+            right = vectors.T @ true.double()
             vectors = h.T @ vectors
         else:
             values, vectors = torch.linalg.eigh(gram)
@@ -184,10 +186,3 @@ class RanPAC(RidgeLearner):
         w = torch.cholesky_solve(self.targets, factor)  # (M, C)
         total = (w * (self.held_gram @ w - 2 * self.held_targets)).sum() + self.n_held
         return float(total) / (self.n_held * w.shape[1])
-
-    def _solve(self) -> None:
-        gram, targets = self.gram, self.targets
-        if len(self.held_gram):
-            gram, targets = gram + self.held_gram, targets + self.held_targets
-        weights, self.lam_ = ridge(gram, targets, self.lam_, LAMBDAS[0])
-        self.weights = weights.float()

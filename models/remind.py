@@ -9,12 +9,10 @@ from torch import Tensor
 
 from embedbench.array_types import Float32s
 from embedbench.config.setting_ranges import at_least
-from embedbench.learning import Exemplars, OnlineLearner, Seeds, StreamSpec, Tags
+from embedbench.learning import Exemplars, OnlineLearner, Seeds, StreamSpec, Tags, Views, predict
 from embedbench.learning.exemplars import BY_SAMPLE, Memory
 from embedbench.learning.footprint import Stateful
-from embedbench.learning.image_augmentation import Views
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.network import predict
 from embedbench.learning.sample_containers import Packing
 
 

@@ -73,8 +73,7 @@ class WA(ReplayLearner):
 
     def _objective(self, old: list[int], new: list[int]) -> Objective:
         mask, share = only(old + new, self.spec.n_classes, self.device), len(old) / len(old + new)
-        heads, weights = [old] if old else [], (1 - share, share)
-        return distilling_loss(self.net, mask, heads, self.temperature, weights)
+        return distilling_loss(self.net, mask, [old], self.temperature, (1 - share, share))
 
 
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:

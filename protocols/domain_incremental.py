@@ -76,7 +76,7 @@ class DomainIncremental(Protocol):
         split = tools.split_rows(file, self.validation, self.val_fraction)
         names, left_out = self._names(file, domain, split, seed)
         groups = self._groups(names)
-        parts = [self._of(domain, split, group) for group in groups]
+        parts = [split.where(np.isin(domain, group)) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
         sizes = np.array([np.count_nonzero(domain[split.train] == name) for name in names])
@@ -137,11 +137,6 @@ class DomainIncremental(Protocol):
                 f"{self.sessions}"
             )
         return np.array_split(names, self.sessions or len(names))
-
-    def _of(self, domain: Array, split: tools.Split, names: Array) -> tools.Split:
-        """The rows of some domains."""
-        mine = np.isin(domain, names)
-        return tools.Split(*(rows[mine[rows]] for rows in (split.train, split.val, split.test)))
 
     def _check(self, part: tools.Split, names: Array) -> None:
         """Refuse a session with nothing to learn or to test."""

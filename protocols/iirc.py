@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self, overload
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -385,16 +385,9 @@ class OnDemand(Sequence[Session]):
     def __len__(self) -> int:
         return len(self._makers)
 
-    @overload
-    def __getitem__(self, index: int) -> Session: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-
-    def __getitem__(self, index: int | slice) -> Session | Self:
-        if isinstance(index, slice):
-            return type(self)(self._makers[index])
-        return self._makers[index]()
+    def __getitem__(self, index: Any) -> Any:
+        made = self._makers[index]
+        return OnDemand(made) if isinstance(index, slice) else made()
 
 
 # --- the samples with which each class is taught: their roles, and shares ---

@@ -96,9 +96,7 @@ class Mixture(Protocol):
 
     name: ClassVar[str] = "mixture"
     teaches_all: ClassVar[bool] = False  # long-tailed sessions leave samples out
-    reveals_no_future: ClassVar[bool] = (
-        False  # classes come back, and sessions may bring no new one
-    )
+    reveals_no_future: ClassVar[bool] = False  # classes come back
     checked: ClassVar[tuple[dict[str, Any], ...]] = tuple({"setting": s} for s in SETTINGS)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .exemplars import Memory as Memory
     from .footprint import Footprint as Footprint
     from .footprint import tensor_bytes as tensor_bytes
+    from .image_augmentation import Views as Views
     from .image_training import augmented_views as augmented_views
     from .learner import Context as Context
     from .learner import Learner as Learner
@@ -43,6 +44,7 @@ _HOMES = {  # a test holds both lists together
         ".net_learner": "NetLearner ReplayLearner",
         ".network": "eval_features predict",
         ".optimisers": "OptimiserName trainable_parameters",
+        ".image_augmentation": "Views",
         ".image_training": "augmented_views",
         ".online_learner": "OnlineLearner",
         ".prototypes": "UNSEEN",

@@ -70,14 +70,21 @@ SCORE_KINDS: tuple[ScoreKind, ...] = typing.get_args(ScoreKind)
 SOFTMAX = ("logits", "log-likelihoods")  # scores whose softmax gives probabilities
 
 
-class Checkpoint(typing.Protocol):
-    """Saves a training, so that it can continue after an interruption."""
+class Checkpoint:
+    """Saves a run and its trainings, so that they can continue; this one saves nothing."""
+
+    carried = 0.0  # seconds of the session at work that were spent before an interruption
+
+    def restore(self, learner: Any, evaluator: Any) -> list[Any]:
+        """Restore the run to its last save; return the logs of the sessions learned before."""
+        return []
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         """Restore the parts of a training, by name, to the state of the last save.
 
         Returns the epochs that are already done; and the log, if the training had ended.
         """
+        return 0, None
 
     def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
         """Save a training after some epochs, if a checkpoint is due."""
@@ -85,27 +92,14 @@ class Checkpoint(typing.Protocol):
     def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
         """Save a training that has ended, now or with the next checkpoint of its session."""
 
+    def begin(self, number: int) -> None:
+        """Begin a session."""
 
-class NoCheckpoint:
-    """Saves nothing, so that every run and every training starts from the beginning."""
-
-    carried = 0.0
-
-    def restore(self, learner: Learner, evaluator: Any) -> list[Any]:
-        """Return no logs: no session was learned before."""
-        return []
-
-    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """No epochs are done."""
-        return 0, None
-
-    def begin(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
-
-    end = save_epoch = save_end = begin
+    def end(self, learner: Any, evaluator: Any, logs: list[Any]) -> None:
+        """Save the run after a session, if a checkpoint is due."""
 
 
-NO_CHECKPOINT = NoCheckpoint()
+NO_CHECKPOINT = Checkpoint()
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,11 @@ def distilling_loss(
     """Cross-entropy and the distillation of a copy of the net, weighted.
 
     `mask` (C,) is added to the logits of the cross-entropy. Each of `heads`, some classes, is
-    distilled with a softmax of its own; without any, the cross-entropy alone is left. `corrected`
-    maps the logits of both nets to answers.
+    distilled with a softmax of its own; if all are empty, the cross-entropy alone is left.
+    `corrected` maps the logits of both nets to answers.
     """
     teacher, (plain, distilled) = copy.deepcopy(net), weights
+    heads = [head for head in heads if head]
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         logits = corrected(net(x))

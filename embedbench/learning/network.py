@@ -100,9 +100,8 @@ class CosineNet(nn.Module):
 
     def cosines(self, phi: Tensor) -> Tensor:
         """cos(φ, θ_c), (n, C)."""
-        return (
-            nn.functional.normalize(phi) @ nn.functional.normalize(self.theta).T
-        )  # (n, d) @ (d, C)
+        theta = nn.functional.normalize(self.theta)
+        return nn.functional.normalize(phi) @ theta.T  # (n, d) @ (d, C)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of x (n, D), (n, C)."""

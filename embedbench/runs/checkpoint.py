@@ -28,6 +28,7 @@ from embedbench.config.json_records import JsonRecord, plain
 from embedbench.engines.task_endings import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import checkpoint_state
+from embedbench.learning.learner import Checkpoint
 from embedbench.storage.atomic_write import write_safely
 
 from .cost_meter import SessionLog
@@ -62,7 +63,7 @@ class UnusableError(Exception):
     """A run cannot go on from its checkpoint; says why in one clause."""
 
 
-class CheckpointDirectory:
+class CheckpointDirectory(Checkpoint):
     """Saves what a run needs to go on, and gives it back to the run that goes on.
 
     A file is written under another name and renamed, and begins with a checksum over its contents

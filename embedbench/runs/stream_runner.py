@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,9 +32,6 @@ from .cost_meter import Meter, SessionLog
 from .evaluation_moments import Moment, lesson_ends
 from .pretrained_head import pretrained_head
 
-if TYPE_CHECKING:
-    from .checkpoint import CheckpointDirectory
-
 GATHERED = 1024  # samples of an online stream that are read at once
 
 
@@ -44,7 +41,7 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    checkpoint: "CheckpointDirectory | contract.NoCheckpoint" = contract.NO_CHECKPOINT,
+    checkpoint: contract.Checkpoint = contract.NO_CHECKPOINT,
     *,
     full: bool = True,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
@@ -72,7 +69,7 @@ def run_stream(
 def _through(
     stream: Stream,
     teacher: "_Teacher",
-    checkpoint: "CheckpointDirectory | contract.NoCheckpoint",
+    checkpoint: contract.Checkpoint,
     full: bool,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""

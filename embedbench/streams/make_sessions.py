@@ -26,6 +26,10 @@ class Split:
     val: Ints
     test: Ints
 
+    def where(self, mask: Bools) -> "Split":
+        """Those of the rows that are true in `mask`, (N,) over all rows of the file."""
+        return Split(*(rows[mask[rows]] for rows in (self.train, self.val, self.test)))
+
 
 def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
     """Return the only file; refuse several."""
@@ -76,8 +80,7 @@ def view_session(
 ) -> Taught:
     """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
     mask = class_mask(file, classes)
-    mine = Split(*(rows[mask[file.labels[rows]]] for rows in (split.train, split.val, split.test)))
-    new = classes if introduces is None else introduces
+    mine, new = split.where(mask[file.labels]), classes if introduces is None else introduces
     return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
 
 

@@ -49,9 +49,10 @@ class Protocol(ABC):
     Notes
     -----
     What a subclass says of itself, as class variables: `normalise_new` (Ω_new is divided by
-    α_ideal), `teaches_all` (every training sample is taught), `several_files`, `reveals_no_future`
-    (a session has the labels that it introduces and no others), and `checked` (the settings that
-    `embedbench check` builds). The conformance suite holds the protocol to them.
+    α_ideal), `teaches_all` (every training sample is taught), `several_files` (it takes two or
+    more), `reveals_no_future` (a session has the labels that it introduces and no others), and
+    `checked` (the settings that `embedbench check` builds). The conformance suite holds the
+    protocol to them.
     """
 
     validation: Literal["train", "test"] = "train"
@@ -63,12 +64,10 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
-    teaches_all: ClassVar[bool] = (
-        True  # every training sample is taught; False: some are not, by design
-    )
-    several_files: ClassVar[bool] = False  # takes two files or more instead of one
-    reveals_no_future: ClassVar[bool] = True  # a session has the classes it introduces, no others
-    checked: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # settings that the checks build
+    teaches_all: ClassVar[bool] = True
+    several_files: ClassVar[bool] = False
+    reveals_no_future: ClassVar[bool] = True
+    checked: ClassVar[tuple[dict[str, Any], ...]] = ({},)
 
     def __post_init__(self) -> None:
         check_settings(self, "")

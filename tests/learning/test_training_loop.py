@@ -16,7 +16,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds, generator
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import put_state, take_state
-from embedbench.learning.learner import NoCheckpoint, learn_session
+from embedbench.learning.learner import Checkpoint, learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import NAdam, make_optimiser
 from embedbench.learning.stopping import Stop
@@ -667,7 +667,7 @@ def test_a_training_ends_within_an_epoch_in_the_step_that_reaches_its_samples() 
     )
 
 
-class _Saved(NoCheckpoint):
+class _Saved(Checkpoint):
     """Keeps a training after each epoch, and gives that after `epochs` of them back."""
 
     def __init__(self, epochs: int) -> None:

@@ -28,6 +28,7 @@ from embedbench.learning.network import (
     trunk_and_head,
 )
 from embedbench.learning.per_sample_gradients import gradients, is_mlp
+from embedbench.learning.sample_containers import Rows
 from embedbench.learning.stopping import Stop
 from embedbench.learning.trunk import STAGES, ResNet, Trunk
 from embedbench.models.ewc import fisher_diagonal
@@ -237,7 +238,7 @@ def test_both_ways_to_the_fisher_information_agree(kind: str, mask: Tensor | Non
     assert not is_mlp(disguised)
     x, y = torch.randn(40, 6), torch.tensor([0, 2, 3, 0]).repeat(10)
     short, general = (
-        fisher_diagonal(n, x, y, kind, generator(0, 0), mask=mask) for n in (net, disguised)
+        fisher_diagonal(n, Rows(x), y, kind, generator(0, 0), mask=mask) for n in (net, disguised)
     )
     for a, b in zip(short, general, strict=True):
         assert bool(a.isfinite().all())

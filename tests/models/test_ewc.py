@@ -18,11 +18,13 @@ from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
+from embedbench.learning.sample_containers import Rows
 from embedbench.learning.stopping import Stop
 from embedbench.models import ewc
 from embedbench.models.ewc import EWC, fisher_diagonal
 from embedbench.models.mlp import MLP
 from embedbench.streams.stream import Session, Stream, StreamSpec
+from embedbench.streams.view import View
 
 SMALL: dict[str, Any] = {
     "units": 6,
@@ -80,7 +82,7 @@ def close(a: list[Tensor], b: list[Tensor], rtol: float = 1e-4) -> bool:
 @pytest.mark.parametrize("seed", range(4))
 def test_exact_fisher_is_the_expectation_over_all_classes(seed: int, layers: int) -> None:
     net, x, y = small_net(seed, layers)
-    found = fisher_diagonal(net, x, y, "exact", generator(seed, 0))
+    found = fisher_diagonal(net, Rows(x), y, "exact", generator(seed, 0))
     assert [f.shape for f in found] == [p.shape for p in net.parameters()]
     assert close(found, brute_force(net, x, None))
 
@@ -89,14 +91,14 @@ def test_exact_fisher_is_the_expectation_over_all_classes(seed: int, layers: int
 def test_empirical_fisher_takes_the_true_labels(seed: int) -> None:
     net, x, y = small_net(seed)
     assert close(
-        fisher_diagonal(net, x, y, "empirical", generator(seed, 0)), brute_force(net, x, y)
+        fisher_diagonal(net, Rows(x), y, "empirical", generator(seed, 0)), brute_force(net, x, y)
     )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sampled_fisher_takes_labels_drawn_from_the_model(seed: int) -> None:
     net, x, y = small_net(seed)
-    found = fisher_diagonal(net, x, y, "sampled", generator(seed, 0))
+    found = fisher_diagonal(net, Rows(x), y, "sampled", generator(seed, 0))
     u = torch.rand(9, 1, generator=generator(seed, 0))
     p = torch.softmax(net(x), 1).detach()
     labels = []
@@ -110,12 +112,20 @@ def test_sampled_fisher_takes_labels_drawn_from_the_model(seed: int) -> None:
     assert close(found, brute_force(net, x, torch.tensor(labels)))
 
 
+def flat(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([f.flatten() for f in parts])
+
+
 def test_sampled_fisher_is_exact_on_average() -> None:
     net, x, y = small_net(1)
-    exact = torch.cat([f.flatten() for f in fisher_diagonal(net, x, y, "exact", generator(0, 0))])
+    exact = torch.cat(
+        [f.flatten() for f in fisher_diagonal(net, Rows(x), y, "exact", generator(0, 0))]
+    )
     draws = torch.stack(
         [
-            torch.cat([f.flatten() for f in fisher_diagonal(net, x, y, "sampled", generator(0, k))])
+            torch.cat(
+                [f.flatten() for f in fisher_diagonal(net, Rows(x), y, "sampled", generator(0, k))]
+            )
             for k in range(2000)
         ]
     )
@@ -130,9 +140,9 @@ def test_sampled_fisher_is_exact_on_average() -> None:
 
 def test_above_most_classes_exact_means_sampled() -> None:
     net, x, y = small_net(2)
-    limited = fisher_diagonal(net, x, y, "exact", generator(3, 0), most_classes=2)
-    sampled = fisher_diagonal(net, x, y, "sampled", generator(3, 0))
-    exact = fisher_diagonal(net, x, y, "exact", generator(3, 0), most_classes=3)
+    limited = fisher_diagonal(net, Rows(x), y, "exact", generator(3, 0), most_classes=2)
+    sampled = fisher_diagonal(net, Rows(x), y, "sampled", generator(3, 0))
+    exact = fisher_diagonal(net, Rows(x), y, "exact", generator(3, 0), most_classes=3)
     assert all(torch.equal(a, b) for a, b in zip(limited, sampled, strict=True))
     assert not torch.equal(exact[0], sampled[0])
 
@@ -143,15 +153,15 @@ def test_fisher_does_not_depend_on_how_it_is_batched(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, x, y = small_net(seed, layers=1)
-    whole = fisher_diagonal(net, x, y, kind, generator(seed, 0))
+    whole = fisher_diagonal(net, Rows(x), y, kind, generator(seed, 0))
     monkeypatch.setattr(ewc, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
-    assert close(fisher_diagonal(net, x, y, kind, generator(seed, 0)), whole, rtol=1e-5)
+    assert close(fisher_diagonal(net, Rows(x), y, kind, generator(seed, 0)), whole, rtol=1e-5)
 
 
 def test_fisher_does_not_depend_on_the_number_of_samples_by_scale() -> None:
     net, x, y = small_net(3)
-    once = fisher_diagonal(net, x, y, "exact", generator(0, 0))
-    twice = fisher_diagonal(net, x.repeat(2, 1), y.repeat(2), "exact", generator(0, 0))
+    once = fisher_diagonal(net, Rows(x), y, "exact", generator(0, 0))
+    twice = fisher_diagonal(net, Rows(x.repeat(2, 1)), y.repeat(2), "exact", generator(0, 0))
     assert close(twice, once)
 
 
@@ -167,8 +177,8 @@ def test_a_masked_fisher_is_that_of_a_net_without_the_masked_classes(kind: str, 
     x = torch.randn(30, 4, generator=generator(seed, 1))
     y = torch.arange(30) % 3
     mask = torch.tensor([-math.inf, 0, 0, 0, -math.inf])
-    found = fisher_diagonal(net, x, y + 1, kind, generator(seed, 0), mask=mask)
-    expected = fisher_diagonal(part, x, y, kind, generator(seed, 0))
+    found = fisher_diagonal(net, Rows(x), y + 1, kind, generator(seed, 0), mask=mask)
+    expected = fisher_diagonal(part, Rows(x), y, kind, generator(seed, 0))
     for f, e in zip(found[:-2], expected[:-2], strict=True):
         torch.testing.assert_close(f, e)
     for f, e in zip(found[-2:], expected[-2:], strict=True):
@@ -348,10 +358,8 @@ def test_a_larger_lambda_stays_nearer_to_what_matters() -> None:
 def test_fisher_samples_bound_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def counted(
-        net: torch.nn.Module, x: Tensor, y: Tensor, *_: object, **__: object
-    ) -> list[Tensor]:
-        seen.append((x.clone(), y.clone()))
+    def counted(net: torch.nn.Module, x: View, y: Tensor, *_: object, **__: object) -> list[Tensor]:
+        seen.append((x.tensor(), y.clone()))
         return [torch.zeros_like(p) for p in net.parameters()]
 
     monkeypatch.setattr(ewc, "fisher_diagonal", counted)

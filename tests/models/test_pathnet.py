@@ -19,6 +19,7 @@ from embedbench.errors import UserError
 from embedbench.models import pathnet
 from embedbench.models.pathnet import (
     PathNet,
+    gather_layers,
     mutate_genes,
     path_masks,
     path_scores,
@@ -100,7 +101,7 @@ def test_gradients_are_those_of_each_path(n_paths: int, n_layers: int, frozen_sh
         loss = sum((cross_entropy(m, y) for m in masked), torch.zeros(()))
         found = torch.autograd.grad(loss, every, allow_unused=True)
 
-        got = train_paths(modules, frozen, head, paths, with_ones(x), y, mask)
+        got = train_paths(gather_layers(modules, frozen, paths), head, with_ones(x), y, mask)
         torch.testing.assert_close(got, masked)
         expected = iter(found)
         assert head.grad is not None

@@ -29,7 +29,7 @@ from embedbench.config.run_seeds import generator
 from embedbench.engines.task_endings import TimeUpError, ends_soon
 from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
-from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
+from embedbench.learning.learner import NO_CHECKPOINT, Checkpoint, Context, Learner
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Training
@@ -128,9 +128,7 @@ def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
 
 
 def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) -> None:
-    def trained(
-        checkpoint: CheckpointDirectory | NoCheckpoint, seed: int
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def trained(checkpoint: Checkpoint, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
         torch.manual_seed(seed)

@@ -25,13 +25,12 @@ from embedbench.cli.app import app
 from embedbench.config.run_seeds import generator
 from embedbench.extract.pipeline import extract
 from embedbench.learning import checkpoint_state
-from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
+from embedbench.learning.learner import NO_CHECKPOINT, Checkpoint, Tags
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stopping import Stop
 from embedbench.learning.training_loop import Training
 from embedbench.models.ncm import NCM
 from embedbench.runs import learner_and_protocol_names
-from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.learner_and_protocol_names import ALIASES
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
@@ -219,7 +218,7 @@ def test_a_net_that_draws_on_the_card_goes_on(tmp_path: Path) -> None:
     """The state of the card's own random numbers is part of a checkpoint."""
     stream = class_stream([[0, 1]])
 
-    def trained(checkpoint: CheckpointDirectory | NoCheckpoint, seed: int) -> dict[str, Any]:
+    def trained(checkpoint: Checkpoint, seed: int) -> dict[str, Any]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4)).to("cuda")
         torch.manual_seed(seed)
