@@ -25,9 +25,9 @@ from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores import (
     learner_verdicts,
-    prediction_metrics,
     record_files,
     single_label_scores,
+    unrecorded_metrics,
 )
 from embedbench.scores.metric_jackknife import (
     LeftOut,
@@ -49,7 +49,7 @@ OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
-LOWER = ("average_forgetting", "per_class_forgetting", *prediction_metrics.LOWER)
+LOWER = ("average_forgetting", "per_class_forgetting", *unrecorded_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
 
 

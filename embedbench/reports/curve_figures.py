@@ -16,11 +16,11 @@ from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import Moments, RunRecord
 from embedbench.scores.top5_and_calibration import ReliabilityBins, reliability_bins
 from embedbench.scores.unknown_class_detection import SIGNALS
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS, KINDS
 
 from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import colour, look

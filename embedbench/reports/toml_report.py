@@ -20,8 +20,8 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 

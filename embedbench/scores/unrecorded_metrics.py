@@ -1,7 +1,8 @@
-"""Metrics that records do not hold: those of installed packages, and those asked for by name.
+"""Metrics that records do not hold: of stored answers, of installed packages, and of your own.
 
 What is in a record is recomputed and compared wherever it is read, also where a package is missing
-or has another version. These are computed from the predictions whenever they are asked for.
+or has another version, and whether its answers say how sure they were or not. These metrics are
+computed from the predictions whenever they are asked for.
 """
 
 import inspect
@@ -9,23 +10,98 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from embedbench import plugins
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 
+from . import stability_gap, top5_and_calibration, unknown_class_detection
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
-from .prediction_metrics import ANSWER_METRICS, OF_MATRICES, AnswerMetric
 from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix
 
-Outside = Mapping[str, "OutsideMetric | AnswerMetric"]
+STORED = "the stored answers"  # what our own of these metrics are of
+AT_END = (
+    top5_and_calibration.top5_accuracy,
+    top5_and_calibration.nll,
+    top5_and_calibration.brier_score,
+    top5_and_calibration.calibration_error,
+)
+UNKNOWN = (
+    unknown_class_detection.unknown_auroc,
+    unknown_class_detection.unknown_fpr95,
+    unknown_class_detection.oscr,
+)
+# of score matrices, as the metrics of records are
+OF_MATRICES: dict[str, Metric] = {
+    f.__name__: f for f in (stability_gap.min_accuracy, stability_gap.windowed_forgetting)
+}
+KINDS = ("unknown", "far")  # later classes, and the classes of another file
+RAW = ("nll", "brier_score")  # no fractions: never in percent
+LOWER = (
+    *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_class_detection.SIGNALS),
+)
+
+
+@dataclass(frozen=True)
+class AnswerMetric:
+    """A metric of predictions: its function computes the values after each session.
+
+    Most need how sure the answers were, which files of version 1.0 do not hold; the metric is
+    absent from such a run. The signal is a key of `unknown_class_detection.SIGNALS`; names end with
+    it, and begin with `far_` where the unknown samples are those of another file.
+    """
+
+    name: str
+    function: Callable[..., Floats | None]
+    signal: str | None = None
+    far: bool = False
+    origin: ClassVar[str] = STORED
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better."""
+        return self.name in LOWER
+
+    def curve(self, p: Predictions) -> Floats | None:
+        """(T,) its value after each session; None if the predictions do not hold what it needs."""
+        if self.signal is None:
+            return self.function(p)
+        return self.function(p, self.signal, far=self.far)
+
+    def __call__(self, p: Predictions) -> float | None:
+        """The run's value: that after the last session, or the mean where something is unknown."""
+        values = self.curve(p)
+        if values is None:
+            return None
+        if self.signal is None:
+            return float(values[-1])
+        if not self.far:
+            values = values[~p.seen[p.ends][:, p.y].all(axis=1)]
+        return float(np.mean(values)) if len(values) else float("nan")
+
+
+ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
+    name: AnswerMetric(name, f, signal, far)
+    for far in (False, True)
+    for f in UNKNOWN
+    for signal in unknown_class_detection.SIGNALS
+    for what in ["far_" + f.__name__.removeprefix("unknown_") if far else f.__name__]
+    for name in [f"{what}_by_{signal}"]
+}
+# what computes and describes each
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    **{name: metric.function for name, metric in ANSWER_METRICS.items()},
+    **OF_MATRICES,
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +126,7 @@ class OutsideMetric:
     def load(cls, name: str) -> "OutsideMetric":
         """The metric that a name means."""
         if name in OF_MATRICES:
-            return cls(name, OF_MATRICES[name], "the stored answers")
+            return cls(name, OF_MATRICES[name], STORED)
         function = plugins.load("metrics", name, {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS})
         if not takes_scores(function):
             raise UserError(
@@ -74,6 +150,9 @@ class OutsideMetric:
             raise UserError(
                 f"the metric {self.name} of {self.origin} failed: {type(e).__name__}: {e}"
             ) from e
+
+
+Outside = Mapping[str, OutsideMetric | AnswerMetric]
 
 
 def takes_scores(function: Any) -> bool:

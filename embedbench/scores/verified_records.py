@@ -138,9 +138,7 @@ def scoring_version() -> str:
     return f"{__version__} {hashlib.sha256(text).hexdigest()}"
 
 
-def recompute_record(
-    kept: RunRecord, place: Path, root: Path
-) -> "tuple[RunRecord, RecordComparison]":
+def recompute_record(kept: RunRecord, place: Path, root: Path) -> "tuple[RunRecord, RescoredRun]":
     """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
@@ -211,6 +209,17 @@ class RescoredRun(JsonRecord):
         """Whether nothing that was kept is in doubt."""
         return self.fault is None and (self.updated or not self.differs)
 
+    def describe(self) -> str:
+        """The first value that differs, and how many more do; empty if none does."""
+        if not self.differs:
+            return ""
+        first, *others = self.differs
+        more = f", and {len(others)} more values" if others else ""
+        return (
+            f"{first.metric} is {short(plain(first.kept))} in record.json and "
+            f"{short(plain(first.recomputed))} from predictions.h5{more}"
+        )
+
 
 def rescore(
     place: Path,
@@ -246,10 +255,10 @@ def rescore(
             record_files.save(whole, place)
         waits = kept.reference.runs if kept.reference.source == MISSING else []
         values = with_outside(whole, place, metrics or {}, notify).metrics
-        return RescoredRun(
+        return replace(
+            seen,
             run=name,
             pinned=pinned or write,
-            **vars(seen),
             waits_for=tuple(run for run in waits if not record_files.is_finished(root / run)),
             updated=write,
             outside={key: values[key] for key in metrics if key in values} if metrics else None,
@@ -278,28 +287,7 @@ class Difference(JsonRecord):
     recomputed: Any
 
 
-@dataclass(frozen=True)
-class RecordComparison:
-    """A record beside what its predictions give; `RescoredRun` says what the fields are."""
-
-    differs: tuple[Difference, ...]
-    new: tuple[str, ...]
-    open: tuple[str, ...]
-    unchecked: tuple[str, ...]
-
-    def describe(self) -> str:
-        """The first value that differs, and how many more do; empty if none does."""
-        if not self.differs:
-            return ""
-        first, *others = self.differs
-        more = f", and {len(others)} more values" if others else ""
-        return (
-            f"{first.metric} is {short(plain(first.kept))} in record.json and "
-            f"{short(plain(first.recomputed))} from predictions.h5{more}"
-        )
-
-
-def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
+def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     """Compare every value that is a function of the predictions."""
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
@@ -321,7 +309,10 @@ def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
             differs.append(Difference(".".join(key), old[key], None))
         else:
             names["unchecked"].append(".".join(key))
-    return RecordComparison(tuple(differs), **{k: tuple(sorted(v)) for k, v in names.items()})
+    new, left_open, unchecked = (tuple(sorted(each)) for each in names.values())
+    return RescoredRun(
+        run=kept.run, differs=tuple(differs), new=new, open=left_open, unchecked=unchecked
+    )
 
 
 def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:

@@ -14,7 +14,7 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Learner
 from embedbench.models.chance import Chance
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
