@@ -159,11 +159,8 @@ class ComparisonStudy:
     @cached_property
     def verdicts(self) -> list[learner_verdicts.RowVerdict]:
         """The verdict on each learner."""
-        variances, groups, _ = self._share
-        lower = self.is_lower
-        return learner_verdicts.compare_with_best(
-            self._values, variances, groups, lower=lower, over=self.over
-        )
+        share = self._share[:2]
+        return learner_verdicts.compare_with_best(self._values, *share, lower=self.is_lower)
 
     @property
     def judged(self) -> "TableVerdicts":
@@ -172,10 +169,7 @@ class ComparisonStudy:
 
     def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
-        variances, groups, _ = self._share
-        return learner_verdicts.compare_pairs(
-            self._values, variances, groups, lower=self.is_lower, over=self.over
-        )
+        return learner_verdicts.compare_pairs(self._values, *self._share[:2], lower=self.is_lower)
 
 
 class TableVerdicts(NamedTuple):
@@ -232,13 +226,7 @@ def plain_unit(units: str) -> str:
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
-    """Every study among the runs of a report; left-out runs are not included.
-
-    Raises
-    ------
-    UserError
-        There is nothing to compare: an unknown metric, or no two learners on one stream.
-    """
+    """Every study among the runs of a report; left-out runs are not included."""
     rows = [row for row in rows if row.learns]
     names = {name for row in rows for name in row.metrics}
     if metric not in names:

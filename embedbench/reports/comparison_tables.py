@@ -256,11 +256,6 @@ def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
 
     **Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at
     their first values. **Departs**: the shares and the intervals are ours.
-
-    Raises
-    ------
-    UserError
-        There are no runs that agree in three of their four seeds, or the metric is unknown.
     """
     rows = [row for row in rows if row.learns]
     names = {name for row in rows for name in row.metrics}

@@ -114,9 +114,9 @@ def draw_curve(axes: Axes, curve: Curve, *, alpha: float = 0.15) -> None:
 # --- of rows: over sessions ---
 
 
-def stack_runs(row: Row, key: str) -> Floats:
-    """Arrays of the main score over the runs used, stacked: (n, …)."""
-    return np.array([getattr(run, key) for run in row.used], dtype=np.float64)
+def stack_matrices(row: Row) -> Floats:
+    """R of the runs used, stacked: (n, T, E)."""
+    return np.array([run.R for run in row.used], dtype=np.float64)
 
 
 def score_name(group: Group, *, brief: bool = False) -> str:
@@ -183,7 +183,7 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
         return {}
     curves = [
-        Curve(_align(moments), _samples(moments), styles.get(row.label), row.label)
+        Curve(_align(moments), np.array(moments[0].samples_seen), styles.get(row.label), row.label)
         for row, moments in drawn
     ]
     name = score_name(rows[0].group)
@@ -194,20 +194,14 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     }
 
 
-def _samples(moments: Sequence[Moments]) -> Floats:
-    """(M,) training samples seen at each moment of the first run."""
-    return np.array(moments[0].samples_seen, dtype=np.float64)
-
-
 def _align(moments: Sequence[Moments]) -> Floats:
     """(n, M) scores of the runs at the moments of the first run.
 
     With another class order, sessions have other sizes and end at other moments. So a run's score
     is interpolated between its moments; before its first moment it is NaN.
     """
-    at = _samples(moments)
-    scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]
-    return np.stack([np.interp(at, samples, values, left=np.nan) for samples, values in scores])
+    at = moments[0].samples_seen
+    return np.stack([np.interp(at, m.samples_seen, m.pooled, left=np.nan) for m in moments])
 
 
 # --- how sure answers are: is the confidence right, and does it see unknown classes? ---
@@ -220,11 +214,6 @@ def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) ->
     A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
     the diagonal confidence is right, below it the learner is too sure. The legend has the
     calibration error.
-
-    Raises
-    ------
-    UserError
-        No run holds probabilities.
     """
     size = min(width, 3.25)
     figure = Figure(figsize=(width, size), layout="constrained")
@@ -258,11 +247,6 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
 
     Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
     other on a page, one above the other in a column. Below them, AUROC against far samples.
-
-    Raises
-    ------
-    UserError
-        No run holds scores, or nothing is unknown.
     """
     panels: dict[tuple[str, str], dict[str, Curve]] = {
         (kind, signal): {} for kind in KINDS for signal in SIGNALS

@@ -53,13 +53,7 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`.
-
-    Raises
-    ------
-    UserError
-        There are several streams, the stream has nothing to draw, or the file cannot be written.
-    """
+    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`."""
     from . import curve_figures, matrix_figures, score_figures
     from .figure_style import write
 

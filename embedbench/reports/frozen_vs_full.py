@@ -73,11 +73,6 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     `learn_joules` (null where one side has none); and `gap_per_hour`, the gap of the final score
     divided by the hours of learning on images. Each number has `frozen`, `full` and `gap`, full
     minus frozen, with a mean, `half_95`, `sd` and `values`, one a pair.
-
-    Raises
-    ------
-    UserError
-        No two rows make a pair; the message says why.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings

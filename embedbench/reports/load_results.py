@@ -84,13 +84,7 @@ class Run:
 
     @classmethod
     def read(cls, place: Path, root: Path) -> "Run":
-        """A run from the row's part of its record; the rest is not checked.
-
-        Raises
-        ------
-        UserError
-            That part cannot be read, or there are no predictions.
-        """
+        """A run from the row's part of its record; the rest is not checked."""
         data = record_files.decode_json(record_files.read(place), place)
         if not os.path.isfile(place / record_files.PREDICTIONS):
             raise UserError(f"{place} has no predictions.h5; make that run again")

@@ -227,13 +227,7 @@ def _several(wanted: Any) -> list[Any]:
 
 
 def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bool]:
-    """Whether each row has these values, or one of a list of values.
-
-    Raises
-    ------
-    UserError
-        No row has such a name.
-    """
+    """Whether each row has these values, or one of a list of values."""
     wanted = {name: _several(values) for name, values in conditions.items()}
     for name in wanted:
         if rows and not any(name in row for row in rows):

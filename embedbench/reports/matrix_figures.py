@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from embedbench.array_types import Floats
 
-from .curve_figures import score_name, stack_runs
+from .curve_figures import score_name, stack_matrices
 from .figure_style import STYLE, words
 from .learner_colours import BLANK
 from .result_rows import Row
@@ -19,15 +19,15 @@ from .result_rows import Row
 COLOUR_MAP = matplotlib.colormaps["viridis"]  # perceptually uniform, also for colour-blind readers
 
 
-def colour_scale(steps: int = 9) -> list[str]:
+def colour_scale() -> list[str]:
     """Colours of the heat maps from 0 to 100 %, as CSS."""
-    return [matplotlib.colors.to_hex(COLOUR_MAP(i / (steps - 1))) for i in range(steps)]
+    return [matplotlib.colors.to_hex(COLOUR_MAP(i / 8)) for i in range(9)]
 
 
 def matrix(rows: Sequence[Row], width: float) -> Figure:
     """R[i, j] of each learner among the rows of one table, the mean over its runs."""
     drawn = [row for row in rows if row.used and row.learns]
-    means = {row.label: stack_runs(row, "R").mean(axis=0) for row in drawn}
+    means = {row.label: stack_matrices(row).mean(axis=0) for row in drawn}
     return draw_maps(means, width, score_name(rows[0].group, brief=True))
 
 
@@ -42,14 +42,8 @@ def draw_maps(
 ) -> Figure:
     """Matrices of one shape with values from 0 to 1 as colours; NaN is grey.
 
-    Parameters
-    ----------
-    scale : str
-        The label of the scale of the colours; empty: no scale.
-    axes_names : (str, str)
-        What rows and columns are.
-    numbers : bool
-        Whether cells have their numbers where there is room for them.
+    `scale` is the label of the colours' scale; empty: no scale. With `numbers`, cells have theirs
+    where there is room for them.
     """
     most = (3 if len(maps) <= 12 else 4) * max(1, round(width / 3.25))
     down = -(-len(maps) // most)

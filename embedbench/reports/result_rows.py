@@ -340,7 +340,10 @@ class Row:
                 seeds.setdefault(match[1], []).append(int(match[2]))
             elif r.command:
                 others[r.command] = None
-        return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+        each = {stem: format_seeds(sorted(set(numbers))) for stem, numbers in seeds.items()}
+        return [
+            f"{stem} --seed{'' if text.isdigit() else 's'} {text}" for stem, text in each.items()
+        ] + list(others)
 
 
 def run_value(run: RunRecord, name: str) -> float:
@@ -384,15 +387,6 @@ def _reference(record: RunRecord) -> Any:
     """What decides α_ideal, without the stream: the runs of a row may have different orders."""
     offline = record.reference.runs[: None if record.reference.chance_run is None else -1]
     return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
-
-
-def _seed_option(seeds: list[int]) -> str:
-    unique = sorted(set(seeds))
-    if len(unique) == 1:
-        return f"--seed {unique[0]}"
-    if unique[-1] - unique[0] == len(unique) - 1:
-        return f"--seeds {unique[0]}-{unique[-1]}"
-    return "--seeds " + ",".join(map(str, unique))
 
 
 def split_tables(rows: Sequence[Row]) -> list[list[Row]]:

@@ -41,11 +41,6 @@ def trade_off(
 
     A mark is a learner, with the 95 % interval over its runs; a line joins the Pareto front, the
     learners that no other beats. Costs are in logarithms where they differ by more than ten times.
-
-    Raises
-    ------
-    UserError
-        The metric is unknown, or undefined in every run; or no run has a cost.
     """
     drawn, group = [row for row in rows if row.used and row.learns], rows[0].group
     scores = _scores(drawn, metric)
@@ -219,11 +214,6 @@ def ranks(rows: Sequence[Row], styles: Mapping[str, int], width: float, metric: 
     """The rank of each learner's mean in one study, and a bar over the ranks left open.
 
     Its streams may differ in the class order. The best mean comes first.
-
-    Raises
-    ------
-    UserError
-        There are several studies, or one learner.
     """
     every = studies(rows, metric)
     if len(every) > 1:

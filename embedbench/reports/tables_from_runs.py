@@ -52,23 +52,9 @@ def collect(
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
-    Parameters
-    ----------
-    root : Path
-        The directory of runs, or a directory inside it.
-    places : sequence of Path, or None
-        Directories of the cells to report; None reports all under `root`.
-    notify : callable
-        `notify(sentence)` gets one for each run that is left out.
-    metrics : sequence of str
-        Metrics that get columns beside the usual ones; those of other people too.
-    over : str
-        `seeds`: verdicts hold for this test sample alone.
-
-    Raises
-    ------
-    UserError
-        There is no run that can be reported, or no table whose runs may be averaged and compared.
+    `places` are the directories of runs to report; None reports all under `root`, or inside it.
+    `notify` gets a sentence for each run that is left out. The `metrics` get columns beside the
+    usual ones.
     """
     cells = find(root) if places is None else list(places)
     if not cells and places is None:

@@ -64,13 +64,7 @@ class Selection(JsonRecord):
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """The tables that a file selects.
-
-    Raises
-    ------
-    UserError
-        It has no `[report]`, or a key or value of it is wrong.
-    """
+    """The tables that a file selects."""
     given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
     several = given if isinstance(given, list) else [given] if given else []
     if not several:
@@ -117,13 +111,7 @@ class SelectedRun(NamedTuple):
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[TableView]:
-    """The tables of some selections; `folder` is that of their file.
-
-    Raises
-    ------
-    UserError
-        Runs are missing, a name is unknown, or settings are mixed in one cell.
-    """
+    """The tables of some selections; `folder` is that of their file."""
     wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
 
     @cache
@@ -242,13 +230,7 @@ def _means(
 
 
 def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:
-    """Values by row, column and metric; columns that name a row without a value are "".
-
-    Raises
-    ------
-    UserError
-        Two runs of one cell have one stream and seed.
-    """
+    """Values by row, column and metric; columns that name a row without a value are ""."""
     names = columns_of(table)
     column = [""] * len(table) if selection.columns == "metric" else names[selection.columns]
     keys = zip(*(names[name] for name in selection.rows), strict=True)

@@ -55,21 +55,11 @@ def find_metric(name: str) -> Metric | None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A metric of one run without each group of its test samples.
+    """A metric of one run without each group of its test samples."""
 
-    Parameters
-    ----------
-    names : array
-        (G,) name of each group: the same in all runs that are compared.
-    values : array of float
-        (G + 1,) the metric without that group; the last value is the metric itself.
-    grouped : bool
-        Whether groups are those of a file; if not, each sample is one.
-    """
-
-    names: Array
-    values: Floats
-    grouped: bool = False
+    names: Array  # (G,) of the groups: the same in all runs that are compared
+    values: Floats  # (G + 1,) the metric without that group; the last value is the metric itself
+    grouped: bool = False  # whether groups are those of a file; if not, each sample is one
 
     def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""

@@ -44,13 +44,7 @@ def save(record: RunRecord, directory: Path) -> None:
 
 
 def load(directory: Path) -> RunRecord:
-    """Read the record of a finished cell.
-
-    Raises
-    ------
-    UserError
-        There is no record, or it does not have the form of a `RunRecord`.
-    """
+    """Read the record of a finished cell."""
     return parse_record(read(directory), directory)
 
 

@@ -104,19 +104,11 @@ def calibration_error(p: Predictions) -> Floats | None:
 
 
 class ReliabilityBins(NamedTuple):
-    """Samples by the probability of their answer: (15,) counts and sums.
-
-    Parameters
-    ----------
-    samples : array of float
-        Number of samples.
-    confidence, right : array of float
-        Sum of the probabilities of their answers, and number of right answers.
-    """
+    """Samples by the probability of their answer: (15,) counts and sums."""
 
     samples: Floats
-    confidence: Floats
-    right: Floats
+    confidence: Floats  # sum of the probabilities of their answers
+    right: Floats  # number of right answers
 
 
 def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:

@@ -106,21 +106,11 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
 
 @dataclass(frozen=True)
 class OutsideMetric:
-    """A metric of other people.
+    """A metric of other people."""
 
-    Parameters
-    ----------
-    name : str
-        The name of its entry point, or `package.module:function`.
-    function : callable
-        `function(scores, reference)`, see `embedbench.scores.metrics`.
-    origin : str
-        Name and version of its package; where it has none, "a file of yours".
-    """
-
-    name: str
+    name: str  # of its entry point, or `package.module:function`
     function: Metric
-    origin: str
+    origin: str  # name and version of its package; where it has none, "a file of yours"
 
     @classmethod
     def load(cls, name: str) -> "OutsideMetric":

@@ -44,28 +44,14 @@ Key = tuple[str, ...]
 
 @dataclass
 class Checker:
-    """A reader of the records under a directory, which checks each first.
+    """A reader of the records under a directory, which checks each first."""
 
-    Parameters
-    ----------
-    root : Path
-        The directory of runs.
-    notify : callable
-        `notify(sentence)` gets one for every reference run that cannot be used.
-    """
-
-    root: Path
-    notify: Callable[[str], None]
+    root: Path  # of runs
+    notify: Callable[[str], None]  # gets a sentence for every reference run that cannot be used
     _references: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def record(self, place: Path) -> RunRecord:
-        """The record of a run, with what is new or was left open filled in.
-
-        Raises
-        ------
-        UserError
-            The record or the predictions cannot be used, or they do not agree.
-        """
+        """The record of a run, with what is new or was left open filled in."""
         data = record_files.read(place)
         kept = record_files.parse_record(data, place)
         root = self.root
@@ -231,15 +217,10 @@ def rescore(
 ) -> RescoredRun:
     """Recompute a run's metrics and compare them with its record.
 
-    Parameters
-    ----------
-    update : bool
-        Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
-        one is written only if nothing differs: its predictions may have changed as well.
-    metrics : mapping or None
-        Metrics that records do not hold, by name; they are computed and never written.
-    notify : callable
-        `notify(sentence)` gets one for each of them that fails.
+    `update` writes what is recomputed, new or open, and the SHA-256 of the predictions. A record
+    without one is written only if nothing differs: its predictions may have changed as well. The
+    `metrics` that records do not hold are computed and never written; `notify` gets a sentence for
+    each of them that fails.
     """
     name = str(place if place == root else place.relative_to(root))
     try:
@@ -343,9 +324,7 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
     if r.moments is not None:
         yield ("moments", "samples_seen"), r.moments.samples_seen
         yield ("moments", "pooled"), r.moments.pooled
-    main = BaseScore(r.R, r.pooled, r.metrics, r.curves)
-    every: dict[Key, BaseScore] = {(): main} | {("by_score", k): s for k, s in r.by_score.items()}
-    for at, scored in every.items():
+    for at, scored in r.scored.items():
         yield (*at, "R"), scored.R
         yield (*at, "pooled"), scored.pooled
         for part in ("metrics", "curves"):
