@@ -257,8 +257,8 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
             values = [ANSWER_METRICS[f"{kind}_auroc_by_{signal}"].curve(p) for p in made]
             known = [100 * v for v in values if v is not None]
             if known and not np.isnan(known).all():
-                drawn = _until_known(np.array(known))
-                x = np.arange(drawn.shape[1])
+                x = np.arange(1 + np.flatnonzero(~np.isnan(known).all(axis=0))[-1])
+                drawn = np.array(known)[:, : len(x)]  # in later sessions nothing is unknown
                 curves[row.label] = Curve(drawn, x, styles[row.label], row.label)
     panels = {key: curves for key, curves in panels.items() if curves}
     if not panels:
@@ -285,11 +285,6 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     for axes in every[-shape[1] :]:
         axes.set_xlabel("after session")
     return figure
-
-
-def _until_known(values: Floats) -> Floats:
-    """(n, T) → (n, k): without the last sessions, in which nothing is unknown."""
-    return values[:, : int(np.flatnonzero(~np.isnan(values).all(axis=0))[-1]) + 1]
 
 
 def _drawn(rows: Sequence[Row]) -> list[Row]:

@@ -195,8 +195,8 @@ class Group:
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
         classes = sum(len(c) for c in self.first.classes)
-        sizes = [[n for r in self.records for n in r.n_train[part]] for part in _PARTS]
-        first, later = (_range(s) for s in sizes)
+        first = _range([n for r in self.records for n in r.n_train[:1]])
+        later = _range([n for r in self.records for n in r.n_train[1:]])
         train = f"{first} training samples"
         train += " a session" if first == later else f" at first, then {later} a session"
         source = "TEST data" if self.first.validation == "test" else "training data"
@@ -212,7 +212,6 @@ class Group:
         return [p for p in phrases if p]
 
 
-_PARTS = (slice(0, 1), slice(1, None))
 SCORE_NAMES = {
     "class_accuracy": "mean-per-class accuracy",
     "accuracy": "accuracy per sample",

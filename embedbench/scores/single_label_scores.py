@@ -31,7 +31,10 @@ def score_matrix(
     """
     within = name.startswith("within_")
     if within and p.lacks_within:
-        return _undefined(score_matrix(p, name.removeprefix("within_"), class_sizes), name)
+        like = score_matrix(p, name.removeprefix("within_"), class_sizes)
+        scores = ("values", "pooled", "per_class")
+        undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
+        return replace(like, name=name, **undefined)
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
     by_class = name.endswith("class_accuracy")
     n_sets, n_classes = p.set_classes.shape
@@ -56,13 +59,6 @@ def score_matrix(
         recalls[m, there] = np.where(p.seen[m, there], shares, np.nan)
     in_set = p.set_classes.sum(axis=1)
     return ScoreMatrix.of(name, p, values, pooled, sizes, in_set, recalls, class_sizes)
-
-
-def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
-    """A score matrix without any score."""
-    names = ("values", "pooled", "per_class")
-    nothing = {field: np.full_like(getattr(like, field), np.nan) for field in names}
-    return replace(like, name=name, **nothing)
 
 
 def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:

@@ -18,14 +18,14 @@ from embedbench import plugins
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 
-from . import stability_gap, top5_and_calibration, unknown_class_detection
+from . import top5_and_calibration, unknown_class_detection
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
 from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
 
 STORED = "the stored answers"  # what our own of these metrics are of
 AT_END = (
@@ -39,10 +39,71 @@ UNKNOWN = (
     unknown_class_detection.unknown_fpr95,
     unknown_class_detection.oscr,
 )
+WINDOW = 10  # moments; the shorter one of De Lange et al.
+
+
+# --- the stability gap: how far old sessions fall while a new one is learned, and rise again ---
+
+
+def min_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Min-ACC: mean over old sessions of the lowest score at any moment after they were learned.
+
+    1/(T-1) Σ_{j<T-1} min_m R_m[j] over the moments m after the end of session j, those between the
+    ends of sessions too. NaN where a run was evaluated at the ends of sessions alone.
+
+    **Source**: De Lange et al. (2023), average minimum accuracy, min-ACC.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> min_accuracy(scores, Reference())
+    0.5
+    """
+    lows = [
+        scores.values[scores.session > scores.learned[j], j].min()
+        for j in np.flatnonzero(scores.tested)
+        if scores.learned[j] < scores.session[-1]
+    ]
+    return mean_or_nan(lows if _has_moments(scores) else [])
+
+
+def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
+    """WF: mean over sessions of the largest drop within ten moments in a row.
+
+    1/T Σ_j max_{m<m'<m+10} (R_m[j] - R_m'[j]), over the moments since the classes of session j were
+    seen; 0 where the score never falls. Lower is better. It depends on `evaluate_every`: compare
+    runs of one setting. NaN where a run was evaluated at the ends of sessions alone.
+
+    **Source**: De Lange et al. (2023), windowed forgetting WF^w with w = 10, as their code
+    computes it. **Departs**: they evaluate after every step of the optimiser, a run here after
+    every `evaluate_every` samples; a session with one moment has no drop and counts as 0.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> round(windowed_forgetting(scores, Reference()), 3)  # (0.4 + 0) / 2
+    0.2
+    """
+    drops = [_largest_drop(scores.values[:, j]) for j in np.flatnonzero(scores.tested)]
+    return mean_or_nan(drops if _has_moments(scores) else [])
+
+
+def _has_moments(scores: ScoreMatrix) -> bool:
+    """Whether there are moments between the ends of sessions."""
+    return len(scores.session) > len(scores.ends)
+
+
+def _largest_drop(values: Floats) -> float:
+    """The largest drop from one value to one of the nine after it; at least 0."""
+    known = values[~np.isnan(values)]
+    lags = range(1, min(WINDOW, len(known)))
+    return max([0.0, *(float((known[:-lag] - known[lag:]).max()) for lag in lags)])
+
+
 # of score matrices, as the metrics of records are
-OF_MATRICES: dict[str, Metric] = {
-    f.__name__: f for f in (stability_gap.min_accuracy, stability_gap.windowed_forgetting)
-}
+OF_MATRICES: dict[str, Metric] = {f.__name__: f for f in (min_accuracy, windowed_forgetting)}
 KINDS = ("unknown", "far")  # later classes, and the classes of another file
 RAW = ("nll", "brier_score")  # no fractions: never in percent
 LOWER = (

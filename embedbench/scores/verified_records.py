@@ -283,8 +283,8 @@ def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
             key == ADDED and value and not old[key]
         ):
             names["new"].append(".".join(key))
-        elif not _is_same(old[key], value):
-            differs.append(_difference(".".join(key), old[key], value))
+        elif (found := _difference(".".join(key), old[key], value)) is not None:
+            differs.append(found)
     for key in old.keys() - now.keys():
         if _is_computed_here(key):
             differs.append(Difference(".".join(key), old[key], None))
@@ -351,16 +351,15 @@ def _is_computed_here(key: Key) -> bool:
     return key[0] != "flags" or name in FLAGS
 
 
-def _is_same(kept: Any, again: Any) -> bool:
+def _difference(name: str, kept: Any, again: Any) -> Difference | None:
+    """How two values differ, if they do; of arrays of one shape only the first value that does."""
     a, b = np.array(kept), np.array(again)
     if "f" not in (a.dtype.kind, b.dtype.kind):
-        return bool(kept == again)
-    return a.shape == b.shape and bool(np.isclose(a, b, **CLOSE).all())
-
-
-def _difference(name: str, kept: Any, again: Any) -> Difference:
-    """A difference; of arrays of one shape only the first value that differs."""
-    a, b = np.array(kept), np.array(again)
+        same = kept == again
+    else:
+        same = a.shape == b.shape and np.isclose(a, b, **CLOSE).all()
+    if same:
+        return None
     if a.ndim == 0 or a.shape != b.shape:
         return Difference(name, kept, again)
     at = tuple(np.argwhere(~np.isclose(a, b, **CLOSE))[0].tolist())
