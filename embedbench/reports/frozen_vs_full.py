@@ -47,18 +47,19 @@ REMARKS = (
 Sides = dict[str, Stat]  # frozen, full, gap
 
 
-def check_one_stream(frozen: Digests, full: Digests) -> None:
+def check_one_stream(frozen: Digests, full: Digests, hint: str = "") -> None:
     """Refuse two runs, by the digests of their streams, unless they are of one stream."""
     differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
         raise UserError(
             f"these two runs are not of one stream: {', '.join(differ)} differ; run the same "
             "protocol, parameters and seed on an embedding file and a pixel file of one source and "
-            "split"
+            f"split{hint}"
         )
     if frozen.features == full.features:
         raise UserError(
             "these two runs are on the same features; one must be on embeddings, one on images"
+            + hint
         )
 
 
@@ -147,10 +148,7 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
     partners = {r.seeds: r for r in full.used}
     pairs = [(r, partners[r.seeds]) for r in frozen.used if r.seeds in partners]
     for a, b in pairs:
-        try:
-            check_one_stream(a.digests, b.digests)
-        except UserError as e:
-            raise UserError(f"{e}{PERMUTED if a.protocol == 'permutation' else ''}") from None
+        check_one_stream(a.digests, b.digests, PERMUTED * (a.protocol == "permutation"))
     if not pairs:
         raise UserError("these two share no seeds; run both with the same --seeds")
     return pairs

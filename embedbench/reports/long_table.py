@@ -87,17 +87,17 @@ class LongTable:
             No run has a value of such a name.
         """
         known = value_names(rows)
-        parts: list[_Part] = []
+        cells: list[_Cell] = []
         for name in names or known:
-            if name in known:
-                parts.append(_ends(rows, name))
-                continue
-            made = [_by_moment(record(i), i, name) for i in range(len(rows))] if record else []
-            if rows and not any(len(part[0]) for part in made):
+            found = [*_ends(rows, name)] if name in known else []
+            if record and name not in known:
+                found = [cell for i in range(len(rows)) for cell in _by_moment(record(i), i, name)]
+            if rows and not found:
                 raise unknown("value of the runs", name, [*known, *(CURVES if record else ())])
-            parts += made
-        parts = parts or [_part([], 0, ALL, "", [])]
-        run, moment, eval_set, metric, value = map(np.concatenate, zip(*parts, strict=True))
+            cells += found
+        run, moment, eval_set = (np.array([c[k] for c in cells], np.int64) for k in range(3))
+        metric = np.array([cell[3] for cell in cells], dtype=object)
+        value = np.array([cell[4] for cell in cells], dtype=np.float64)
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
@@ -141,34 +141,24 @@ def need_pandas() -> Any:
     return pd
 
 
-_Part = tuple[Ints, Ints, Ints, Texts, Floats]
+_Cell = tuple[int, int, int, str, float]  # run, moment, eval set, metric, value
 
 
-def _part(run: Any, moment: Any, eval_set: Any, name: str, value: Any) -> _Part:
-    """Columns of one metric; a single number or text is that of all."""
-    values = np.array(value, dtype=np.float64).ravel()
-    whole = (
-        np.broadcast_to(np.array(each, dtype=np.int64), values.shape)
-        for each in (run, moment, eval_set)
-    )
-    return (*whole, np.full(values.shape, name, dtype=object), values)  # type: ignore[return-value]
-
-
-def _ends(rows: Sequence[RowOfRun], name: str) -> _Part:
+def _ends(rows: Sequence[RowOfRun], name: str) -> Iterator[_Cell]:
     """A value of each run after its last session."""
-    runs = [i for i, row in enumerate(rows) if name in row]
-    moments = [rows[i].get("sessions", 1) - 1 for i in runs]
-    return _part(runs, moments, ALL, name, [rows[i][name] for i in runs])
+    for run, row in enumerate(rows):
+        if name in row:
+            yield run, row.get("sessions", 1) - 1, ALL, name, row[name]
 
 
-def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
+def _by_moment(made: RunRecord, run: int, name: str) -> Iterator[_Cell]:
     """A curve of a run, or its R."""
-    if name == "R" and made.R:
-        values = np.array(made.R, dtype=np.float64)
-        moment, eval_set = np.indices(values.shape).reshape(2, -1)
-        return _part(run, moment, eval_set, name, values)
+    if name == "R":
+        for moment, scores in enumerate(made.R):
+            yield from ((run, moment, j, name, score) for j, score in enumerate(scores))
+        return
     curve = made.pooled if name == "pooled" else (made.curves or {}).get(name, ())
-    return _part(run, np.arange(len(curve)), ALL, name, curve)
+    yield from ((run, moment, ALL, name, score) for moment, score in enumerate(curve))
 
 
 def value_names(rows: Sequence[RowOfRun]) -> list[str]:

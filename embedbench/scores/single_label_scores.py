@@ -22,12 +22,8 @@ def score_matrix(
     (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
     is scored as soon as all its classes were seen; for `within_…` it is scored at every moment,
-    and NaN where another tool gave no such answers.
-
-    Parameters
-    ----------
-    class_sizes : sequence of int or None
-        (C,) training samples of each class in the whole stream; None: they are not known.
+    and NaN where another tool gave no such answers. `class_sizes` are (C,) training samples of each
+    class in the whole stream, if they are known.
     """
     within = name.startswith("within_")
     if within and p.lacks_within:
