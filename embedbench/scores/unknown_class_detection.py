@@ -34,7 +34,7 @@ ACCEPTED = 95  # percent of the samples of seen classes
 
 
 def unknown_auroc(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
-    """AUROC of seen against unknown: how often a seen sample has the higher signal.
+    """AUROC of seen against unknown, or far, samples: how often a seen one has the higher signal.
 
     The share of pairs of a test sample of a seen class and an unknown one in which the first has
     the higher signal; equal signals count half. .5 is guessing, under .5 the signal points the
@@ -56,7 +56,7 @@ def unknown_auroc(p: Predictions, signal: str, *, far: bool = False) -> Floats |
 
 
 def unknown_fpr95(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
-    """FPR95: share of unknown samples that are accepted where 95 % of the seen ones are.
+    """FPR95: share of unknown, or far, samples that are accepted where 95 % of the seen ones are.
 
     The threshold is the highest signal at which at least 95 % of the test samples of seen classes
     are accepted; accepted are signals at or above it. Lower is better, .95 is guessing.
@@ -74,12 +74,12 @@ def unknown_fpr95(p: Predictions, signal: str, *, far: bool = False) -> Floats |
 
 
 def oscr(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
-    """OSCR: area under the correct classification rate against the false positive rate.
+    """OSCR: area under the correct classification rate against the FPR of unknown, or far, samples.
 
     CCR(θ) is the share of seen samples that are answered rightly with a signal of at least θ,
-    FPR(θ) the share of unknown ones that are accepted. The area is the share of pairs in which
-    the seen sample is answered rightly and has the higher signal (equal: half): at most the
-    accuracy and at most the AUROC.
+    FPR(θ), the false positive rate, the share of unknown ones that are accepted. The area is the
+    share of pairs in which the seen sample is answered rightly and has the higher signal (equal:
+    half): at most the accuracy and at most the AUROC.
 
     **Source**: Dhamija et al. (2018), whose curve this is the area of.
     **Departs**: they draw the curve by softmax over a logarithmic FPR, and take no area. The area

@@ -18,7 +18,6 @@ from embedbench import plugins
 from embedbench.array_types import Floats
 from embedbench.errors import UserError
 
-from . import top5_and_calibration, unknown_class_detection
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
@@ -26,19 +25,12 @@ from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord
 from .score_matrix import ScoreMatrix, mean_or_nan
+from .top5_and_calibration import brier_score, calibration_error, nll, top5_accuracy
+from .unknown_class_detection import SIGNALS, oscr, unknown_auroc, unknown_fpr95
 
 STORED = "the stored answers"  # what our own of these metrics are of
-AT_END = (
-    top5_and_calibration.top5_accuracy,
-    top5_and_calibration.nll,
-    top5_and_calibration.brier_score,
-    top5_and_calibration.calibration_error,
-)
-UNKNOWN = (
-    unknown_class_detection.unknown_auroc,
-    unknown_class_detection.unknown_fpr95,
-    unknown_class_detection.oscr,
-)
+AT_END = (top5_accuracy, nll, brier_score, calibration_error)
+UNKNOWN = (unknown_auroc, unknown_fpr95, oscr)
 WINDOW = 10  # moments; the shorter one of De Lange et al.
 
 
@@ -108,7 +100,7 @@ KINDS = ("unknown", "far")  # later classes, and the classes of another file
 RAW = ("nll", "brier_score")  # no fractions: never in percent
 LOWER = (
     *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
-    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in unknown_class_detection.SIGNALS),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in SIGNALS),
 )
 
 
@@ -154,7 +146,7 @@ ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
     name: AnswerMetric(name, f, signal, far)
     for far in (False, True)
     for f in UNKNOWN
-    for signal in unknown_class_detection.SIGNALS
+    for signal in SIGNALS
     for what in ["far_" + f.__name__.removeprefix("unknown_") if far else f.__name__]
     for name in [f"{what}_by_{signal}"]
 }
