@@ -67,7 +67,6 @@ class ComparisonStudy:
         default_factory=dict
     )
     key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
-    over: learner_verdicts.Over = "seeds and samples"  # `seeds` leaves the test sample's share out
     over_streams: bool = False  # whether the orders are streams
 
     @property
@@ -122,8 +121,8 @@ class ComparisonStudy:
         ]
 
     @cached_property
-    def _values(self) -> Floats:
-        """(k, units) means over blocks."""
+    def values(self) -> Floats:
+        """(k, units) means over blocks; units are orders where there are several, else seeds."""
         return np.array(
             [
                 [np.mean([each[b] for b in blocks]) if blocks else math.nan for blocks in row]
@@ -134,7 +133,7 @@ class ComparisonStudy:
     @cached_property
     def _share(self) -> tuple[Floats | None, int, bool]:
         """The variances by the test sample, the number of its groups, and whether it has any."""
-        if not self.answers or self.over == "seeds" or len(self.scores) < 2:
+        if not self.answers or len(self.scores) < 2:
             return None, 0, False
         order = f"{self.key} {list(self.scores)}"
         if self.key and (kept := user_cache.load(SHARE, order)):
@@ -160,7 +159,7 @@ class ComparisonStudy:
     def verdicts(self) -> list[learner_verdicts.RowVerdict]:
         """The verdict on each learner."""
         share = self._share[:2]
-        return learner_verdicts.compare_with_best(self._values, *share, lower=self.is_lower)
+        return learner_verdicts.compare_with_best(self.values, *share, lower=self.is_lower)
 
     @property
     def judged(self) -> "TableVerdicts":
@@ -169,7 +168,7 @@ class ComparisonStudy:
 
     def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
-        return learner_verdicts.compare_pairs(self._values, *self._share[:2], lower=self.is_lower)
+        return learner_verdicts.compare_pairs(self.values, *self._share[:2], lower=self.is_lower)
 
 
 class TableVerdicts(NamedTuple):
@@ -289,7 +288,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    study = make_study(stream_title(group.first), metric, measured, group, notes=notes)
+    study = make_study(stream_title(group.first), metric, measured, group, notes)
     if not study.scores:
         raise UserError(
             f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
@@ -302,13 +301,11 @@ def make_study(
     metric: str,
     learners: Mapping[str, Sequence[MeasuredRun]],
     group: Group,
-    *,
-    over: learner_verdicts.Over | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonStudy:
     """A study of the learners that have runs; it knows where their answers are.
 
-    `group` says whether less is better, and what verdicts are over where `over` does not.
+    `group` says whether less is better, and whether verdicts are over seeds alone.
     """
     learners = {label: runs for label, runs in learners.items() if runs}
     outside = group.outside.get(metric)
@@ -318,11 +315,11 @@ def make_study(
         {label: {run.block: run.value for run in runs} for label, runs in learners.items()},
         lower=outside is not None and outside.lower_is_better,
         notes=tuple(notes),
-        over=over or group.over,
     )
     runs = [run for each in learners.values() for run in each]
     score = group.first.score
-    if not runs or find_metric(metric) is None or score not in single_label_scores.SCORES:
+    sampled = find_metric(metric) is not None and score in single_label_scores.SCORES
+    if not (runs and sampled) or group.over == "seeds":
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)

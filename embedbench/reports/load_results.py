@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -206,9 +206,6 @@ class Runs(Sequence[Run]):
     def __getitem__(self, index: slice) -> "Runs": ...
     def __getitem__(self, index: int | slice) -> "Run | Runs":
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
 
     def __repr__(self) -> str:
         """Three lines: how many, of which learners, on which protocols."""

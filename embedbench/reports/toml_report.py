@@ -318,7 +318,8 @@ def _studies(
         row = runs[part.run[0]].row
         if row and all(len(learners.get(k, ())) == len(v) for k, v in scores.items()):
             over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-            study = compare_learners.make_study(title, metric, learners, row.group, over=over)
+            group = replace(row.group, over=over)
+            study = compare_learners.make_study(title, metric, learners, group)
         yield stream or "", study.best_first()
 
 
