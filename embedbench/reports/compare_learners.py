@@ -62,10 +62,8 @@ class ComparisonStudy:
     scores: dict[str, dict[Block, float]]  # label → block → score, a fraction
     lower: bool = False  # whether less is better, of a metric that is not in `LOWER`
     notes: tuple[str, ...] = ()  # remarks on the learners
-    # label → block → makes the score without each group of the test sample
-    answers: Mapping[str, Mapping[Block, Callable[[], LeftOut | None]]] = field(
-        default_factory=dict
-    )
+    # label, block → makes the score without each group of the test sample
+    answers: Mapping[tuple[str, Block], Callable[[], LeftOut | None]] = field(default_factory=dict)
     key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
     over_streams: bool = False  # whether the orders are streams
 
@@ -140,8 +138,10 @@ class ComparisonStudy:
             return np.array(kept[0]), kept[1], kept[2]
         rows = []
         for label, row in zip(self.scores, self._columns(), strict=True):
-            make = self.answers.get(label, {})
-            made = [[make[b]() if b in make else None for b in blocks] for blocks in row]
+            made = [
+                [self.answers[label, b]() if (label, b) in self.answers else None for b in blocks]
+                for blocks in row
+            ]
             known = [[run for run in blocks if run is not None] for blocks in made]
             rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
         variances, groups = share_of_rows(rows)
@@ -323,13 +323,11 @@ def make_study(
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {
-        label: {
-            run.block: partial(_left_out, run.place, run.record, metric, grouped=grouped)
-            for run in each
-            if run.place is not None
-        }
+    answers = {
+        (label, run.block): partial(_left_out, run.place, run.record, metric, grouped=grouped)
         for label, each in learners.items()
+        for run in each
+        if run.place is not None
     }
     known = [
         (*run.block, run.value, run.place is not None, _has_references(run, metric)) for run in runs

@@ -225,7 +225,7 @@ def _ranking(
 ) -> ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
+    answers: dict[tuple[str, Block], Callable[[], LeftOut | None]] = {}
     for label, runs in entries.items():
         for run in filter(_is_used, runs):
             made, left_out = run.record, run.left_out.get(name)
@@ -233,7 +233,7 @@ def _ranking(
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
                 if left_out is not None:
-                    answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
+                    answers[label, block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
