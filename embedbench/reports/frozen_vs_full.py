@@ -113,8 +113,11 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
             "expected runs of one learner on an embedding file and on the pixel file of the same "
             f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
         )
-    for stream in streams.values():
-        _leave_out_unknown(stream["learners"])
+    for learners in (stream["learners"] for stream in streams.values()):
+        for name in (*METRICS, *CURVES):
+            if all(math.isnan(entry["metrics"][name]["gap"].mean) for entry in learners):
+                for entry in learners:  # none of the stream has it
+                    del entry["metrics"][name]
     return {"schema": SCHEMA, "streams": list(streams.values()), "alone": alone}
 
 
@@ -130,14 +133,6 @@ def _stream(frozen: Group, full: Group) -> dict[str, Any]:
         },
         "learners": [],
     }
-
-
-def _leave_out_unknown(learners: Sequence[dict[str, Any]]) -> None:
-    """Leave out the metrics that no learner of a stream has."""
-    for name in (*METRICS, *CURVES):
-        if all(math.isnan(entry["metrics"][name]["gap"].mean) for entry in learners):
-            for entry in learners:
-                del entry["metrics"][name]
 
 
 def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
