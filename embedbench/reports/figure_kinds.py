@@ -54,7 +54,7 @@ def save_figure(
     metric: str = "final_accuracy",
 ) -> None:
     """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`."""
-    from . import curve_figures, matrix_figures, score_figures
+    from . import curve_figures, score_figures
     from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
@@ -74,7 +74,7 @@ def save_figure(
     styles, inches = styles_in(rows), WIDTHS[width]
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
-        "matrix": lambda: matrix_figures.matrix(rows, inches),
+        "matrix": lambda: score_figures.matrix(rows, inches),
         "omega": lambda: score_figures.omega(rows, styles, inches),
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric=metric),
         "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),

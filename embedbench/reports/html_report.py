@@ -31,9 +31,8 @@ from .figure_style import names_in, render_figure
 from .headings_and_units import heading, stat_text, value_text
 from .html_page import page
 from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT, glyph, hue, styles_in
-from .matrix_figures import colour_scale, draw_maps
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
-from .score_figures import row_costs, trade_off, with_final_score
+from .score_figures import colour_scale, draw_maps, row_costs, trade_off, with_final_score
 from .terminal_tables import (
     BEHIND,
     LABELS,

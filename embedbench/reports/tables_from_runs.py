@@ -30,8 +30,8 @@ from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
+from .long_table import differences, labels
 from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
-from .row_labels import differences, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"

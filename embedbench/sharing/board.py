@@ -18,6 +18,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
+from embedbench.reports.long_table import labels
 from embedbench.reports.result_rows import (
     LEFT_OUT,
     OTHER_REFERENCES,
@@ -25,7 +26,6 @@ from embedbench.reports.result_rows import (
     run_value,
     stream_title,
 )
-from embedbench.reports.row_labels import labels
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut
