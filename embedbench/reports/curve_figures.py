@@ -18,7 +18,7 @@ from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import Moments, RunRecord
-from embedbench.scores.top5_and_calibration import ReliabilityBins, reliability_bins
+from embedbench.scores.top5_and_calibration import reliability_bins
 from embedbench.scores.unknown_class_detection import SIGNALS
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS, KINDS
 
@@ -223,10 +223,9 @@ def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) ->
         made = [p for p in _predictions(row) if p.logp is not None]
         if not made:
             continue
-        each = [reliability_bins(p, len(p.session) - 1) for p in made]
-        bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
-        drawn = bins.samples >= FEW
-        confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
+        samples, *sums = np.sum([reliability_bins(p, len(p.session) - 1) for p in made], axis=0)
+        drawn = samples >= FEW
+        confidence, right = (100 * each[drawn] / samples[drawn] for each in sums)
         errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
         label = words(f"{row.label} (ECE {100 * np.mean(errors):.1f})")
         axes.plot(confidence, right, **look(styles[row.label]), label=label)

@@ -100,13 +100,6 @@ class SelectedRun(NamedTuple):
     record: RunRecord | None = None
     row: Row | None = None
 
-    def measured(self, value: float) -> compare_learners.MeasuredRun | None:
-        """The run in a comparison; None if there is nothing but its numbers."""
-        if self.record is None or self.row is None:
-            return None
-        place = self.row.place_of(self.record)
-        return compare_learners.MeasuredRun(self.record, value, place)
-
 
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
@@ -309,7 +302,9 @@ def _studies(
         scores: dict[str, dict[compare_learners.Block, float]] = {}
         for label, place, seed, value, run in each:
             block = short[place] * together, str(seed)
-            if stored := None if together else runs[run].measured(value):
+            _, record, row = runs[run]
+            if record and row and not together:
+                stored = compare_learners.MeasuredRun(record, value, row.place_of(record))
                 learners.setdefault(label, []).append(stored)
                 block = stored.block
             scores.setdefault(label, {})[block] = value
