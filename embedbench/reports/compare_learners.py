@@ -23,21 +23,12 @@ import numpy as np
 
 from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import (
-    learner_verdicts,
-    record_files,
-    single_label_scores,
-    unrecorded_metrics,
-)
-from embedbench.scores.metric_jackknife import (
-    LeftOut,
-    find_metric,
-    leave_out_metric,
-    share_of_rows,
-)
+from embedbench.scores import learner_verdicts, metric_jackknife, record_files, unrecorded_metrics
+from embedbench.scores.metric_jackknife import LeftOut, find_metric
 from embedbench.scores.offline_references import offline_groups, reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
+from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
@@ -144,7 +135,7 @@ class ComparisonStudy:
             ]
             known = [[run for run in blocks if run is not None] for blocks in made]
             rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
-        variances, groups = share_of_rows(rows)
+        variances, groups = metric_jackknife.share_of_rows(rows)
         grouped = any(run.grouped for row in rows for blocks in row for run in blocks)
         if self.key and variances is not None:
             user_cache.save(SHARE, order, [variances.tolist(), groups, grouped])
@@ -318,7 +309,7 @@ def make_study(
     )
     runs = [run for each in learners.values() for run in each]
     score = group.first.score
-    sampled = find_metric(metric) is not None and score in single_label_scores.SCORES
+    sampled = find_metric(metric) is not None and score in SCORES
     if not (runs and sampled) or group.over == "seeds":
         return study
     # plain answers hold no groups: then every sample is one, in all runs
@@ -363,7 +354,7 @@ def leave_out_groups(
     function = find_metric(metric)
     if function is None:
         return None
-    return leave_out_metric(
+    return metric_jackknife.leave_out_metric(
         answers,
         run.score,
         function,
