@@ -86,7 +86,6 @@ MAY_BE_SLOW = {
         "reports/html_report",
         "reports/curve_figures",
         "reports/score_figures",
-        "reports/matrix_figures",
     },
     *{
         "papers/fscil/tsne",

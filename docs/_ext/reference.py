@@ -25,7 +25,7 @@ from embedbench.scores import (
     few_shot_scores,
     label_set_scores,
     metrics,
-    prediction_metrics,
+    unrecorded_metrics,
 )
 from embedbench.streams import class_order, make_class_order
 from embedbench.studies import presets
@@ -246,7 +246,7 @@ def settings_page(groups: dict[str, type]) -> str:
 
 def metrics_page() -> str:
     """Every metric with its formula and source."""
-    functions = dict(prediction_metrics.FUNCTIONS)
+    functions = dict(unrecorded_metrics.FUNCTIONS)
     for home in (few_shot_scores, against_chance, metrics):
         functions |= vars(home)
     named = {row["name"]: functions[row["name"]] for row in entries("metrics")}

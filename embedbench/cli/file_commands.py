@@ -183,7 +183,7 @@ def _redundancy(
         result, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
             from embedbench.reports.figure_style import render_figure
-            from embedbench.reports.matrix_figures import draw_maps
+            from embedbench.reports.score_figures import draw_maps
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             names, scale = ("feature", "feature"), "symmetric uncertainty (%)"

@@ -16,7 +16,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
-from embedbench.scores.prediction_metrics import FUNCTIONS
+from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.streams.class_order import NAMED
 from embedbench.streams.protocol import Protocol
 from embedbench.studies import presets

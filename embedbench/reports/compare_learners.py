@@ -23,33 +23,24 @@ import numpy as np
 
 from embedbench.array_types import Array, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores import (
-    learner_verdicts,
-    prediction_metrics,
-    record_files,
-    single_label_scores,
-)
-from embedbench.scores.metric_jackknife import (
-    LeftOut,
-    find_metric,
-    leave_out_metric,
-    share_of_rows,
-)
+from embedbench.scores import learner_verdicts, metric_jackknife, record_files, unrecorded_metrics
+from embedbench.scores.metric_jackknife import LeftOut, find_metric
 from embedbench.scores.offline_references import offline_groups, reference_values
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, ClassOrder, RunRecord
+from embedbench.scores.single_label_scores import SCORES
 from embedbench.scores.verified_records import home, scoring_version
 from embedbench.storage import user_cache
 
 from .headings_and_units import difference_text
+from .long_table import labels
 from .result_rows import LATER, Group, Row, run_value, searches, stream_title
-from .row_labels import labels
 
 OWN_ORDERS = "seeds (each its own class order)"
 USUAL = 5  # seeds; with fewer a table says which difference could have been seen
 SHARE = "share"  # of what is kept in the cache
 # metrics where less is better
-LOWER = ("average_forgetting", "per_class_forgetting", *prediction_metrics.LOWER)
+LOWER = ("average_forgetting", "per_class_forgetting", *unrecorded_metrics.LOWER)
 Block = tuple[str, str]  # order, seeds
 
 
@@ -62,12 +53,9 @@ class ComparisonStudy:
     scores: dict[str, dict[Block, float]]  # label → block → score, a fraction
     lower: bool = False  # whether less is better, of a metric that is not in `LOWER`
     notes: tuple[str, ...] = ()  # remarks on the learners
-    # label → block → makes the score without each group of the test sample
-    answers: Mapping[str, Mapping[Block, Callable[[], LeftOut | None]]] = field(
-        default_factory=dict
-    )
+    # label, block → makes the score without each group of the test sample
+    answers: Mapping[tuple[str, Block], Callable[[], LeftOut | None]] = field(default_factory=dict)
     key: str = ""  # what the answers are, for the cache of the test sample's share; "": not kept
-    over: learner_verdicts.Over = "seeds and samples"  # `seeds` leaves the test sample's share out
     over_streams: bool = False  # whether the orders are streams
 
     @property
@@ -122,8 +110,8 @@ class ComparisonStudy:
         ]
 
     @cached_property
-    def _values(self) -> Floats:
-        """(k, units) means over blocks."""
+    def values(self) -> Floats:
+        """(k, units) means over blocks; units are orders where there are several, else seeds."""
         return np.array(
             [
                 [np.mean([each[b] for b in blocks]) if blocks else math.nan for blocks in row]
@@ -134,18 +122,20 @@ class ComparisonStudy:
     @cached_property
     def _share(self) -> tuple[Floats | None, int, bool]:
         """The variances by the test sample, the number of its groups, and whether it has any."""
-        if not self.answers or self.over == "seeds" or len(self.scores) < 2:
+        if not self.answers or len(self.scores) < 2:
             return None, 0, False
         order = f"{self.key} {list(self.scores)}"
         if self.key and (kept := user_cache.load(SHARE, order)):
             return np.array(kept[0]), kept[1], kept[2]
         rows = []
         for label, row in zip(self.scores, self._columns(), strict=True):
-            make = self.answers.get(label, {})
-            made = [[make[b]() if b in make else None for b in blocks] for blocks in row]
+            made = [
+                [self.answers[label, b]() if (label, b) in self.answers else None for b in blocks]
+                for blocks in row
+            ]
             known = [[run for run in blocks if run is not None] for blocks in made]
             rows.append([a if len(a) == len(b) else [] for a, b in zip(known, made, strict=True)])
-        variances, groups = share_of_rows(rows)
+        variances, groups = metric_jackknife.share_of_rows(rows)
         grouped = any(run.grouped for row in rows for blocks in row for run in blocks)
         if self.key and variances is not None:
             user_cache.save(SHARE, order, [variances.tolist(), groups, grouped])
@@ -159,11 +149,8 @@ class ComparisonStudy:
     @cached_property
     def verdicts(self) -> list[learner_verdicts.RowVerdict]:
         """The verdict on each learner."""
-        variances, groups, _ = self._share
-        lower = self.is_lower
-        return learner_verdicts.compare_with_best(
-            self._values, variances, groups, lower=lower, over=self.over
-        )
+        share = self._share[:2]
+        return learner_verdicts.compare_with_best(self.values, *share, lower=self.is_lower)
 
     @property
     def judged(self) -> "TableVerdicts":
@@ -172,10 +159,7 @@ class ComparisonStudy:
 
     def pairs(self) -> list[learner_verdicts.PairVerdict]:
         """All pairs of learners, corrected."""
-        variances, groups, _ = self._share
-        return learner_verdicts.compare_pairs(
-            self._values, variances, groups, lower=self.is_lower, over=self.over
-        )
+        return learner_verdicts.compare_pairs(self.values, *self._share[:2], lower=self.is_lower)
 
 
 class TableVerdicts(NamedTuple):
@@ -232,13 +216,7 @@ def plain_unit(units: str) -> str:
 
 
 def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
-    """Every study among the runs of a report; left-out runs are not included.
-
-    Raises
-    ------
-    UserError
-        There is nothing to compare: an unknown metric, or no two learners on one stream.
-    """
+    """Every study among the runs of a report; left-out runs are not included."""
     rows = [row for row in rows if row.learns]
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
@@ -301,7 +279,7 @@ def _study(rows: Sequence[Row], metric: str) -> ComparisonStudy:
     tuned = [f"{n} ({how})" for n, runs in used.items() if measured[n] and (how := searches(runs))]
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    study = make_study(stream_title(group.first), metric, measured, group, notes=notes)
+    study = make_study(stream_title(group.first), metric, measured, group, notes)
     if not study.scores:
         raise UserError(
             f"{metric} is undefined in every run of {group.first.protocol}; name another --metric"
@@ -314,13 +292,11 @@ def make_study(
     metric: str,
     learners: Mapping[str, Sequence[MeasuredRun]],
     group: Group,
-    *,
-    over: learner_verdicts.Over | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonStudy:
     """A study of the learners that have runs; it knows where their answers are.
 
-    `group` says whether less is better, and what verdicts are over where `over` does not.
+    `group` says whether less is better, and whether verdicts are over seeds alone.
     """
     learners = {label: runs for label, runs in learners.items() if runs}
     outside = group.outside.get(metric)
@@ -330,21 +306,19 @@ def make_study(
         {label: {run.block: run.value for run in runs} for label, runs in learners.items()},
         lower=outside is not None and outside.lower_is_better,
         notes=tuple(notes),
-        over=over or group.over,
     )
     runs = [run for each in learners.values() for run in each]
     score = group.first.score
-    if not runs or find_metric(metric) is None or score not in single_label_scores.SCORES:
+    sampled = find_metric(metric) is not None and score in SCORES
+    if not (runs and sampled) or group.over == "seeds":
         return study
     # plain answers hold no groups: then every sample is one, in all runs
     grouped = all(run.record.answers == "full" and run.record.imported is None for run in runs)
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {
-        label: {
-            run.block: partial(_left_out, run.place, run.record, metric, grouped=grouped)
-            for run in each
-            if run.place is not None
-        }
+    answers = {
+        (label, run.block): partial(_left_out, run.place, run.record, metric, grouped=grouped)
         for label, each in learners.items()
+        for run in each
+        if run.place is not None
     }
     known = [
         (*run.block, run.value, run.place is not None, _has_references(run, metric)) for run in runs
@@ -380,7 +354,7 @@ def leave_out_groups(
     function = find_metric(metric)
     if function is None:
         return None
-    return leave_out_metric(
+    return metric_jackknife.leave_out_metric(
         answers,
         run.score,
         function,

@@ -181,34 +181,29 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
             f"--by order needs runs on two class orders or more; {study.title} has "
             f"{', '.join(orders)} only. Run again with another --order"
         )
-    runs = {label: study.by_order(label) for label in study.learners}
-    means = {i: {o: float(np.mean(v)) for o, v in each.items()} for i, each in runs.items()}
-    ranks: dict[str, dict[str, float]] = {label: {} for label in runs}
-    for order in orders:
-        there = {label: mine[order] for label, mine in means.items() if order in mine}
-        for label, rank in zip(
-            there, rankdata(np.multiply(-study.sign, list(there.values()))), strict=True
-        ):
-            ranks[label][order] = float(rank)
+    means = study.values  # (k, orders)
+    ranks = rankdata(-study.sign * means, axis=0, nan_policy="omit")
     taus = {}
-    for a, b in itertools.combinations(orders, 2):
-        both = [(mine[a], mine[b]) for mine in means.values() if a in mine and b in mine]
-        tau = kendalltau(*zip(*both, strict=True)).statistic if len(both) > 1 else math.nan
+    for (i, a), (j, b) in itertools.combinations(enumerate(orders), 2):
+        both = means[~np.isnan(means[:, [i, j]]).any(axis=1)]
+        tau = kendalltau(both[:, i], both[:, j]).statistic if len(both) > 1 else math.nan
         taus[f"{a} | {b}"] = float(tau)
     known = {pair: tau for pair, tau in taus.items() if not math.isnan(tau)}
-    learners = [
-        {
+    learners = []
+    for label, mine, places in zip(study.learners, means, ranks, strict=True):
+        there = ~np.isnan(mine)
+        names, values = list(itertools.compress(orders, there)), mine[there].tolist()
+        spread = {
             "learner": label,
             "mean": study.mean(label),
-            "by_order": mine,
-            "ranks": {order: ranks[label][order] for order in mine},
-            "least": min(mine.values()),
-            "most": max(mine.values()),
-            "sd_orders": float(np.std(list(mine.values()), ddof=1)) if len(mine) > 1 else math.nan,
-            "sd_seeds": pool_spread(list(runs[label].values()))["sd"],
+            "by_order": dict(zip(names, values, strict=True)),
+            "ranks": dict(zip(names, places[there].tolist(), strict=True)),
+            "least": min(values),
+            "most": max(values),
+            "sd_orders": float(np.std(values, ddof=1)) if len(values) > 1 else math.nan,
+            "sd_seeds": pool_spread(list(study.by_order(label).values()))["sd"],
         }
-        for label, mine in means.items()
-    ]
+        learners.append(spread)
     tau_least = min(known, key=lambda pair: known[pair]) if known else None
     tau_mean = float(np.mean(list(known.values()))) if known else math.nan
     entries = {"learners": learners, "tau": taus, "tau_mean": tau_mean, "tau_least": tau_least}
@@ -218,7 +213,7 @@ def spread_over_orders(study: ComparisonStudy) -> TableView:
             f"Kendall's τ between two {units}' rankings: mean {format_signed(tau_mean, 2)}, least "
             f"{format_signed(taus[tau_least], 2)} ({tau_least})"
         )
-    best = dict.fromkeys(i for order in orders for i in ranks if ranks[i].get(order) == 1)
+    best = dict.fromkeys(study.learners[i] for i in np.argwhere(ranks.T == 1)[:, 1])
     remarks.append(f"best on some {units[:-1]}: {', '.join(best)}")
     return _view(study, entries, _order_table(learners, orders, units, metric), remarks)
 
@@ -256,11 +251,6 @@ def spread_over_seeds(rows: Sequence[Row], metric: str) -> list[TableView]:
 
     **Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at
     their first values. **Departs**: the shares and the intervals are ours.
-
-    Raises
-    ------
-    UserError
-        There are no runs that agree in three of their four seeds, or the metric is unknown.
     """
     rows = [row for row in rows if row.learns]
     names = {name for row in rows for name in row.metrics}

@@ -16,11 +16,11 @@ from embedbench.array_types import Floats, Ints
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.mean_intervals import t_quantile
-from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import Moments, RunRecord
-from embedbench.scores.top5_and_calibration import ReliabilityBins, reliability_bins
+from embedbench.scores.top5_and_calibration import reliability_bins
 from embedbench.scores.unknown_class_detection import SIGNALS
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS, KINDS
 
 from .figure_style import CHANCE, OFFLINE, STYLE, fit, level_name, words
 from .learner_colours import colour, look
@@ -114,9 +114,9 @@ def draw_curve(axes: Axes, curve: Curve, *, alpha: float = 0.15) -> None:
 # --- of rows: over sessions ---
 
 
-def stack_runs(row: Row, key: str) -> Floats:
-    """Arrays of the main score over the runs used, stacked: (n, …)."""
-    return np.array([getattr(run, key) for run in row.used], dtype=np.float64)
+def stack_matrices(row: Row) -> Floats:
+    """R of the runs used, stacked: (n, T, E)."""
+    return np.array([run.R for run in row.used], dtype=np.float64)
 
 
 def score_name(group: Group, *, brief: bool = False) -> str:
@@ -183,7 +183,7 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     if all(len(m.pooled) == len(row.used[0].pooled) for row, moments in drawn for m in moments):
         return {}
     curves = [
-        Curve(_align(moments), _samples(moments), styles.get(row.label), row.label)
+        Curve(_align(moments), np.array(moments[0].samples_seen), styles.get(row.label), row.label)
         for row, moments in drawn
     ]
     name = score_name(rows[0].group)
@@ -194,20 +194,14 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> 
     }
 
 
-def _samples(moments: Sequence[Moments]) -> Floats:
-    """(M,) training samples seen at each moment of the first run."""
-    return np.array(moments[0].samples_seen, dtype=np.float64)
-
-
 def _align(moments: Sequence[Moments]) -> Floats:
     """(n, M) scores of the runs at the moments of the first run.
 
     With another class order, sessions have other sizes and end at other moments. So a run's score
     is interpolated between its moments; before its first moment it is NaN.
     """
-    at = _samples(moments)
-    scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]
-    return np.stack([np.interp(at, samples, values, left=np.nan) for samples, values in scores])
+    at = moments[0].samples_seen
+    return np.stack([np.interp(at, m.samples_seen, m.pooled, left=np.nan) for m in moments])
 
 
 # --- how sure answers are: is the confidence right, and does it see unknown classes? ---
@@ -220,11 +214,6 @@ def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) ->
     A mark is a bin of `calibration_error` with at least 20 answers, over all runs of a learner; on
     the diagonal confidence is right, below it the learner is too sure. The legend has the
     calibration error.
-
-    Raises
-    ------
-    UserError
-        No run holds probabilities.
     """
     size = min(width, 3.25)
     figure = Figure(figsize=(width, size), layout="constrained")
@@ -234,10 +223,9 @@ def calibration(rows: Sequence[Row], styles: Mapping[str, int], width: float) ->
         made = [p for p in _predictions(row) if p.logp is not None]
         if not made:
             continue
-        each = [reliability_bins(p, len(p.session) - 1) for p in made]
-        bins = ReliabilityBins(*(np.sum(parts, axis=0) for parts in zip(*each, strict=True)))
-        drawn = bins.samples >= FEW
-        confidence, right = (100 * v[drawn] / bins.samples[drawn] for v in bins[1:])
+        samples, *sums = np.sum([reliability_bins(p, len(p.session) - 1) for p in made], axis=0)
+        drawn = samples >= FEW
+        confidence, right = (100 * each[drawn] / samples[drawn] for each in sums)
         errors = [ANSWER_METRICS["calibration_error"](p) or 0.0 for p in made]
         label = words(f"{row.label} (ECE {100 * np.mean(errors):.1f})")
         axes.plot(confidence, right, **look(styles[row.label]), label=label)
@@ -258,11 +246,6 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
 
     Means over runs, see `draw_curve`; a panel for each signal that some run holds, beside each
     other on a page, one above the other in a column. Below them, AUROC against far samples.
-
-    Raises
-    ------
-    UserError
-        No run holds scores, or nothing is unknown.
     """
     panels: dict[tuple[str, str], dict[str, Curve]] = {
         (kind, signal): {} for kind in KINDS for signal in SIGNALS
@@ -273,8 +256,8 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
             values = [ANSWER_METRICS[f"{kind}_auroc_by_{signal}"].curve(p) for p in made]
             known = [100 * v for v in values if v is not None]
             if known and not np.isnan(known).all():
-                drawn = _until_known(np.array(known))
-                x = np.arange(drawn.shape[1])
+                x = np.arange(1 + np.flatnonzero(~np.isnan(known).all(axis=0))[-1])
+                drawn = np.array(known)[:, : len(x)]  # in later sessions nothing is unknown
                 curves[row.label] = Curve(drawn, x, styles[row.label], row.label)
     panels = {key: curves for key, curves in panels.items() if curves}
     if not panels:
@@ -301,11 +284,6 @@ def unknown(rows: Sequence[Row], styles: Mapping[str, int], width: float) -> Fig
     for axes in every[-shape[1] :]:
         axes.set_xlabel("after session")
     return figure
-
-
-def _until_known(values: Floats) -> Floats:
-    """(n, T) → (n, k): without the last sessions, in which nothing is unknown."""
-    return values[:, : int(np.flatnonzero(~np.isnan(values).all(axis=0))[-1]) + 1]
 
 
 def _drawn(rows: Sequence[Row]) -> list[Row]:

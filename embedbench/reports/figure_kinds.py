@@ -53,14 +53,8 @@ def save_figure(
     width: str = "column",
     metric: str = "final_accuracy",
 ) -> None:
-    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`.
-
-    Raises
-    ------
-    UserError
-        There are several streams, the stream has nothing to draw, or the file cannot be written.
-    """
-    from . import curve_figures, matrix_figures, score_figures
+    """Draw the runs of one stream and write the figure; `trade-off` and `ranks` show `metric`."""
+    from . import curve_figures, score_figures
     from .figure_style import write
 
     streams = [mine[0].group for mine in split_tables(rows)]
@@ -80,7 +74,7 @@ def save_figure(
     styles, inches = styles_in(rows), WIDTHS[width]
     draw: dict[str, Callable[[], Figure]] = {
         "curves": lambda: next(iter(curve_figures.accuracy_curves(rows, styles, inches).values())),
-        "matrix": lambda: matrix_figures.matrix(rows, inches),
+        "matrix": lambda: score_figures.matrix(rows, inches),
         "omega": lambda: score_figures.omega(rows, styles, inches),
         "trade-off": lambda: score_figures.trade_off(rows, styles, inches, metric=metric),
         "ranks": lambda: score_figures.ranks(rows, styles, inches, metric),

@@ -47,18 +47,19 @@ REMARKS = (
 Sides = dict[str, Stat]  # frozen, full, gap
 
 
-def check_one_stream(frozen: Digests, full: Digests) -> None:
+def check_one_stream(frozen: Digests, full: Digests, hint: str = "") -> None:
     """Refuse two runs, by the digests of their streams, unless they are of one stream."""
     differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
         raise UserError(
             f"these two runs are not of one stream: {', '.join(differ)} differ; run the same "
             "protocol, parameters and seed on an embedding file and a pixel file of one source and "
-            "split"
+            f"split{hint}"
         )
     if frozen.features == full.features:
         raise UserError(
             "these two runs are on the same features; one must be on embeddings, one on images"
+            + hint
         )
 
 
@@ -73,11 +74,6 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
     `learn_joules` (null where one side has none); and `gap_per_hour`, the gap of the final score
     divided by the hours of learning on images. Each number has `frozen`, `full` and `gap`, full
     minus frozen, with a mean, `half_95`, `sd` and `values`, one a pair.
-
-    Raises
-    ------
-    UserError
-        No two rows make a pair; the message says why.
     """
     sides: dict[bool, list[Row]] = {on: [] for on in SIDES}
     for row in rows:  # early records do not say what they are on: embeddings
@@ -117,8 +113,11 @@ def bridge(rows: Sequence[Row]) -> dict[str, Any]:
             "expected runs of one learner on an embedding file and on the pixel file of the same "
             f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
         )
-    for stream in streams.values():
-        _leave_out_unknown(stream["learners"])
+    for learners in (stream["learners"] for stream in streams.values()):
+        for name in (*METRICS, *CURVES):
+            if all(math.isnan(entry["metrics"][name]["gap"].mean) for entry in learners):
+                for entry in learners:  # none of the stream has it
+                    del entry["metrics"][name]
     return {"schema": SCHEMA, "streams": list(streams.values()), "alone": alone}
 
 
@@ -136,14 +135,6 @@ def _stream(frozen: Group, full: Group) -> dict[str, Any]:
     }
 
 
-def _leave_out_unknown(learners: Sequence[dict[str, Any]]) -> None:
-    """Leave out the metrics that no learner of a stream has."""
-    for name in (*METRICS, *CURVES):
-        if all(math.isnan(entry["metrics"][name]["gap"].mean) for entry in learners):
-            for entry in learners:
-                del entry["metrics"][name]
-
-
 def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
     """Pairs of runs with the same four seeds; each pair is checked."""
     presets = [row.group.first.reference.preset for row in (frozen, full)]
@@ -152,10 +143,7 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
     partners = {r.seeds: r for r in full.used}
     pairs = [(r, partners[r.seeds]) for r in frozen.used if r.seeds in partners]
     for a, b in pairs:
-        try:
-            check_one_stream(a.digests, b.digests)
-        except UserError as e:
-            raise UserError(f"{e}{PERMUTED if a.protocol == 'permutation' else ''}") from None
+        check_one_stream(a.digests, b.digests, PERMUTED * (a.protocol == "permutation"))
     if not pairs:
         raise UserError("these two share no seeds; run both with the same --seeds")
     return pairs

@@ -4,9 +4,9 @@ import math
 
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.number_text import amount, format_signed, megabytes
-from embedbench.scores.prediction_metrics import RAW
 from embedbench.scores.run_record import FINAL
 from embedbench.scores.unknown_class_detection import SIGNALS
+from embedbench.scores.unrecorded_metrics import RAW
 
 AVERAGE, FORGETTING = "average_accuracy", "average_forgetting"
 INCREMENTAL = "average_incremental_accuracy"

@@ -25,15 +25,14 @@ from embedbench.text.printable_text import printable
 from embedbench.text.table_export import TITLE, table_cells
 
 from .compare_learners import describe_verdicts, judge
-from .curve_figures import accuracy_curves, by_samples, stack_runs
+from .curve_figures import accuracy_curves, by_samples, stack_matrices
 from .figure_kinds import WIDTHS
 from .figure_style import names_in, render_figure
 from .headings_and_units import heading, stat_text, value_text
 from .html_page import page
 from .learner_colours import BLANK, COLOURS, INK, LINE, SHEET, SOFT, glyph, hue, styles_in
-from .matrix_figures import colour_scale, draw_maps
 from .result_rows import FLAGS, Group, Row, has_labels, run_value, split_tables
-from .score_figures import row_costs, trade_off, with_final_score
+from .score_figures import colour_scale, draw_maps, row_costs, trade_off, with_final_score
 from .terminal_tables import (
     BEHIND,
     LABELS,
@@ -120,7 +119,7 @@ def _section(rows: list[Row], styles: dict[str, int], i: int) -> dict[str, objec
         **_figures(rows, styles),
         "label_heads": list(map(heading, LABELS)) if labels else [],
         "same_answers": both[: len(both) // 2] == both[len(both) // 2 :],
-        "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
+        "unscored": any(np.isnan(stack_matrices(r)).any() for r in rows),
         "metric_names": list(rows[0].metrics),
         "digests": _digests(group),
         "environments": list(dict.fromkeys(environments)),
@@ -235,7 +234,7 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _map(row: Row) -> str:
     """A heat map of R, mean over the runs."""
-    return svg(draw_maps({"": stack_runs(row, "R").mean(axis=0)}, 2.6), f"R of {row.label}")
+    return svg(draw_maps({"": stack_matrices(row).mean(axis=0)}, 2.6), f"R of {row.label}")
 
 
 def _session_table(row: Row) -> dict[str, object]:

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -84,13 +84,7 @@ class Run:
 
     @classmethod
     def read(cls, place: Path, root: Path) -> "Run":
-        """A run from the row's part of its record; the rest is not checked.
-
-        Raises
-        ------
-        UserError
-            That part cannot be read, or there are no predictions.
-        """
+        """A run from the row's part of its record; the rest is not checked."""
         data = record_files.decode_json(record_files.read(place), place)
         if not os.path.isfile(place / record_files.PREDICTIONS):
             raise UserError(f"{place} has no predictions.h5; make that run again")
@@ -212,9 +206,6 @@ class Runs(Sequence[Run]):
     def __getitem__(self, index: slice) -> "Runs": ...
     def __getitem__(self, index: int | slice) -> "Run | Runs":
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
 
     def __repr__(self) -> str:
         """Three lines: how many, of which learners, on which protocols."""

@@ -20,8 +20,7 @@ from embedbench.config.json_records import INTEGERS
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 from embedbench.storage.regular_files import read_text
-
-from .row_labels import differences
+from embedbench.text.table_export import flatten
 
 if TYPE_CHECKING:
     import pandas
@@ -87,17 +86,17 @@ class LongTable:
             No run has a value of such a name.
         """
         known = value_names(rows)
-        parts: list[_Part] = []
+        cells: list[_Cell] = []
         for name in names or known:
-            if name in known:
-                parts.append(_ends(rows, name))
-                continue
-            made = [_by_moment(record(i), i, name) for i in range(len(rows))] if record else []
-            if rows and not any(len(part[0]) for part in made):
+            found = [*_ends(rows, name)] if name in known else []
+            if record and name not in known:
+                found = [cell for i in range(len(rows)) for cell in _by_moment(record(i), i, name)]
+            if rows and not found:
                 raise unknown("value of the runs", name, [*known, *(CURVES if record else ())])
-            parts += made
-        parts = parts or [_part([], 0, ALL, "", [])]
-        run, moment, eval_set, metric, value = map(np.concatenate, zip(*parts, strict=True))
+            cells += found
+        run, moment, eval_set = (np.array([c[k] for c in cells], np.int64) for k in range(3))
+        metric = np.array([cell[3] for cell in cells], dtype=object)
+        value = np.array([cell[4] for cell in cells], dtype=np.float64)
         stream, settings = (np.array(v, dtype=object) for v in (streams(rows), _settings(rows)))
         learner = np.array([row["learner"] for row in rows], dtype=object)
         seed = np.array([row["seed"] for row in rows], dtype=np.int64)
@@ -141,34 +140,24 @@ def need_pandas() -> Any:
     return pd
 
 
-_Part = tuple[Ints, Ints, Ints, Texts, Floats]
+_Cell = tuple[int, int, int, str, float]  # run, moment, eval set, metric, value
 
 
-def _part(run: Any, moment: Any, eval_set: Any, name: str, value: Any) -> _Part:
-    """Columns of one metric; a single number or text is that of all."""
-    values = np.array(value, dtype=np.float64).ravel()
-    whole = (
-        np.broadcast_to(np.array(each, dtype=np.int64), values.shape)
-        for each in (run, moment, eval_set)
-    )
-    return (*whole, np.full(values.shape, name, dtype=object), values)  # type: ignore[return-value]
-
-
-def _ends(rows: Sequence[RowOfRun], name: str) -> _Part:
+def _ends(rows: Sequence[RowOfRun], name: str) -> Iterator[_Cell]:
     """A value of each run after its last session."""
-    runs = [i for i, row in enumerate(rows) if name in row]
-    moments = [rows[i].get("sessions", 1) - 1 for i in runs]
-    return _part(runs, moments, ALL, name, [rows[i][name] for i in runs])
+    for run, row in enumerate(rows):
+        if name in row:
+            yield run, row.get("sessions", 1) - 1, ALL, name, row[name]
 
 
-def _by_moment(made: RunRecord, run: int, name: str) -> _Part:
+def _by_moment(made: RunRecord, run: int, name: str) -> Iterator[_Cell]:
     """A curve of a run, or its R."""
-    if name == "R" and made.R:
-        values = np.array(made.R, dtype=np.float64)
-        moment, eval_set = np.indices(values.shape).reshape(2, -1)
-        return _part(run, moment, eval_set, name, values)
+    if name == "R":
+        for moment, scores in enumerate(made.R):
+            yield from ((run, moment, j, name, score) for j, score in enumerate(scores))
+        return
     curve = made.pooled if name == "pooled" else (made.curves or {}).get(name, ())
-    return _part(run, np.arange(len(curve)), ALL, name, curve)
+    yield from ((run, moment, ALL, name, score) for moment, score in enumerate(curve))
 
 
 def value_names(rows: Sequence[RowOfRun]) -> list[str]:
@@ -227,13 +216,7 @@ def _several(wanted: Any) -> list[Any]:
 
 
 def matching(rows: Sequence[RowOfRun], conditions: Mapping[str, Any]) -> list[bool]:
-    """Whether each row has these values, or one of a list of values.
-
-    Raises
-    ------
-    UserError
-        No row has such a name.
-    """
+    """Whether each row has these values, or one of a list of values."""
     wanted = {name: _several(values) for name, values in conditions.items()}
     for name in wanted:
         if rows and not any(name in row for row in rows):
@@ -276,3 +259,36 @@ def _values(line: Mapping[str | None, Any]) -> Iterator[tuple[str, Any]]:
             with suppress(ValueError):
                 yield name, kind(text)
                 break
+
+
+# --- labels of rows and streams: a name, and the settings that tell it from its namesakes ---
+
+
+def labels(learners: Sequence[Sequence[RunRecord]]) -> list[str]:
+    """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
+    each = [(runs[0].learner, flatten(runs[0].learner_params)) for runs in learners]
+    apart = differences(each)
+    return [" ".join([name, *words]) for (name, _), words in zip(each, apart, strict=True)]
+
+
+def differences(
+    each: Sequence[tuple[str, Mapping[str, Any]]], *, absent: bool = True
+) -> list[list[str]]:
+    """For each name with its settings, those in which its namesakes differ, as `key=value`.
+
+    `absent` says whether a namesake without a setting differs in it.
+    """
+    result = []
+    for name, settings in each:
+        same = [other for n, other in each if n == name]
+        keys = [
+            k
+            for k, mine in settings.items()
+            if any(other.get(k, None if absent else mine) != mine for other in same)
+        ]
+        result.append([f"{k}={_setting(settings[k])}" for k in keys])
+    return result
+
+
+def _setting(setting: Any) -> str:
+    return f"{setting:g}" if isinstance(setting, float) else str(setting)

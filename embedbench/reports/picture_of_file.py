@@ -25,11 +25,6 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
 
     Colours and marks are those of the classes, of the classes at the top of the hierarchy where
     there are more than twelve, and of the largest ones where these are too many, too.
-
-    Raises
-    ------
-    DamagedFileError
-        Blocks do not match their checksums.
     """
     if file.kind == hdf5_layout.PIXELS:
         return _sheet(file, width)

@@ -195,8 +195,8 @@ class Group:
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
         classes = sum(len(c) for c in self.first.classes)
-        sizes = [[n for r in self.records for n in r.n_train[part]] for part in _PARTS]
-        first, later = (_range(s) for s in sizes)
+        first = _range([n for r in self.records for n in r.n_train[:1]])
+        later = _range([n for r in self.records for n in r.n_train[1:]])
         train = f"{first} training samples"
         train += " a session" if first == later else f" at first, then {later} a session"
         source = "TEST data" if self.first.validation == "test" else "training data"
@@ -212,7 +212,6 @@ class Group:
         return [p for p in phrases if p]
 
 
-_PARTS = (slice(0, 1), slice(1, None))
 SCORE_NAMES = {
     "class_accuracy": "mean-per-class accuracy",
     "accuracy": "accuracy per sample",
@@ -340,7 +339,10 @@ class Row:
                 seeds.setdefault(match[1], []).append(int(match[2]))
             elif r.command:
                 others[r.command] = None
-        return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+        each = {stem: format_seeds(sorted(set(numbers))) for stem, numbers in seeds.items()}
+        return [
+            f"{stem} --seed{'' if text.isdigit() else 's'} {text}" for stem, text in each.items()
+        ] + list(others)
 
 
 def run_value(run: RunRecord, name: str) -> float:
@@ -384,15 +386,6 @@ def _reference(record: RunRecord) -> Any:
     """What decides α_ideal, without the stream: the runs of a row may have different orders."""
     offline = record.reference.runs[: None if record.reference.chance_run is None else -1]
     return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
-
-
-def _seed_option(seeds: list[int]) -> str:
-    unique = sorted(set(seeds))
-    if len(unique) == 1:
-        return f"--seed {unique[0]}"
-    if unique[-1] - unique[0] == len(unique) - 1:
-        return f"--seeds {unique[0]}-{unique[-1]}"
-    return "--seeds " + ",".join(map(str, unique))
 
 
 def split_tables(rows: Sequence[Row]) -> list[list[Row]]:

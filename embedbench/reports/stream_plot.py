@@ -36,15 +36,9 @@ def draw_stream(
     """Sessions from left to right, classes from top to bottom in the order in which they come.
 
     The shade of a cell is the number of training samples, in logarithms where the numbers differ
-    by more than ten times; an outline means that there are test samples. Eval sets that are not
-    those of the sessions have columns of their own, on the right.
-
-    Parameters
-    ----------
-    train, test : array of int
-        (T, C) and (E, C) samples of each class in the sessions and in the eval sets.
-    sets : sequence of str
-        (E,) names of the eval sets, where E differs from T.
+    by more than ten times; an outline means that there are test samples. `train` is (T, C), `test`
+    (E, C). Eval sets that are not those of the sessions have columns of their own, on the right,
+    with the names `sets`.
     """
     sessions, classes = train.shape
     taught = np.vstack([train, np.ones(classes)]) > 0  # a class of no session comes last

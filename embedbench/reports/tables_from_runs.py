@@ -20,19 +20,18 @@ from typing import Any
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.scores import unrecorded_metrics
 from embedbench.scores.learner_verdicts import Over, RowVerdict
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.record_files import find
 from embedbench.scores.run_record import FINAL, RunRecord
-from embedbench.scores.unrecorded_metrics import Outside, outside_metrics, with_outside
 from embedbench.scores.verified_records import Checker
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
+from .long_table import differences, labels
 from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
-from .row_labels import differences, labels
 from .verdict_sentence import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -80,11 +79,12 @@ def collect(
         )
     notify = say_once(notify)
     functions = [name for name in metrics if name not in CURVES]
-    checker, outside = Checker(root, notify), outside_metrics(functions, notify)
+    checker = Checker(root, notify)
+    outside = unrecorded_metrics.outside_metrics(functions, notify)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         try:
-            run = with_outside(checker.record(cell), cell, outside, notify)
+            run = unrecorded_metrics.with_outside(checker.record(cell), cell, outside, notify)
         except UserError as e:
             notify(f"left out: {e}")
             continue
@@ -93,7 +93,7 @@ def collect(
         together = place if place.parent.name == "references" else place.parent
         tables.setdefault(together, {}).setdefault(place, []).append(run)
     runs = [run for learners in tables.values() for made in learners.values() for run in made]
-    for name in ANSWER_METRICS.keys() & set(metrics):
+    for name in unrecorded_metrics.ANSWER_METRICS.keys() & set(metrics):
         if runs and not any(name in run.metrics for run in runs):
             far = "with --unknown OTHER.h5 " if name.startswith("far_") else ""
             raise UserError(
@@ -152,7 +152,7 @@ def _table(
     root: Path,
     made: Mapping[Path, list[RunRecord]],
     metrics: Sequence[str],
-    outside: Outside,
+    outside: unrecorded_metrics.Outside,
     over: Over,
 ) -> list[Row]:
     """The rows of one stream's directory: best final accuracy first, chance last."""

@@ -17,15 +17,7 @@ from embedbench.text.terminal_text import NATURAL, line, new_table, render_text
 
 from . import headings_and_units
 from .compare_learners import TableVerdicts, describe_verdicts, judge
-from .result_rows import (
-    FLAGS,
-    Group,
-    Row,
-    candidates,
-    has_labels,
-    searches,
-    split_tables,
-)
+from .result_rows import FLAGS, Group, Row, candidates, has_labels, searches, split_tables
 from .verdict_sentence import verdict
 
 BEHIND = "behind"  # by the final score: the verdict on the row

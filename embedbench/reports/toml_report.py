@@ -20,8 +20,8 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.learner_verdicts import SAMPLE, Over
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import CURVES
-from embedbench.scores.prediction_metrics import FUNCTIONS
 from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.unrecorded_metrics import FUNCTIONS
 from embedbench.storage.regular_files import read_text
 from embedbench.text.terminal_text import line, new_table
 
@@ -64,13 +64,7 @@ class Selection(JsonRecord):
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """The tables that a file selects.
-
-    Raises
-    ------
-    UserError
-        It has no `[report]`, or a key or value of it is wrong.
-    """
+    """The tables that a file selects."""
     given = parse_toml(read_text(path, most=MOST), str(path)).get("report")
     several = given if isinstance(given, list) else [given] if given else []
     if not several:
@@ -106,24 +100,11 @@ class SelectedRun(NamedTuple):
     record: RunRecord | None = None
     row: Row | None = None
 
-    def measured(self, value: float) -> compare_learners.MeasuredRun | None:
-        """The run in a comparison; None if there is nothing but its numbers."""
-        if self.record is None or self.row is None:
-            return None
-        place = self.row.place_of(self.record)
-        return compare_learners.MeasuredRun(self.record, value, place)
-
 
 def select(
     selections: Sequence[Selection], folder: Path, notify: Callable[[str], None]
 ) -> list[TableView]:
-    """The tables of some selections; `folder` is that of their file.
-
-    Raises
-    ------
-    UserError
-        Runs are missing, a name is unknown, or settings are mixed in one cell.
-    """
+    """The tables of some selections; `folder` is that of their file."""
     wanted = {name.removeprefix(MAX) for one in selections for name in one.metrics}
 
     @cache
@@ -242,13 +223,7 @@ def _means(
 
 
 def _cells(selection: Selection, table: LongTable) -> dict[tuple[Key, str, str], Cell]:
-    """Values by row, column and metric; columns that name a row without a value are "".
-
-    Raises
-    ------
-    UserError
-        Two runs of one cell have one stream and seed.
-    """
+    """Values by row, column and metric; columns that name a row without a value are ""."""
     names = columns_of(table)
     column = [""] * len(table) if selection.columns == "metric" else names[selection.columns]
     keys = zip(*(names[name] for name in selection.rows), strict=True)
@@ -327,7 +302,9 @@ def _studies(
         scores: dict[str, dict[compare_learners.Block, float]] = {}
         for label, place, seed, value, run in each:
             block = short[place] * together, str(seed)
-            if stored := None if together else runs[run].measured(value):
+            _, record, row = runs[run]
+            if record and row and not together:
+                stored = compare_learners.MeasuredRun(record, value, row.place_of(record))
                 learners.setdefault(label, []).append(stored)
                 block = stored.block
             scores.setdefault(label, {})[block] = value
@@ -336,7 +313,8 @@ def _studies(
         row = runs[part.run[0]].row
         if row and all(len(learners.get(k, ())) == len(v) for k, v in scores.items()):
             over: Over = "seeds" if selection.over == "seeds" else "seeds and samples"
-            study = compare_learners.make_study(title, metric, learners, row.group, over=over)
+            group = replace(row.group, over=over)
+            study = compare_learners.make_study(title, metric, learners, group)
         yield stream or "", study.best_first()
 
 

@@ -74,13 +74,7 @@ class _Seen(JsonRecord):
 
 
 def make_tracker(text: str) -> Tracker:
-    """The tracker that `--to` names: `tensorboard:DIR`, or `package.module:Name:TARGET`.
-
-    Raises
-    ------
-    UserError
-        It is unknown, its library is missing, or it cannot be made.
-    """
+    """The tracker that `--to` names: `tensorboard:DIR`, or `package.module:Name:TARGET`."""
     name, _, target = text.partition(":")
     make: Callable[[str], Tracker]
     if name in TRACKERS:
@@ -117,23 +111,9 @@ def track(
 ) -> int:
     """Replay finished runs to trackers; those that each has got before are skipped.
 
-    Runs whose references are not finished wait for them, since Ω would be missing.
-
-    The result is the number of replays.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Trackers, as `--to` takes them.
-    notify : callable
-        Takes a sentence on each run that is left out.
-    watch : float or None
-        Seconds after which to look for new runs, again and again until Ctrl-C; None looks once.
-
-    Raises
-    ------
-    UserError
-        A tracker cannot be made or fails, or another process tracks these runs.
+    Runs whose references are not finished wait for them, since Ω would be missing. `notify` takes
+    a sentence on each run that is left out; `watch` are the seconds after which to look for new
+    runs, again and again until Ctrl-C. The result is the number of replays.
     """
     record_files.find(root)  # refuses what is no directory
     lease = leases.take(root / LEASE)

@@ -172,15 +172,9 @@ def labels_newest(p: LabelSets) -> Floats:
     >>> labels_newest(p)  # all classes are of the latest session
     array([1.])
     """
-    values = np.full(len(p.session), np.nan)
-    rows = _rows(p)
-    for m, seen in enumerate(p.seen):
-        given = p.answer[m, rows][_has(p.y[rows], seen)]
-        total = _size(given & pack(seen)).sum()
-        if total:
-            newest = pack(seen & p.introduces[p.session[m]])
-            values[m] = _size(given & newest).sum() / total
-    return values
+    each = zip(_over_moments(p, p.introduces[p.session]), _over_moments(p), strict=True)
+    sums = [(newest.sum(), given.sum()) for (*_, newest), (*_, given) in each]
+    return np.array([newest / given if given else np.nan for newest, given in sums])
 
 
 CURVES = (
@@ -229,11 +223,14 @@ def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
 
 
 def _over_moments(p: LabelSets, among: Bools | bool = True) -> Iterator[Counts]:
-    """For each moment, the counts among seen classes, over the samples with any seen label."""
-    rows = _rows(p)
+    """For each moment, the counts among seen classes, over the samples with any seen label.
+
+    `among` are (C,) or (M, C).
+    """
+    rows, counted = _rows(p), p.seen & among
     for m, seen in enumerate(p.seen):
         taught = rows[_has(p.y[rows], seen)]
-        yield _counts(p.y[taught], p.answer[m, taught], seen & among)
+        yield _counts(p.y[taught], p.answer[m, taught], counted[m])
 
 
 def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:

@@ -34,7 +34,7 @@ LEVEL = 0.05  # α, the share of tables in which a row that nobody is above may 
 ROUNDING = 1e-12  # a mean difference below it is 0
 LEAST = 3  # runs whose equal differences say that no seed changes them
 SEEDS, SAMPLE = "seeds", "test sample"
-Over = Literal["seeds and samples", "seeds"]
+Over = Literal["seeds and samples", "seeds"]  # what verdicts rest on
 
 
 @dataclass(frozen=True)
@@ -106,25 +106,13 @@ class PairVerdict(JsonRecord):
 
 @dataclass(frozen=True)
 class Differences:
-    """Mean differences of all pairs of rows; [i, j] is how much row j is above row i.
+    """Mean differences of all pairs of rows, (…, k, k); [i, j] is how much row j is above row i."""
 
-    Parameters
-    ----------
-    mean : array of float
-        (…, k, k); NaN where two rows share no seed.
-    n : array of int
-        (…, k, k) seeds that both have.
-    seed_variance, sample_variance : array of float
-        (…, k, k) squared standard errors of `mean`; NaN where unknown.
-    groups : int
-        Of the test sample; 0 if it is left out.
-    """
-
-    mean: Floats
-    n: Ints
-    seed_variance: Floats
+    mean: Floats  # NaN where two rows share no seed
+    n: Ints  # seeds that both have
+    seed_variance: Floats  # squared standard errors of `mean`; NaN where unknown
     sample_variance: Floats
-    groups: int
+    groups: int  # of the test sample; 0 if it is left out
 
     @property
     def decidable(self) -> Bools:
@@ -150,13 +138,7 @@ class Differences:
 
 
 def subtract_rows(values: Floats, variances: Floats | None = None, groups: int = 0) -> Differences:
-    """The differences of all pairs of rows, paired by column.
-
-    Parameters
-    ----------
-    values, variances : array of float
-        (…, k, n) and (…, k, k), see `compare_with_best`; more is better.
-    """
+    """The differences of all pairs of rows (…, k, n), paired by column; more is better."""
     apart = values[..., None, :, :] - values[..., :, None, :]
     both = ~np.isnan(apart)
     n = both.sum(axis=-1)
@@ -178,7 +160,6 @@ def compare_with_best(
     groups: int = 0,
     *,
     lower: bool = False,
-    over: Over = "seeds and samples",
 ) -> list[RowVerdict]:
     """The verdict on each row of a table.
 
@@ -189,14 +170,11 @@ def compare_with_best(
         column is an order instead, with the mean over its seeds.
     variances : array of float or None
         (k, k) the test sample's share of each difference, and on the diagonal that of each row's
-        mean (`metric_jackknife.pair_variances`); None if it is unknown.
+        mean (`metric_jackknife.pair_variances`); None if it is unknown, and for statements about
+        this test sample alone.
     lower : bool
         Whether less is better.
-    over : str
-        `seeds` leaves the test sample's share out: statements about this test sample alone.
     """
-    if over == "seeds":
-        variances = None
     apart = subtract_rows(-values if lower else values, variances, groups)
     bound, half = apart.behind_by_least(), apart.half_widths(apart.shared_level)
     means, halves = _row_means(values, apart)
@@ -234,7 +212,6 @@ def compare_pairs(
     groups: int = 0,
     *,
     lower: bool = False,
-    over: Over = "seeds and samples",
 ) -> list[PairVerdict]:
     """All pairs of rows, with Holm's correction: a bound for the whole table.
 
@@ -242,8 +219,6 @@ def compare_pairs(
     those of `compare_with_best`. A p-value is the smallest two-sided level at which the difference
     exceeds its half-width.
     """
-    if over == "seeds":
-        variances = None
     apart = subtract_rows(-values if lower else values, variances, groups)
     half, p = apart.half_widths(np.array(LEVEL / 2)), _p_values(apart)
     k = len(values)

@@ -55,21 +55,11 @@ def find_metric(name: str) -> Metric | None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A metric of one run without each group of its test samples.
+    """A metric of one run without each group of its test samples."""
 
-    Parameters
-    ----------
-    names : array
-        (G,) name of each group: the same in all runs that are compared.
-    values : array of float
-        (G + 1,) the metric without that group; the last value is the metric itself.
-    grouped : bool
-        Whether groups are those of a file; if not, each sample is one.
-    """
-
-    names: Array
-    values: Floats
-    grouped: bool = False
+    names: Array  # (G,) of the groups: the same in all runs that are compared
+    values: Floats  # (G + 1,) the metric without that group; the last value is the metric itself
+    grouped: bool = False  # whether groups are those of a file; if not, each sample is one
 
     def aligned(self, names: Array) -> Floats:
         """The values without each of `names`, which are sorted; some may not be in this run."""
@@ -88,15 +78,10 @@ def leave_out_metric(
     groups: Array | None = None,
     class_sizes: Sequence[int] | None = None,
 ) -> LeftOut:
-    """A metric of a run without each group of its test samples.
+    """A metric of a run without each of the (n,) `groups` of its test samples, or each sample.
 
-    Parameters
-    ----------
-    offline : sequence of sequence of Predictions
-        Answers of the runs behind α_ideal, or of those behind each α_offline,i of
-        `omega_streaming`; empty: α_ideal is held fixed.
-    groups : array or None
-        (n,) `group` of each test sample; None: every sample is a group.
+    `offline` are the answers of the runs behind α_ideal, or of those behind each α_offline,i of
+    `omega_streaming`; empty: α_ideal is held fixed.
     """
     names, number = np.unique(p.ids if groups is None else groups, return_inverse=True)
     if metric is final_accuracy:
@@ -227,16 +212,9 @@ def leave_out_means(
 ) -> Floats:
     """(M, G) mean over classes of the means over their samples, without each group's samples.
 
-    A class whose samples are all left out does not count; NaN where nothing is left.
-
-    Parameters
-    ----------
-    values : array of float
-        (M, N) value of each sample at each moment, such as right or wrong.
-    counts : array of bool
-        (M, N) whether the sample counts at that moment.
-    classes, groups : array of int
-        (N,) class and group of each sample; one class for all: the mean over samples.
+    A class whose samples are all left out does not count; NaN where nothing is left. `values` are
+    (M, N), right or wrong for example, `counts` (M, N) whether the sample counts at that moment,
+    `classes` and `groups` (N,); one class for all: the mean over samples.
     """
     width = int(classes.max(initial=0)) + 1
     cells, cell = np.unique(groups * width + classes, return_inverse=True)
@@ -261,12 +239,8 @@ def pair_variances(left_out: Floats) -> Floats:
     """(k, k) the test sample's share of the variance of each difference of two rows.
 
     On the diagonal is that of each row's mean. NaN where two rows share no seed with answers.
-
-    Parameters
-    ----------
-    left_out : array of float
-        (k, n, G): row, seed, group: the value without that group; NaN where there is no run. Values
-        are averaged over the seeds that both rows have.
+    `left_out` are (k, n, G) values of row and seed without that group; NaN where there is no run.
+    They are averaged over the seeds that both rows have.
     """
     n_groups = left_out.shape[-1]
     apart = left_out - left_out.mean(axis=-1, keepdims=True)

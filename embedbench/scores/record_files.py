@@ -44,13 +44,7 @@ def save(record: RunRecord, directory: Path) -> None:
 
 
 def load(directory: Path) -> RunRecord:
-    """Read the record of a finished cell.
-
-    Raises
-    ------
-    UserError
-        There is no record, or it does not have the form of a `RunRecord`.
-    """
+    """Read the record of a finished cell."""
     return parse_record(read(directory), directory)
 
 
@@ -169,14 +163,10 @@ def evaluate(
 ) -> RunRecord:
     """Return a record with every score, metric and flag computed from its predictions.
 
-    Parameters
-    ----------
-    root : Path
-        The record names its reference runs by paths relative to this directory. If a run is
-        missing or damaged, the reference values in the record are used, and `reference.source` is
-        "record", or "missing" without such values.
-    place : Path or None
-        Where the run will lie, if not in `directory`: a chance run refers to itself.
+    The record names its reference runs by paths relative to `root`. If one is missing or damaged,
+    the reference values in the record are used, and `reference.source` is "record", or "missing"
+    without such values. `place` is where the run will lie, if not in `directory`: a chance run
+    refers to itself.
     """
     predictions = read_predictions(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)

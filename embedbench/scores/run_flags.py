@@ -82,12 +82,7 @@ def _learned(scores: Floats, chance: Floats) -> bool:
 def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:
     """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
 
-    Parameters
-    ----------
-    seen : int or array of int
-        (…, 1) classes seen so far.
-    limits : sequence of int or None
-        (E,) candidates of each eval set; None: all classes seen.
+    `seen` are (…, 1) classes seen so far, `limits` (E,) candidates; None: all classes seen.
     """
     most = np.array([np.inf if n is None else n or np.inf for n in limits])
     chances: Floats = 1.0 / np.minimum(seen, most)

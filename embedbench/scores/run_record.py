@@ -279,7 +279,8 @@ class RunRecord(UnscoredRun):
         record = super().from_json(data, name)
         if record.score not in record.by_score:
             raise UserError(f"{name}: score is {record.score!r}, and by_score has no such key")
-        for at, scored in record._scored().items():
+        for path, scored in record.scored.items():
+            at = ".".join((*path, ""))
             if len({len(row) for row in scored.R}) > 1:
                 raise UserError(f"{name}: the rows of {at}R must be of one length")
             if FINAL not in scored.metrics:
@@ -291,15 +292,17 @@ class RunRecord(UnscoredRun):
 
     def _lengths(self) -> dict[str, int]:
         lengths = super()._lengths()
-        for at, scored in self._scored().items():
+        for path, scored in self.scored.items():
+            at = ".".join((*path, ""))
             lengths |= {f"{at}R": len(scored.R), f"{at}pooled": len(scored.pooled)}
             lengths |= {f"{at}curves.{k}": len(v) for k, v in (scored.curves or {}).items()}
         return lengths
 
-    def _scored(self) -> dict[str, BaseScore]:
-        """Return what came out of the main score and of every one, by the path of their keys."""
+    @property
+    def scored(self) -> dict[tuple[str, ...], BaseScore]:
+        """What came out of the main score and of every one, by the path of their keys."""
         main = BaseScore(self.R, self.pooled, self.metrics, self.curves)
-        return {"": main} | {f"by_score.{name}.": s for name, s in self.by_score.items()}
+        return {(): main} | {("by_score", name): s for name, s in self.by_score.items()}
 
     @property
     def ideals(self) -> tuple[float, ...]:

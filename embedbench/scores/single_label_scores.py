@@ -22,16 +22,15 @@ def score_matrix(
     (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
     is scored as soon as all its classes were seen; for `within_…` it is scored at every moment,
-    and NaN where another tool gave no such answers.
-
-    Parameters
-    ----------
-    class_sizes : sequence of int or None
-        (C,) training samples of each class in the whole stream; None: they are not known.
+    and NaN where another tool gave no such answers. `class_sizes` are (C,) training samples of each
+    class in the whole stream, if they are known.
     """
     within = name.startswith("within_")
     if within and p.lacks_within:
-        return _undefined(score_matrix(p, name.removeprefix("within_"), class_sizes), name)
+        like = score_matrix(p, name.removeprefix("within_"), class_sizes)
+        scores = ("values", "pooled", "per_class")
+        undefined = {field: np.full_like(getattr(like, field), np.nan) for field in scores}
+        return replace(like, name=name, **undefined)
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
     by_class = name.endswith("class_accuracy")
     n_sets, n_classes = p.set_classes.shape
@@ -56,13 +55,6 @@ def score_matrix(
         recalls[m, there] = np.where(p.seen[m, there], shares, np.nan)
     in_set = p.set_classes.sum(axis=1)
     return ScoreMatrix.of(name, p, values, pooled, sizes, in_set, recalls, class_sizes)
-
-
-def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
-    """A score matrix without any score."""
-    names = ("values", "pooled", "per_class")
-    nothing = {field: np.full_like(getattr(like, field), np.nan) for field in names}
-    return replace(like, name=name, **nothing)
 
 
 def _accuracy(right: Bools, y: Ints, by_class: bool) -> Floats:

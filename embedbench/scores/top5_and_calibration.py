@@ -7,7 +7,7 @@ score was NaN, or there is no such sample.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -97,32 +97,17 @@ def calibration_error(p: Predictions) -> Floats | None:
         return None
     errors = []
     for m in p.ends:
-        bins = reliability_bins(p, m)
-        gap = np.abs(bins.right - bins.confidence).sum()
-        errors.append(gap / bins.samples.sum() if bins.samples.any() else np.nan)
+        samples, confidence, right = reliability_bins(p, m)
+        gap = np.abs(right - confidence).sum()
+        errors.append(gap / samples.sum() if samples.any() else np.nan)
     return np.array(errors)
 
 
-class ReliabilityBins(NamedTuple):
-    """Samples by the probability of their answer: (15,) counts and sums.
+def reliability_bins(p: Predictions, moment: int) -> Floats:
+    """(3, 15): samples, the sum of their answers' probabilities, and right answers of each bin.
 
-    Parameters
-    ----------
-    samples : array of float
-        Number of samples.
-    confidence, right : array of float
-        Sum of the probabilities of their answers, and number of right answers.
-    """
-
-    samples: Floats
-    confidence: Floats
-    right: Floats
-
-
-def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:
-    """The bins of `calibration_error` at a moment; the file must hold probabilities.
-
-    NaN probabilities are in the last bin, so that what is computed from it is NaN.
+    The bins are those of `calibration_error`; the file must hold probabilities. NaN probabilities
+    are in the last bin, so that what is computed from it is NaN.
     """
     assert p.logp is not None
     rows = seen_samples(p, moment)
@@ -130,9 +115,8 @@ def reliability_bins(p: Predictions, moment: int) -> ReliabilityBins:
     inner = np.linspace(0, 1, BINS + 1)[1:-1]
     which = np.digitize(confidence, inner, right=True)
     right = p.answer[moment, rows] == p.y[rows]
-    parts = np.stack([np.ones(len(which)), confidence, right])
-    sums = [np.bincount(which, part, BINS).astype(np.float64) for part in parts]
-    return ReliabilityBins(*sums)
+    parts = (np.ones(len(which)), confidence, right)
+    return np.array([np.bincount(which, part, BINS) for part in parts])
 
 
 def seen_samples(p: Predictions, moment: int) -> Bools:

@@ -6,8 +6,8 @@ predictions and the name of a signal, and return (T,) values, one a session. Non
 hold the signal. NaN: nothing is unknown, as after the last session, or the signal is NaN somewhere.
 The run's value is the mean over the sessions in which something is unknown.
 
-`far_…` are the same metrics with other unknown samples: those of `run --unknown`, whose classes no
-session teaches. They are unknown after every session.
+With `far` the unknown samples are those of `run --unknown`, whose classes no session teaches. They
+are unknown after every session; these metrics are called `far_…`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ SIGNALS = {
 ACCEPTED = 95  # percent of the samples of seen classes
 
 
-def unknown_auroc(p: Predictions, signal: str) -> Floats | None:
-    """AUROC of seen against not yet seen: how often a seen sample has the higher signal.
+def unknown_auroc(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
+    """AUROC of seen against unknown, or far, samples: how often a seen one has the higher signal.
 
-    The share of pairs of a test sample of a seen class and one of a class that comes later in which
-    the first has the higher signal; equal signals count half. .5 is guessing, under .5 the signal
-    points the wrong way. Wrong answers to seen classes count like right ones.
+    The share of pairs of a test sample of a seen class and an unknown one in which the first has
+    the higher signal; equal signals count half. .5 is guessing, under .5 the signal points the
+    wrong way. Wrong answers to seen classes count like right ones.
 
-    **Source**: Hendrycks and Gimpel (2017), §2; §3.1, where all test samples count as seen, too.
+    **Source**: Hendrycks and Gimpel (2017), §2; §3.1, where all test samples count as seen, too,
+    and unknown ones are of other data sets.
 
     Examples
     --------
@@ -48,12 +49,14 @@ def unknown_auroc(p: Predictions, signal: str) -> Floats | None:
     >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
     >>> unknown_auroc(answers, "score").round(2)  # nothing is unknown at the end
     array([0.47, 0.5 ,  nan])
+    >>> unknown_auroc(answers, "score", far=True) is None  # a run without --unknown
+    True
     """
-    return _by_session(p, signal, _auroc)
+    return _by_session(p, signal, _auroc, far)
 
 
-def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
-    """FPR95: share of not yet seen samples that are accepted where 95 % of the seen ones are.
+def unknown_fpr95(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
+    """FPR95: share of unknown, or far, samples that are accepted where 95 % of the seen ones are.
 
     The threshold is the highest signal at which at least 95 % of the test samples of seen classes
     are accepted; accepted are signals at or above it. Lower is better, .95 is guessing.
@@ -67,16 +70,16 @@ def unknown_fpr95(p: Predictions, signal: str) -> Floats | None:
     >>> unknown_fpr95(answers, "score").round(2)  # nothing is unknown at the end
     array([0.9 , 0.95,  nan])
     """
-    return _by_session(p, signal, _fpr95)
+    return _by_session(p, signal, _fpr95, far)
 
 
-def oscr(p: Predictions, signal: str) -> Floats | None:
-    """OSCR: area under the correct classification rate against the false positive rate.
+def oscr(p: Predictions, signal: str, *, far: bool = False) -> Floats | None:
+    """OSCR: area under the correct classification rate against the FPR of unknown, or far, samples.
 
     CCR(θ) is the share of seen samples that are answered rightly with a signal of at least θ,
-    FPR(θ) the share of not yet seen ones that are accepted. The area is the share of pairs in which
-    the seen sample is answered rightly and has the higher signal (equal: half): at most the
-    accuracy and at most the AUROC.
+    FPR(θ), the false positive rate, the share of unknown ones that are accepted. The area is the
+    share of pairs in which the seen sample is answered rightly and has the higher signal (equal:
+    half): at most the accuracy and at most the AUROC.
 
     **Source**: Dhamija et al. (2018), whose curve this is the area of.
     **Departs**: they draw the curve by softmax over a logarithmic FPR, and take no area. The area
@@ -89,63 +92,7 @@ def oscr(p: Predictions, signal: str) -> Floats | None:
     >>> oscr(answers, "score").round(2)  # nothing is unknown at the end
     array([0.18, 0.15,  nan])
     """
-    return _by_session(p, signal, _oscr)
-
-
-def far_auroc(p: Predictions, signal: str) -> Floats | None:
-    """AUROC of seen against far: how often a seen sample has the higher signal.
-
-    As `unknown_auroc`, against the samples of `run --unknown`, which are of other classes than any
-    session teaches.
-
-    **Source**: Hendrycks and Gimpel (2017), §3.1, whose unknown samples are of other data sets.
-
-    Examples
-    --------
-    >>> from embedbench import build_stream, run
-    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
-    >>> far_auroc(answers, "score") is None  # a run without --unknown
-    True
-    """
-    return _by_session(p, signal, _auroc, far=True)
-
-
-def far_fpr95(p: Predictions, signal: str) -> Floats | None:
-    """FPR95 of far samples: share of them that are accepted where 95 % of the seen ones are.
-
-    As `unknown_fpr95`, against the samples of `run --unknown`. Lower is better, .95 is guessing.
-
-    **Source**: Liang et al. (2018), ODIN, "FPR at 95 % TPR".
-
-    Examples
-    --------
-    >>> from embedbench import build_stream, run
-    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
-    >>> far_fpr95(answers, "score") is None  # a run without --unknown
-    True
-    """
-    return _by_session(p, signal, _fpr95, far=True)
-
-
-def far_oscr(p: Predictions, signal: str) -> Floats | None:
-    """OSCR against far samples: area under the correct classification rate against their FPR.
-
-    As `oscr`, against the samples of `run --unknown`.
-
-    **Source**: as `oscr`.
-
-    Examples
-    --------
-    >>> from embedbench import build_stream, run
-    >>> answers = run(build_stream("known:emoji-vit", "incremental-class", sessions=3), "slda")
-    >>> far_oscr(answers, "score") is None  # a run without --unknown
-    True
-    """
-    return _by_session(p, signal, _oscr, far=True)
-
-
-NEAR = unknown_auroc, unknown_fpr95, oscr
-FAR = far_auroc, far_fpr95, far_oscr
+    return _by_session(p, signal, _oscr, far)
 
 
 def signal_values(signal: str, score: Singles | None, logp: Singles | None) -> Floats | None:
@@ -181,11 +128,7 @@ def _oscr(seen: Floats, right: Bools, unknown: Floats) -> float:
 
 
 def _by_session(
-    p: Predictions,
-    signal: str,
-    compute: Callable[[Floats, Bools, Floats], float],
-    *,
-    far: bool = False,
+    p: Predictions, signal: str, compute: Callable[[Floats, Bools, Floats], float], far: bool
 ) -> Floats | None:
     """(T,) `compute(seen, right, unknown)` after each session.
 

@@ -1,7 +1,8 @@
-"""Metrics that records do not hold: those of installed packages, and those asked for by name.
+"""Metrics that records do not hold: of stored answers, of installed packages, and of your own.
 
 What is in a record is recomputed and compared wherever it is read, also where a package is missing
-or has another version. These are computed from the predictions whenever they are asked for.
+or has another version, and whether its answers say how sure they were or not. These metrics are
+computed from the predictions whenever they are asked for.
 """
 
 import inspect
@@ -9,48 +10,166 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from embedbench import plugins
+from embedbench.array_types import Floats
 from embedbench.errors import UserError
 
 from .make_score_matrices import score_matrices
 from .metrics import Metric, Reference, all_metrics
 from .offline_references import reference_values
-from .prediction_metrics import ANSWER_METRICS, OF_MATRICES, AnswerMetric
 from .predictions import Predictions
 from .record_files import read_predictions
 from .run_record import RunRecord
-from .score_matrix import ScoreMatrix
+from .score_matrix import ScoreMatrix, mean_or_nan
+from .top5_and_calibration import brier_score, calibration_error, nll, top5_accuracy
+from .unknown_class_detection import SIGNALS, oscr, unknown_auroc, unknown_fpr95
 
-Outside = Mapping[str, "OutsideMetric | AnswerMetric"]
+STORED = "the stored answers"  # what our own of these metrics are of
+AT_END = (top5_accuracy, nll, brier_score, calibration_error)
+UNKNOWN = (unknown_auroc, unknown_fpr95, oscr)
+WINDOW = 10  # moments; the shorter one of De Lange et al.
+
+
+# --- the stability gap: how far old sessions fall while a new one is learned, and rise again ---
+
+
+def min_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Min-ACC: mean over old sessions of the lowest score at any moment after they were learned.
+
+    1/(T-1) Σ_{j<T-1} min_m R_m[j] over the moments m after the end of session j, those between the
+    ends of sessions too. NaN where a run was evaluated at the ends of sessions alone.
+
+    **Source**: De Lange et al. (2023), average minimum accuracy, min-ACC.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> min_accuracy(scores, Reference())
+    0.5
+    """
+    lows = [
+        scores.values[scores.session > scores.learned[j], j].min()
+        for j in np.flatnonzero(scores.tested)
+        if scores.learned[j] < scores.session[-1]
+    ]
+    return mean_or_nan(lows if _has_moments(scores) else [])
+
+
+def windowed_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
+    """WF: mean over sessions of the largest drop within ten moments in a row.
+
+    1/T Σ_j max_{m<m'<m+10} (R_m[j] - R_m'[j]), over the moments since the classes of session j were
+    seen; 0 where the score never falls. Lower is better. It depends on `evaluate_every`: compare
+    runs of one setting. NaN where a run was evaluated at the ends of sessions alone.
+
+    **Source**: De Lange et al. (2023), windowed forgetting WF^w with w = 10, as their code
+    computes it. **Departs**: they evaluate after every step of the optimiser, a run here after
+    every `evaluate_every` samples; a session with one moment has no drop and counts as 0.
+
+    Examples
+    --------
+    >>> values, session = [[0.9, 0], [0.5, 0.1], [0.6, 0.8]], [0, 1, 1]
+    >>> scores = ScoreMatrix.from_matrix(values, session)
+    >>> round(windowed_forgetting(scores, Reference()), 3)  # (0.4 + 0) / 2
+    0.2
+    """
+    drops = [_largest_drop(scores.values[:, j]) for j in np.flatnonzero(scores.tested)]
+    return mean_or_nan(drops if _has_moments(scores) else [])
+
+
+def _has_moments(scores: ScoreMatrix) -> bool:
+    """Whether there are moments between the ends of sessions."""
+    return len(scores.session) > len(scores.ends)
+
+
+def _largest_drop(values: Floats) -> float:
+    """The largest drop from one value to one of the nine after it; at least 0."""
+    known = values[~np.isnan(values)]
+    lags = range(1, min(WINDOW, len(known)))
+    return max([0.0, *(float((known[:-lag] - known[lag:]).max()) for lag in lags)])
+
+
+# of score matrices, as the metrics of records are
+OF_MATRICES: dict[str, Metric] = {f.__name__: f for f in (min_accuracy, windowed_forgetting)}
+KINDS = ("unknown", "far")  # later classes, and the classes of another file
+RAW = ("nll", "brier_score")  # no fractions: never in percent
+LOWER = (
+    *("nll", "brier_score", "calibration_error", "windowed_forgetting"),
+    *(f"{kind}_fpr95_by_{signal}" for kind in KINDS for signal in SIGNALS),
+)
+
+
+@dataclass(frozen=True)
+class AnswerMetric:
+    """A metric of predictions: its function computes the values after each session.
+
+    Most need how sure the answers were, which files of version 1.0 do not hold; the metric is
+    absent from such a run. The signal is a key of `unknown_class_detection.SIGNALS`; names end with
+    it, and begin with `far_` where the unknown samples are those of another file.
+    """
+
+    name: str
+    function: Callable[..., Floats | None]
+    signal: str | None = None
+    far: bool = False
+    origin: ClassVar[str] = STORED
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better."""
+        return self.name in LOWER
+
+    def curve(self, p: Predictions) -> Floats | None:
+        """(T,) its value after each session; None if the predictions do not hold what it needs."""
+        if self.signal is None:
+            return self.function(p)
+        return self.function(p, self.signal, far=self.far)
+
+    def __call__(self, p: Predictions) -> float | None:
+        """The run's value: that after the last session, or the mean where something is unknown."""
+        values = self.curve(p)
+        if values is None:
+            return None
+        if self.signal is None:
+            return float(values[-1])
+        if not self.far:
+            values = values[~p.seen[p.ends][:, p.y].all(axis=1)]
+        return float(np.mean(values)) if len(values) else float("nan")
+
+
+ANSWER_METRICS = {f.__name__: AnswerMetric(f.__name__, f) for f in AT_END} | {
+    name: AnswerMetric(name, f, signal, far)
+    for far in (False, True)
+    for f in UNKNOWN
+    for signal in SIGNALS
+    for what in ["far_" + f.__name__.removeprefix("unknown_") if far else f.__name__]
+    for name in [f"{what}_by_{signal}"]
+}
+# what computes and describes each
+FUNCTIONS: dict[str, Callable[..., object]] = {
+    **{name: metric.function for name, metric in ANSWER_METRICS.items()},
+    **OF_MATRICES,
+}
 
 
 @dataclass(frozen=True)
 class OutsideMetric:
-    """A metric of other people.
+    """A metric of other people."""
 
-    Parameters
-    ----------
-    name : str
-        The name of its entry point, or `package.module:function`.
-    function : callable
-        `function(scores, reference)`, see `embedbench.scores.metrics`.
-    origin : str
-        Name and version of its package; where it has none, "a file of yours".
-    """
-
-    name: str
+    name: str  # of its entry point, or `package.module:function`
     function: Metric
-    origin: str
+    origin: str  # name and version of its package; where it has none, "a file of yours"
 
     @classmethod
     def load(cls, name: str) -> "OutsideMetric":
         """The metric that a name means."""
         if name in OF_MATRICES:
-            return cls(name, OF_MATRICES[name], "the stored answers")
+            return cls(name, OF_MATRICES[name], STORED)
         function = plugins.load("metrics", name, {**all_metrics(), **OF_MATRICES, **ANSWER_METRICS})
         if not takes_scores(function):
             raise UserError(
@@ -74,6 +193,9 @@ class OutsideMetric:
             raise UserError(
                 f"the metric {self.name} of {self.origin} failed: {type(e).__name__}: {e}"
             ) from e
+
+
+Outside = Mapping[str, OutsideMetric | AnswerMetric]
 
 
 def takes_scores(function: Any) -> bool:

@@ -44,28 +44,14 @@ Key = tuple[str, ...]
 
 @dataclass
 class Checker:
-    """A reader of the records under a directory, which checks each first.
+    """A reader of the records under a directory, which checks each first."""
 
-    Parameters
-    ----------
-    root : Path
-        The directory of runs.
-    notify : callable
-        `notify(sentence)` gets one for every reference run that cannot be used.
-    """
-
-    root: Path
-    notify: Callable[[str], None]
+    root: Path  # of runs
+    notify: Callable[[str], None]  # gets a sentence for every reference run that cannot be used
     _references: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def record(self, place: Path) -> RunRecord:
-        """The record of a run, with what is new or was left open filled in.
-
-        Raises
-        ------
-        UserError
-            The record or the predictions cannot be used, or they do not agree.
-        """
+        """The record of a run, with what is new or was left open filled in."""
         data = record_files.read(place)
         kept = record_files.parse_record(data, place)
         root = self.root
@@ -138,9 +124,7 @@ def scoring_version() -> str:
     return f"{__version__} {hashlib.sha256(text).hexdigest()}"
 
 
-def recompute_record(
-    kept: RunRecord, place: Path, root: Path
-) -> "tuple[RunRecord, RecordComparison]":
+def recompute_record(kept: RunRecord, place: Path, root: Path) -> "tuple[RunRecord, RescoredRun]":
     """The recomputed record, and how it compares."""
     try:
         again = record_files.evaluate(kept, place, root)
@@ -211,6 +195,17 @@ class RescoredRun(JsonRecord):
         """Whether nothing that was kept is in doubt."""
         return self.fault is None and (self.updated or not self.differs)
 
+    def describe(self) -> str:
+        """The first value that differs, and how many more do; empty if none does."""
+        if not self.differs:
+            return ""
+        first, *others = self.differs
+        more = f", and {len(others)} more values" if others else ""
+        return (
+            f"{first.metric} is {short(plain(first.kept))} in record.json and "
+            f"{short(plain(first.recomputed))} from predictions.h5{more}"
+        )
+
 
 def rescore(
     place: Path,
@@ -222,15 +217,10 @@ def rescore(
 ) -> RescoredRun:
     """Recompute a run's metrics and compare them with its record.
 
-    Parameters
-    ----------
-    update : bool
-        Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
-        one is written only if nothing differs: its predictions may have changed as well.
-    metrics : mapping or None
-        Metrics that records do not hold, by name; they are computed and never written.
-    notify : callable
-        `notify(sentence)` gets one for each of them that fails.
+    `update` writes what is recomputed, new or open, and the SHA-256 of the predictions. A record
+    without one is written only if nothing differs: its predictions may have changed as well. The
+    `metrics` that records do not hold are computed and never written; `notify` gets a sentence for
+    each of them that fails.
     """
     name = str(place if place == root else place.relative_to(root))
     try:
@@ -246,10 +236,10 @@ def rescore(
             record_files.save(whole, place)
         waits = kept.reference.runs if kept.reference.source == MISSING else []
         values = with_outside(whole, place, metrics or {}, notify).metrics
-        return RescoredRun(
+        return replace(
+            seen,
             run=name,
             pinned=pinned or write,
-            **vars(seen),
             waits_for=tuple(run for run in waits if not record_files.is_finished(root / run)),
             updated=write,
             outside={key: values[key] for key in metrics if key in values} if metrics else None,
@@ -278,28 +268,7 @@ class Difference(JsonRecord):
     recomputed: Any
 
 
-@dataclass(frozen=True)
-class RecordComparison:
-    """A record beside what its predictions give; `RescoredRun` says what the fields are."""
-
-    differs: tuple[Difference, ...]
-    new: tuple[str, ...]
-    open: tuple[str, ...]
-    unchecked: tuple[str, ...]
-
-    def describe(self) -> str:
-        """The first value that differs, and how many more do; empty if none does."""
-        if not self.differs:
-            return ""
-        first, *others = self.differs
-        more = f", and {len(others)} more values" if others else ""
-        return (
-            f"{first.metric} is {short(plain(first.kept))} in record.json and "
-            f"{short(plain(first.recomputed))} from predictions.h5{more}"
-        )
-
-
-def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
+def compare(kept: RunRecord, again: RunRecord) -> RescoredRun:
     """Compare every value that is a function of the predictions."""
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
@@ -314,14 +283,17 @@ def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
             key == ADDED and value and not old[key]
         ):
             names["new"].append(".".join(key))
-        elif not _is_same(old[key], value):
-            differs.append(_difference(".".join(key), old[key], value))
+        elif (found := _difference(".".join(key), old[key], value)) is not None:
+            differs.append(found)
     for key in old.keys() - now.keys():
         if _is_computed_here(key):
             differs.append(Difference(".".join(key), old[key], None))
         else:
             names["unchecked"].append(".".join(key))
-    return RecordComparison(tuple(differs), **{k: tuple(sorted(v)) for k, v in names.items()})
+    new, left_open, unchecked = (tuple(sorted(each)) for each in names.values())
+    return RescoredRun(
+        run=kept.run, differs=tuple(differs), new=new, open=left_open, unchecked=unchecked
+    )
 
 
 def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:
@@ -352,9 +324,7 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
     if r.moments is not None:
         yield ("moments", "samples_seen"), r.moments.samples_seen
         yield ("moments", "pooled"), r.moments.pooled
-    main = BaseScore(r.R, r.pooled, r.metrics, r.curves)
-    every: dict[Key, BaseScore] = {(): main} | {("by_score", k): s for k, s in r.by_score.items()}
-    for at, scored in every.items():
+    for at, scored in r.scored.items():
         yield (*at, "R"), scored.R
         yield (*at, "pooled"), scored.pooled
         for part in ("metrics", "curves"):
@@ -381,16 +351,15 @@ def _is_computed_here(key: Key) -> bool:
     return key[0] != "flags" or name in FLAGS
 
 
-def _is_same(kept: Any, again: Any) -> bool:
+def _difference(name: str, kept: Any, again: Any) -> Difference | None:
+    """How two values differ, if they do; of arrays of one shape only the first value that does."""
     a, b = np.array(kept), np.array(again)
     if "f" not in (a.dtype.kind, b.dtype.kind):
-        return bool(kept == again)
-    return a.shape == b.shape and bool(np.isclose(a, b, **CLOSE).all())
-
-
-def _difference(name: str, kept: Any, again: Any) -> Difference:
-    """A difference; of arrays of one shape only the first value that differs."""
-    a, b = np.array(kept), np.array(again)
+        same = kept == again
+    else:
+        same = a.shape == b.shape and np.isclose(a, b, **CLOSE).all()
+    if same:
+        return None
     if a.ndim == 0 or a.shape != b.shape:
         return Difference(name, kept, again)
     at = tuple(np.argwhere(~np.isclose(a, b, **CLOSE))[0].tolist())

@@ -18,6 +18,7 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
+from embedbench.reports.long_table import labels
 from embedbench.reports.result_rows import (
     LEFT_OUT,
     OTHER_REFERENCES,
@@ -25,7 +26,6 @@ from embedbench.reports.result_rows import (
     run_value,
     stream_title,
 )
-from embedbench.reports.row_labels import labels
 from embedbench.scores.learner_verdicts import RowVerdict
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.metric_jackknife import LeftOut
@@ -225,7 +225,7 @@ def _ranking(
 ) -> ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
     scores: dict[str, dict[Block, float]] = {}
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
+    answers: dict[tuple[str, Block], Callable[[], LeftOut | None]] = {}
     for label, runs in entries.items():
         for run in filter(_is_used, runs):
             made, left_out = run.record, run.left_out.get(name)
@@ -233,7 +233,7 @@ def _ranking(
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
                 if left_out is not None:
-                    answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
+                    answers[label, block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
     study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)

@@ -11,15 +11,8 @@ _SPACES = "\t\n\v\f\r\x85\u2028\u2029"
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Text for a terminal or a page, without control characters; they could move its cursor.
+    """Text for a terminal or a page, on one line unless the ends of `lines` are kept.
 
-    Parameters
-    ----------
-    lines : bool
-        Whether the ends of lines are kept; otherwise the text becomes one line.
-
-    Examples
-    --------
     >>> printable("cat\\x1b[31m\\ndog")
     'cat[31m dog'
     """

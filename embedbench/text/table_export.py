@@ -40,7 +40,9 @@ def export_tables(parts: "Sequence[Text | Table]", form: str) -> tuple[str, list
         elif part.plain:
             notes.append(part.plain)
     if blocks and form == "latex":
-        blocks[0] = f"{preamble(blocks)}\n{blocks[0]}"
+        text = "\n".join(blocks)
+        packages = (f"% \\usepackage{{{p}}}" for p, use in _PACKAGES.items() if use in text)
+        blocks[0] = "\n".join([*packages, blocks[0]])
     return "\n\n".join(blocks), notes
 
 
@@ -170,12 +172,6 @@ _LATEX = {
 }
 
 
-def preamble(blocks: Sequence[str]) -> str:
-    """The packages that some tables need, as comments."""
-    text = "\n".join(blocks)
-    return "\n".join(f"% \\usepackage{{{p}}}" for p, use in _PACKAGES.items() if use in text)
-
-
 def tabular(
     heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool], title: str = ""
 ) -> str:
@@ -195,7 +191,11 @@ def tabular(
         f"p{{{share:.2f}\\linewidth}}" if w else "lr"[right[i]]
         for i, w in zip(kept, long, strict=True)
     ]
-    made = [[_breakable(cell) for cell in m] if w else m for m, w in zip(made, long, strict=True)]
+    breaks = r"\_\allowbreak{}"  # after underscores
+    made = [
+        [cell.replace(r"\_", breaks) for cell in m] if w else m
+        for m, w in zip(made, long, strict=True)
+    ]
     tops = [head_text(heads[i]) for i in kept]
     lines = [
         *([f"% {printable(title)}"] if title else []),
@@ -215,11 +215,6 @@ def _stacked(head: str, kind: str) -> str:
     """A heading in two lines, broken after its first word."""
     first, _, rest = head.partition(" ")
     return rf"\shortstack[{kind[0].replace('p', 'l')}]{{{first}\\{rest}}}" if rest else head
-
-
-def _breakable(cell: str) -> str:
-    """A text that may be broken after underscores."""
-    return cell.replace(r"\_", r"\_\allowbreak{}")
 
 
 def head_text(head: str) -> str:
@@ -252,7 +247,9 @@ def _numbers(cells: Sequence[str]) -> list[str]:
         text = {"−": "-", "<": "{<}"}.get(sign, sign) + whole + part
         gap = _space(part, wide[2])
         if half or rest:
-            gap += rf" \pm {_zeros(wide[3] - len(half))}{half}{rest}{_space(rest, wide[4])}"
+            missing = "0" * (wide[3] - len(half))
+            zeros = rf"\phantom{{{missing}}}" if missing else ""
+            gap += rf" \pm {zeros}{half}{rest}{_space(rest, wide[4])}"
         elif wide[3] or wide[4]:
             digits = "0" * wide[3] + ("." + "0" * (wide[4] - 1) if wide[4] else "")
             gap += rf"\phantom{{{{}} \pm {digits}}}"
@@ -265,10 +262,6 @@ def _space(part: str, wide: int) -> str:
     """The room of the digits that a number has fewer than others after the point."""
     missing = wide - len(part)
     return rf"\phantom{{{'.' * (not part)}{'0' * (missing - (not part))}}}" if missing else ""
-
-
-def _zeros(count: int) -> str:
-    return rf"\phantom{{{'0' * count}}}" if count > 0 else ""
 
 
 def latex_text(text: str) -> str:

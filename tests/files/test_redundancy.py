@@ -378,7 +378,7 @@ def test_the_command_line(
 
 def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
     from embedbench.reports.figure_style import write
-    from embedbench.reports.matrix_figures import draw_maps
+    from embedbench.reports.score_figures import draw_maps
 
     matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
     write(tmp_path / "blocks.png", draw_maps({"": matrix}, 5, numbers=False, scale="SU"))

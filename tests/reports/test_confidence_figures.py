@@ -20,8 +20,8 @@ from embedbench.reports.result_rows import Row
 from embedbench.reports.tables_from_runs import collect
 from embedbench.reports.terminal_tables import choose_columns, table_text
 from embedbench.scores import record_files
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.scores.verified_records import rescore
 
 GROUPS = [[0, 1, 2], [3], [4]]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports import curve_figures, matrix_figures, score_figures
+from embedbench.reports import curve_figures, score_figures
 from embedbench.reports.figure_kinds import FORMATS, KINDS, WIDTHS, check_figure, save_figure
 from embedbench.reports.figure_style import fit, legend, names_in, words
 from embedbench.reports.html_report import render, svg
@@ -255,7 +255,7 @@ def test_the_pareto_front_is_what_nothing_beats(seed: int) -> None:
 
 
 def test_maps_are_the_mean_r(rows: list[Row]) -> None:
-    figure = matrix_figures.matrix(rows, COLUMN)
+    figure = score_figures.matrix(rows, COLUMN)
     images = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.get_title()}
     assert list(images) == [row.label for row in rows if row.learns]
     for row in rows[:3]:

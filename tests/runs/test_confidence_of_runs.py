@@ -14,8 +14,8 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Context, Learner
 from embedbench.models.chance import Chance
 from embedbench.runs.stream_runner import run_stream
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.streams.stream import Session, Stream, StreamSpec
 
 GROUPS = [[4, 1, 6, 0, 8, 2], [3], [5, 7], [9, 10]]

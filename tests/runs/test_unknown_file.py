@@ -35,8 +35,8 @@ from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.scores.array_file import WrongError
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpack

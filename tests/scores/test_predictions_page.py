@@ -11,7 +11,7 @@ from toy import confident_predictions, keep_samples, random_predictions
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, all_metrics, compute
-from embedbench.scores.prediction_metrics import ANSWER_METRICS
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
 TEXT = PAGE.read_text(encoding="utf-8")

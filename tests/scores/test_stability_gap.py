@@ -7,7 +7,7 @@ import pytest
 
 from embedbench.scores.metrics import Reference
 from embedbench.scores.score_matrix import ScoreMatrix
-from embedbench.scores.stability_gap import WINDOW, min_accuracy, windowed_forgetting
+from embedbench.scores.unrecorded_metrics import WINDOW, min_accuracy, windowed_forgetting
 
 NAN = math.nan
 NOTHING = Reference()

@@ -12,17 +12,9 @@ from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
 from toy import confident_predictions, random_predictions
 
 from embedbench.scores import top5_and_calibration
-from embedbench.scores.prediction_metrics import ANSWER_METRICS, KINDS, LOWER
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.unknown_class_detection import (
-    SIGNALS,
-    far_auroc,
-    far_fpr95,
-    far_oscr,
-    oscr,
-    unknown_auroc,
-    unknown_fpr95,
-)
+from embedbench.scores.unknown_class_detection import SIGNALS, oscr, unknown_auroc, unknown_fpr95
+from embedbench.scores.unrecorded_metrics import ANSWER_METRICS, KINDS, LOWER
 
 SINGLE = 2e-6  # relative: values are stored as float32
 
@@ -90,11 +82,11 @@ def test_far_samples_by_hand(small: Predictions) -> None:
     # 1.5, 9, of which the first and the last are right
     right = [np.flatnonzero(row).tolist() for row in p.answer == p.y]
     assert right == [[0, 2], [0, 4]]
-    assert far_auroc(p, "score") == pytest.approx([4 / 6, (1 + 0 + 1 + 1 + 1) / 10])
-    assert far_oscr(p, "score") == pytest.approx([3 / 6, (1 + 1) / 10])
-    assert far_fpr95(p, "score") == pytest.approx([1 / 2, 1])  # at or above 1
+    assert unknown_auroc(p, "score", far=True) == pytest.approx([4 / 6, (1 + 0 + 1 + 1 + 1) / 10])
+    assert oscr(p, "score", far=True) == pytest.approx([3 / 6, (1 + 1) / 10])
+    assert unknown_fpr95(p, "score", far=True) == pytest.approx([1 / 2, 1])  # at or above 1
     # .82, .61, .9 against .25, .05; then .5 four times and .6 against .15 and .9
-    assert far_auroc(p, "softmax") == pytest.approx([1, 1 / 2])
+    assert unknown_auroc(p, "softmax", far=True) == pytest.approx([1, 1 / 2])
     assert ANSWER_METRICS["far_auroc_by_score"](p) == pytest.approx((4 / 6 + 4 / 10) / 2)
 
 
