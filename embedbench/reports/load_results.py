@@ -8,12 +8,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from embedbench.array_types import Floats
+from embedbench.config.fields_added_later import align_versions
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
@@ -312,4 +313,27 @@ def load_runs(
                 notify(printable(f"left out: {e}"))
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
+    for run, brief in zip(runs, align_records([run._brief for run in runs]), strict=True):
+        run.__dict__["_brief"] = brief
     return Runs(tuple(runs))
+
+
+_Record = TypeVar("_Record", _Brief, run_record.RunRecord)
+
+
+def align_records(records: Sequence[_Record]) -> list[_Record]:
+    """The records, each with all settings that any of them has of its learner and protocol.
+
+    So runs of one learner from before and after a setting was added are one row.
+    """
+    result = list(records)
+    for kind in ("learner", "protocol"):
+        named: dict[str, list[int]] = {}
+        for i, record in enumerate(result):
+            named.setdefault(getattr(record, kind), []).append(i)
+        for mine in named.values():
+            aligned = align_versions([getattr(result[i], f"{kind}_params") for i in mine])
+            for i, settings in zip(mine, aligned, strict=True):
+                if settings != getattr(result[i], f"{kind}_params"):
+                    result[i] = replace(result[i], **{f"{kind}_params": settings})
+    return result
