@@ -30,7 +30,8 @@ def later(default: Any, *, earlier: Any) -> Any:
     """A dataclass field that was added after runs had been made without it.
 
     With the value `earlier` the class behaves as it did before it had the field. The field is then
-    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
+    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes. A
+    learner or protocol of ours has it in `EARLIER`, too.
 
     Parameters
     ----------
