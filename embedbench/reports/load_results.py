@@ -326,14 +326,19 @@ def align_records(records: Sequence[_Record]) -> list[_Record]:
 
     So runs of one learner from before and after a setting was added are one row.
     """
-    result = list(records)
-    for kind in ("learner", "protocol"):
-        named: dict[str, list[int]] = {}
-        for i, record in enumerate(result):
-            named.setdefault(getattr(record, kind), []).append(i)
-        for mine in named.values():
-            aligned = align_versions([getattr(result[i], f"{kind}_params") for i in mine])
-            for i, settings in zip(mine, aligned, strict=True):
-                if settings != getattr(result[i], f"{kind}_params"):
-                    result[i] = replace(result[i], **{f"{kind}_params": settings})
+    learners = _align([r.learner for r in records], [r.learner_params for r in records])
+    protocols = _align([r.protocol for r in records], [r.protocol_params for r in records])
+    return [
+        replace(record, learner_params=learner, protocol_params=protocol)
+        for record, learner, protocol in zip(records, learners, protocols, strict=True)
+    ]
+
+
+def _align(names: Sequence[str], settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings, those of each name as `align_versions` has them."""
+    result = list(settings)
+    for name in dict.fromkeys(names):
+        mine = [i for i, other in enumerate(names) if other == name]
+        for i, aligned in zip(mine, align_versions([settings[i] for i in mine]), strict=True):
+            result[i] = aligned
     return result
