@@ -19,7 +19,7 @@ def parts(thing: Any) -> dict[str, str]:
 def parameters(thing: Any) -> dict[str, tuple[str, str]]:
     """The parameters in a docstring: name → type, description.
 
-    `a, b : float` gives both the same description.
+    `a, b : float` gives both the same type, `a, b : int, str` each its own; the description is one.
     """
     known: dict[str, tuple[str, str]] = {}
     names: list[str] = []
@@ -27,7 +27,10 @@ def parameters(thing: Any) -> dict[str, tuple[str, str]]:
         entry = _ENTRY.match(line)
         if entry:
             names = [name.lstrip("*") for name in entry[1].split(", ")]
-            known |= dict.fromkeys(names, (entry[2] or "", ""))
+            kinds = (entry[2] or "").split(", ")
+            if len(kinds) != len(names):
+                kinds = [entry[2] or ""] * len(names)
+            known |= {name: (kind, "") for name, kind in zip(names, kinds, strict=True)}
         else:
             known |= {n: (known[n][0], f"{known[n][1]} {line.strip()}".strip()) for n in names}
     return known

@@ -1,18 +1,37 @@
 """Fields added later to a class of settings; at their earlier value they identify no other run."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from .setting_ranges import field_hints
 
 _LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
+# The same values for what reads records, which imports no learner or protocol that they name.
+EARLIER = {
+    "average": "unit",
+    "embedding": "final",
+    "hold_out_kept": False,
+    "lam_rule": "session",
+    "lam_sessions": None,
+    "layers": "none",
+    "learner": "mlp",
+    "loss": "all",
+    "lr_later": None,
+    "novel": 1,
+    "passes": 0.0,
+    "perfect": 0,
+    "scale_least": 0,
+    "updates": 1,
+}
 
 
 def later(default: Any, *, earlier: Any) -> Any:
     """A dataclass field that was added after runs had been made without it.
 
     With the value `earlier` the class behaves as it did before it had the field. The field is then
-    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
+    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes. A
+    learner or protocol of ours has it in `EARLIER`, too.
 
     Parameters
     ----------
@@ -66,4 +85,23 @@ def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
         kind = hints[name].kind if name in hints else None
         if isinstance(value, dict) and dataclasses.is_dataclass(kind):
             result[name] = add_missing_fields(cast(type, kind), value)
+    return result
+
+
+def align_versions(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Settings of one learner or protocol out of several records, as the latest of these has them.
+
+    A setting that only some records have was added later: the others had its earlier value.
+
+    Examples
+    --------
+    >>> align_versions([{"lr": 0.1}, {"lr": 0.1, "passes": 20.0}])
+    [{'passes': 0.0, 'lr': 0.1}, {'passes': 20.0, 'lr': 0.1}]
+    """
+    names = dict.fromkeys(name for settings in each for name in settings)
+    result = [{**{n: EARLIER[n] for n in names if n in EARLIER}, **settings} for settings in each]
+    for name in names:
+        groups = [settings for settings in result if isinstance(settings.get(name), dict)]
+        for settings, group in zip(groups, align_versions([g[name] for g in groups]), strict=True):
+            settings[name] = group
     return result

@@ -8,12 +8,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from embedbench.array_types import Floats
+from embedbench.config.fields_added_later import align_versions
 from embedbench.config.json_records import ABSENT, JsonRecord
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, unknown
@@ -303,4 +304,32 @@ def load_runs(
                 notify(printable(f"left out: {e}"))
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
+    for run, brief in zip(runs, align_records([run._brief for run in runs]), strict=True):
+        run.__dict__["_brief"] = brief
     return Runs(tuple(runs))
+
+
+_Record = TypeVar("_Record", _Brief, run_record.RunRecord)
+
+
+def align_records(records: Sequence[_Record]) -> list[_Record]:
+    """The records, each with all settings that any of them has of its learner and protocol.
+
+    So runs of one learner from before and after a setting was added are one row.
+    """
+    learners = _align([r.learner for r in records], [r.learner_params for r in records])
+    protocols = _align([r.protocol for r in records], [r.protocol_params for r in records])
+    return [
+        replace(record, learner_params=learner, protocol_params=protocol)
+        for record, learner, protocol in zip(records, learners, protocols, strict=True)
+    ]
+
+
+def _align(names: Sequence[str], settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings, those of each name as `align_versions` has them."""
+    result = list(settings)
+    for name in dict.fromkeys(names):
+        mine = [i for i, other in enumerate(names) if other == name]
+        for i, aligned in zip(mine, align_versions([settings[i] for i in mine]), strict=True):
+            result[i] = aligned
+    return result

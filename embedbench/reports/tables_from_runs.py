@@ -30,6 +30,7 @@ from embedbench.text.printable_text import printable
 from embedbench.text.table_export import flatten
 
 from .compare_learners import judge
+from .load_results import align_records
 from .long_table import differences, labels
 from .result_rows import LEFT_OUT, Group, Row, candidates, split_tables
 from .verdict_sentence import verdict
@@ -81,13 +82,16 @@ def collect(
     functions = [name for name in metrics if name not in CURVES]
     checker = Checker(root, notify)
     outside = unrecorded_metrics.outside_metrics(functions, notify)
-    tables: dict[Path, dict[Path, list[RunRecord]]] = {}
+    read: dict[Path, RunRecord] = {}
     for cell in cells:
         try:
-            run = unrecorded_metrics.with_outside(checker.record(cell), cell, outside, notify)
+            read[cell] = unrecorded_metrics.with_outside(
+                checker.record(cell), cell, outside, notify
+            )
         except UserError as e:
             notify(f"left out: {e}")
-            continue
+    tables: dict[Path, dict[Path, list[RunRecord]]] = {}
+    for cell, run in zip(read, align_records(list(read.values())), strict=True):
         place = cell.resolve().parent
         # each reference learner gets a table; its neighbours learned other streams
         together = place if place.parent.name == "references" else place.parent

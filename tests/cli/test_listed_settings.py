@@ -51,6 +51,15 @@ def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
     assert len(outputs) == 1
 
 
+def test_settings_that_share_a_line_of_the_docstring_have_each_their_own_type() -> None:
+    """`finetune_epochs, finetune_rate : int, float` and `batch_size, lr, … : int, float, …`."""
+    eeil, c_fscil = by_name("learners", "eeil"), by_name("learners", "c-fscil")
+    assert eeil["eeil.finetune_epochs"]["values"].startswith("int, at least 0")
+    assert eeil["eeil.finetune_rate"]["values"] == "float, above 0"
+    assert c_fscil["c-fscil.lr"]["values"] == "float, above 0"
+    assert c_fscil["c-fscil.optimiser"]["values"].startswith("str, one of ")
+
+
 @pytest.mark.parametrize("name", learner_and_protocol_names.our_learners())
 def test_a_memory_is_listed_with_what_the_learner_accepts(name: str) -> None:
     row = by_name("learners", name).get(f"{name}.memory.select")

@@ -1,6 +1,7 @@
 """Reports: means and intervals by hand, refusals, flags."""
 
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 from report_records import HEX, keep, make, put, typed
 
+from embedbench.config.fields_added_later import EARLIER, later_fields
 from embedbench.errors import UserError
 from embedbench.reports.html_report import write_html
+from embedbench.reports.load_results import align_records
 from embedbench.reports.result_rows import FLAGS
 from embedbench.reports.tables_from_runs import check_average, check_comparable, collect, to_json
 from embedbench.reports.terminal_tables import table_text
+from embedbench.runs import learner_and_protocol_names as names
 from embedbench.scores.mean_intervals import Stat, outliers
 from embedbench.scores.run_record import RunRecord
 
@@ -112,6 +116,41 @@ def test_runs_over_seeds_may_differ_in_train_and_eval() -> None:
     runs = [typed(seed=s, digests={"eval": f"{s + 9:064x}"}) for s in range(3)]
     check_average(runs)
     check_comparable(runs)
+
+
+def test_runs_from_before_a_setting_was_added_are_of_the_same_row(tmp_path: Path) -> None:
+    """Their place is the same, for the setting has its earlier value in the newer runs."""
+    then = {"lam": 1.0, "stop": {"epochs": 5}}
+    now = {"lam": 1.0, "stop": {"epochs": 5, "perfect": 0}, "passes": 0.0}
+    keep(tmp_path, make("ewc", seed=0, learner_params=then, protocol_params={"base": 2}))
+    params = {"base": 2, "scale_least": 0}
+    keep(tmp_path, make("ewc", seed=1, learner_params=now, protocol_params=params))
+    (row,) = collect(tmp_path)
+    assert (row.label, row.n, row.params) == ("ewc", "2", now)
+    assert [run.protocol_params for run in row.records] == [params, params]
+
+
+@pytest.mark.parametrize("now", [{"passes": 20.0}, {"stop": {"perfect": 5}}, {"unknown": 1}])
+def test_another_value_of_a_setting_that_was_added_is_refused(now: dict[str, Any]) -> None:
+    runs = [typed(seed=0, learner_params={"stop": {}}), typed(seed=1, learner_params=now)]
+    with pytest.raises(UserError, match="cannot average"):
+        check_average(align_records(runs))
+
+
+def test_earlier_values_are_those_of_the_classes() -> None:
+    """Reports import no learner, so they have a list of their own."""
+
+    def earlier(cls: Any, made: Any) -> dict[str, Any]:
+        inner = [getattr(made, f.name, None) for f in fields(cls)]
+        return later_fields(cls) | {
+            k: v for one in inner if is_dataclass(one) for k, v in earlier(type(one), one).items()
+        }
+
+    learners = [names.learner_class(name) for name in names.our_learners()]
+    protocols = [names.protocol_class(name) for name in names.our_protocols()]
+    each = [earlier(cls, cls()) for cls in [*learners, *protocols]]
+    assert {k: v for one in each for k, v in one.items()} == EARLIER
+    assert all(EARLIER[k] == v for one in each for k, v in one.items())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,20 @@ def test_a_row_has_settings_metrics_costs_and_digests(root: Path) -> None:
     assert runs.rows()[1].keys() == row.keys()
 
 
+def test_a_setting_that_an_earlier_version_lacked_has_its_earlier_value(mine: Path) -> None:
+    """Runs of both versions are one row of tables: the settings do not tell them apart."""
+    edit(mine / MLP, "learner_params", "passes", value=0.0)
+    edit(mine / MLP, "protocol_params", "scale_least", value=0)
+    runs = load_runs(mine)
+    assert [r.row().get("learner.passes") for r in runs] == [None, 0.0, 0.0]
+    assert {r.row()["protocol.scale_least"] for r in runs} == {0}
+    table = runs.where(learner="mlp").table("final_accuracy")
+    assert {*table.settings} == {""}
+    assert len({*table.stream}) == 1
+    edit(mine / MLP, "learner_params", "passes", value=20.0)
+    assert {*load_runs(mine).table("final_accuracy").settings} == {"", "passes=0", "passes=20"}
+
+
 def test_where_slices_and_several_directories(root: Path) -> None:
     runs = load_runs(root)
     assert [r.name for r in runs.where(learner="mlp", seed=1)] == [f"{STREAM}/mlp-1/seed-1"]
