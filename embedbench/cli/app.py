@@ -22,11 +22,11 @@ from . import (
     run,
     runs_commands,
     score_command,
-    shell_completion,
+    shared_options,
     show_stream,
 )
-from .command_output import note, show_tables, with_tables
-from .shared_options import Quiet, chosen_device
+from .command_output import note, show_tables
+from .shared_options import Quiet, chosen_device, with_tables
 
 app = help_and_usage_errors.App(
     name="embedbench",
@@ -84,7 +84,7 @@ def list_command(
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
             "backbones, files or zoo; or the name of a learner, a protocol or a preset.",
-            autocompletion=shell_completion.of_kinds,
+            autocompletion=shared_options.complete_kinds,
         ),
     ] = None,
     name: Annotated[
@@ -148,7 +148,7 @@ def check_with_zoo(name: str, file: str | None, form: str) -> None:
     from embedbench.text.table_export import make_table
     from embedbench.zoo.compare_file_with_entry import check_file
 
-    from .file_arguments import here
+    from .shared_options import here
 
     if file is None:
         raise UserError(f"name the file to compare with {name}: embedbench check {name} FILE")

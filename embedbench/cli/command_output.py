@@ -1,17 +1,15 @@
-"""Output of commands: text, JSON, or tables in the form of `--markdown`, `--latex`, `--csv`."""
+"""Output of commands: text, JSON or tables on stdout; notes and a bar of progress on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from embedbench.config.json_records import plain
-from embedbench.errors import UserError
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import csv_text, export_tables, make_table
 from embedbench.text.terminal_text import (
@@ -23,8 +21,6 @@ from embedbench.text.terminal_text import (
     terminal_width,
 )
 
-from .shared_options import Json, taking
-
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -35,25 +31,6 @@ if TYPE_CHECKING:
 
     # What `show_tables` prints: JSON data, rows of CSV, lines and tables.
     Tables = tuple[Any, Sequence[Mapping[str, Any]], Sequence[Text | Table]]
-
-
-def chosen_form(
-    as_json: Json = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables as Markdown.")] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Print tables as LaTeX (booktabs).")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV.")] = False,
-) -> str:
-    """The form that the options name; "text" without one."""
-    options = {"json": as_json, "markdown": markdown, "latex": latex, "csv": csv}
-    forms = [form for form, given in options.items() if given]
-    if len(forms) > 1:
-        raise UserError(f"--{forms[0]} and --{forms[1]}: give one of them")
-    return forms[0] if forms else "text"
-
-
-with_tables = taking(form=chosen_form)  # for commands that print by `show_tables`
 
 
 def show_tables(
@@ -136,3 +113,41 @@ def note(sentence: str) -> None:
     """Print a remark to stderr."""
     text = fit_width(printable(sentence, lines=True), terminal_width(sys.stderr))
     print(text, file=sys.stderr, flush=True)
+
+
+Advance = Callable[..., None]
+
+
+@contextmanager
+def bar(unit: str, quiet: bool) -> Iterator[Advance]:
+    """Yield the function that moves a bar: (done, total), and maybe a text before or after."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich import progress
+    from rich.console import Console
+    from rich.theme import Theme
+
+    columns: list[Any] = [
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+    ]
+    plain = {f"progress.{what}": "none" for what in ("download", "elapsed", "remaining")}
+    console = Console(stderr=True, theme=Theme(plain))  # yellow cannot be read on white
+    with progress.Progress(*columns, console=console, transient=True) as display:
+        task = display.add_task(unit, total=None, rate="")
+
+        def advance(*what: str | int) -> None:
+            done, total = (w for w in what if isinstance(w, int))
+            text = next((w for w in what if isinstance(w, str) and w), unit)
+            speed = display.tasks[0].speed
+            rate = "" if speed is None or unit == "runs" else f"{speed:.1f} {unit}/s"
+            display.update(
+                task, completed=done, total=total, description=printable(text), rate=rate
+            )
+
+        yield advance

@@ -15,12 +15,10 @@ from embedbench.reports.terminal_tables import print_tables
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_settings
 from embedbench.text.terminal_text import fit_width, terminal_width
 
-from .command_output import note
-from .progress_bar import bar
+from .command_output import bar, note
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else

@@ -10,8 +10,7 @@ from embedbench.files.user_metadata import UserMetadata
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared
-from .command_output import note, show
-from .progress_bar import bar
+from .command_output import bar, note, show
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile

@@ -13,12 +13,10 @@ from embedbench.files.user_metadata import UserMetadata
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
-from . import shell_completion
-from .command_output import note, show, show_tables, with_tables
+from . import shared_options
+from .command_output import bar, note, show, show_tables
 from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
-from .file_arguments import File, here
-from .progress_bar import bar
-from .shared_options import Json, Overwrite, Quiet, check_free, taking
+from .shared_options import File, Json, Overwrite, Quiet, check_free, here, taking, with_tables
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
@@ -205,7 +203,8 @@ def order(
     kind: Annotated[
         str,
         typer.Option(
-            help="See: embedbench list orders.", autocompletion=shell_completion.of("orders")
+            help="See: embedbench list orders.",
+            autocompletion=shared_options.complete_names("orders"),
         ),
     ],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
@@ -297,8 +296,8 @@ def push(
     quiet: Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
+    from embedbench.sharing.push_file import How
     from embedbench.sharing.push_file import push as send
-    from embedbench.sharing.uploads import How
 
     how = How(licence, runs, parquet, private, overwrite, quiet)
     result = send(file, url, how, notify=note)

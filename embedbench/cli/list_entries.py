@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
-from embedbench.config.describe_settings import flatten_settings, format_setting
-from embedbench.config.docstring_sections import parts, source
+from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
 from embedbench.reports.trackers import TRACKERS

@@ -8,8 +8,7 @@ import typer
 from embedbench.errors import UserError
 
 from .command_output import show
-from .file_arguments import here
-from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device
+from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device, here
 
 
 def pretrain(
@@ -44,7 +43,7 @@ def pretrain(
     from embedbench.learning.pretraining import pretrain as train_trunk
     from embedbench.networks.weights import file_sha256, save_weights
 
-    from .progress_bar import bar
+    from .command_output import bar
 
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")
@@ -76,8 +75,7 @@ def _stream(file: Path, protocol: str, settings: list[str], seed: int) -> tuple[
     from embedbench.files.hdf5_layout import PIXELS
     from embedbench.runs.stream_cache import StreamCache
     from embedbench.studies.resolve import resolve
-    from embedbench.studies.set_and_tune_options import parse_settings
-    from embedbench.studies.study import Study
+    from embedbench.studies.study import Study, parse_settings
 
     streams = StreamCache()
     opened = streams.file(str(file))

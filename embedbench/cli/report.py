@@ -14,18 +14,9 @@ from embedbench.errors import UserError, unknown
 from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line
 
-from . import shell_completion
-from .command_output import (
-    chosen_form,
-    note,
-    regime_tables,
-    run_tables,
-    selected_tables,
-    show,
-    show_tables,
-)
-from .file_arguments import here
-from .shared_options import Overwrite, check_free, taking
+from . import shared_options
+from .command_output import note, regime_tables, run_tables, selected_tables, show, show_tables
+from .shared_options import Overwrite, check_free, chosen_form, here, taking
 
 if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
@@ -86,7 +77,7 @@ class ReportOptions:
             metavar="KIND",
             help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
             "calibration or unknown.",
-            autocompletion=shell_completion.of_figures,
+            autocompletion=shared_options.complete_figures,
         ),
     ] = None
     out: Annotated[
@@ -209,8 +200,7 @@ def write_site(
 
     Exit 1 if a pack is refused, a run is not ranked, or an entry has the flag `EQUAL`.
     """
-    from embedbench.sharing.board import EQUAL, board
-    from embedbench.sharing.board_pages import check_site, write_board
+    from embedbench.sharing.board import EQUAL, board, check_site, write_board
 
     for path in packs:
         if path.is_dir():
@@ -291,7 +281,7 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
 def _by_preset(root: Path, over: Over) -> Tables:
     """The scores under each preset of the runs."""
     from embedbench.reports.load_results import load_runs
-    from embedbench.studies.preset_regimes import find_regimes
+    from embedbench.studies.presets import find_regimes
 
     regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
     if not regimes:

@@ -12,9 +12,8 @@ from embedbench.errors import UserError
 from embedbench.papers import paper_folders
 
 from . import shared_options as shared
-from .command_output import note, show, show_tables, with_tables
-from .file_arguments import data_here
-from .progress_bar import bar
+from .command_output import bar, note, show, show_tables
+from .shared_options import data_here, with_tables
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper

@@ -13,11 +13,10 @@ import typer
 from embedbench.errors import UserError
 
 from . import shared_options as shared
-from .command_output import chosen_form, note, regime_tables, run_tables, show_tables
-from .file_arguments import Expect, fixed_study
-from .progress_bar import bar
+from .command_output import bar, note, regime_tables, run_tables, show_tables
 from .run_options import StudyOptions, save_study
-from .runs_status_view import live
+from .runs_commands import live
+from .shared_options import Expect, chosen_form, fixed_study
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -98,8 +97,7 @@ def _choose_runs(
 ) -> dict[str, list[RunSpec]]:
     """The runs under each preset, with the settings that tuning and the budget choose."""
     from embedbench.studies.exemplars_in_equal_bytes import fit_budget
-    from embedbench.studies.preset_regimes import split_regimes
-    from embedbench.studies.presets import about
+    from embedbench.studies.presets import about, split_regimes
     from embedbench.studies.resolve import grids, resolve
     from embedbench.studies.tuning import search, unused_seeds
 

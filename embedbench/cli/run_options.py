@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from embedbench.config.run_seeds import parse_seeds
-from embedbench.engines.task_resources import pairs
+from embedbench.engines.engine_tasks import pairs
 from embedbench.errors import UserError, unknown
 from embedbench.files.remote.uri import as_written
-from embedbench.studies.set_and_tune_options import Key, parse_lists, parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Key, Study, parse_lists, parse_settings
 from embedbench.system.cpu_threads import MOST_THREADS
 
+from . import shared_options
 from . import shared_options as shared
-from . import shell_completion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,8 @@ class StreamOptions:
     protocol: Annotated[
         str | None,
         typer.Option(
-            help="See: embedbench list protocols.", autocompletion=shell_completion.of("protocols")
+            help="See: embedbench list protocols.",
+            autocompletion=shared_options.complete_names("protocols"),
         ),
     ] = None
     seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None
@@ -41,7 +41,7 @@ class StreamOptions:
         str | None,
         typer.Option(
             help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
-            autocompletion=shell_completion.of("presets"),
+            autocompletion=shared_options.complete_names("presets"),
         ),
     ] = None
 
@@ -77,7 +77,7 @@ class StudyOptions(StreamOptions):
         list[str] | None,
         typer.Option(
             help="One or more, with commas or repeated.",
-            autocompletion=shell_completion.of("learners"),
+            autocompletion=shared_options.complete_names("learners"),
         ),
     ] = None
     vary: Annotated[

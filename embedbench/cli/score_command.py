@@ -12,7 +12,8 @@ import typer
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 
-from .command_output import note, show_tables, with_tables
+from .command_output import note, show_tables
+from .shared_options import with_tables
 
 if TYPE_CHECKING:
     from embedbench.scores.verified_records import RescoredRun

@@ -11,16 +11,15 @@ from embedbench.errors import UserError
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 
-from .command_output import chosen_form, note, show_tables
-from .file_arguments import fixed_study
+from .command_output import note, show_tables
 from .run_options import StreamOptions
-from .shared_options import Overwrite, Quiet, check_free, taking
+from .shared_options import Overwrite, Quiet, check_free, chosen_form, fixed_study, taking
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from embedbench.runs.run_job import Task
+    from embedbench.runs.stream_cache import Task
     from embedbench.streams.stream_summary import StreamSummary
 
 
@@ -44,8 +43,7 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.interop.exported_stream import export as export_stream
-    from embedbench.runs.run_job import make_task
-    from embedbench.runs.stream_cache import StreamCache
+    from embedbench.runs.stream_cache import StreamCache, make_task
     from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
@@ -77,7 +75,7 @@ def show(
 
 
 def _class_names(task: Task) -> list[str]:
-    from embedbench.runs.stream_metadata import described_stream
+    from embedbench.runs.stream_cache import described_stream
 
     return [name for part in described_stream(task)["classes"] for name in part]
 

@@ -17,7 +17,7 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
-from .task_resources import Resources, pairs
+from .engine_tasks import Resources, pairs
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -20,9 +20,16 @@ from embedbench.storage.atomic_write import temporary_name
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
-from .pickled_calls import Packed, pack, runner, unpack
-from .task_endings import LostTaskError, TimeUpError, ends_soon
-from .task_resources import Resources
+from .engine_tasks import (
+    LostTaskError,
+    Packed,
+    Resources,
+    TimeUpError,
+    ends_soon,
+    pack,
+    runner,
+    unpack,
+)
 
 # Of --engine-set; all but the first three go to sbatch as they are.
 SETTINGS = (

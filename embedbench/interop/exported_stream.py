@@ -18,8 +18,7 @@ from embedbench.array_types import Bools, Ints
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
-from embedbench.runs.run_job import Task
-from embedbench.runs.stream_metadata import described_stream, list_packages
+from embedbench.runs.stream_cache import Task, described_stream, list_packages
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
 from embedbench.storage.atomic_write import write_safely, writing

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from embedbench.config.json_records import JsonRecord, plain
-from embedbench.engines.task_endings import TimeUpError, ends_soon
+from embedbench.engines.engine_tasks import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import checkpoint_state
 from embedbench.storage.atomic_write import write_safely

@@ -19,7 +19,7 @@ from embedbench.storage.atomic_write import write_safely
 from embedbench.storage.regular_files import read_text
 
 from .run_dirs import run_at
-from .run_job import Task
+from .stream_cache import Task
 
 PLANS = ".plan-*.json"
 

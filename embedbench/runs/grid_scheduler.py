@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.engines.engine import HERE, Engine, run_calls
-from embedbench.engines.task_endings import LostTaskError
+from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record_files, single_label_scores
 from embedbench.scores.offline_references import References
@@ -27,10 +27,9 @@ from embedbench.system.callback_types import Notify, StageProgress
 from .grid_plan import keep_plan
 from .remote_tasks import Reply, make_mark, send, take_reply
 from .run_dirs import fill_if_free, run_at, tidy_if_free
-from .run_job import Task, make_task
 from .run_one import run_one
 from .run_spec import RunSpec
-from .stream_cache import StreamCache
+from .stream_cache import StreamCache, Task, make_task
 
 
 @dataclass

@@ -22,8 +22,8 @@ from embedbench.system.callback_types import Notify
 
 from .checkpoint import saves_at
 from .run_dirs import publish, replacing
-from .run_job import Task, make_task
 from .run_one import hold, run_one
+from .stream_cache import Task, make_task
 
 MARK = ".directory"  # its name in the runs directory
 SEEN = 60.0  # seconds until a network file system must show what another machine wrote

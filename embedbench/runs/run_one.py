@@ -29,8 +29,7 @@ from embedbench.version import __version__
 from .checkpoint import CheckpointDirectory, UnusableError
 from .cost_meter import SessionLog
 from .run_dirs import replacing, save_run, tidy
-from .run_job import Task
-from .stream_metadata import described_stream, list_packages
+from .stream_cache import Task, described_stream, list_packages
 from .stream_runner import run_stream
 
 

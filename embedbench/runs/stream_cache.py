@@ -1,24 +1,31 @@
-"""Files and streams that are opened or built once, for all runs of a command."""
+"""Files and streams that are opened or built once for all runs of a command, and runs as tasks."""
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedbench.array_types import Ints
+from embedbench.files.classes_seen_in_pretraining import seen_note
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.remote.fetch import local
+from embedbench.files.provenance import read_weights_entry
+from embedbench.files.remote.fetch import local, origin
+from embedbench.files.remote.uri import is_name
+from embedbench.plugins import find_package
 from embedbench.scores.offline_references import References
+from embedbench.scores.run_record import SCHEMA, ClassOrder, Digests, FileInfo, Package
+from embedbench.storage import leases
 from embedbench.storage.value_digest import digest
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
 from embedbench.system.cpu_threads import limit_threads
 
-from .run_dirs import reference_dir_name, run_dir_name
+from .run_dirs import checkpoint_path, reference_dir_name, run_at, run_dir_name
 from .run_spec import RunSpec, Spec
 
 
@@ -169,3 +176,151 @@ def reference_key(stream: Stream) -> str:
 
 def _key(spec: RunSpec) -> _Key:
     return spec.files, spec.protocol, spec.seeds.order, spec.unknown
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that is to be made, and where its record belongs.
+
+    It reads nothing until it is asked, and may be sent to another process. Its state lies on disk:
+    a finished run, a lease or a checkpoint.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of all runs.
+    anew : bool
+        Whether a checkpoint is dropped and a finished run replaced.
+    replaces : str or None
+        What `run_at` says of the finished run that it replaces.
+    """
+
+    spec: RunSpec
+    run_dir: Path
+    root: Path
+    streams: StreamCache = field(repr=False, compare=False)
+    anew: bool = False
+    replaces: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The run as sentences name it."""
+        return f"{self.spec.learner} seed {self.spec.seed}"
+
+    @property
+    def lease(self) -> Path:
+        """The lease on `run_dir`."""
+        return leases.lease_path(self.run_dir)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The directory of the checkpoint."""
+        return checkpoint_path(self.run_dir)
+
+    def is_done(self) -> bool:
+        """Whether it is finished, and not by the run that it replaces."""
+        return run_at(self.run_dir) not in (None, self.replaces)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Paths or names of the files behind `stream`."""
+        alone = self.spec.is_offline and self.streams.stream(self.spec).alone
+        return (self.spec.files[self.spec.part],) if alone else self.spec.files
+
+    @property
+    def files(self) -> tuple[EmbeddingFile, ...]:
+        """The files behind `stream`."""
+        return tuple(map(self.streams.file, self.names))
+
+    def group_samples(self, ids: Ints) -> Ints | None:
+        """(n,) number of the `group` of each sample; None where a file has none.
+
+        A protocol of someone else may have ids that are no rows of its files.
+        """
+        groups = self.streams.groups(self.names)
+        known = groups is not None and (not len(ids) or 0 <= ids.min() <= ids.max() < len(groups))
+        return groups[ids] if groups is not None and known else None
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that the learner gets: that of the run, or one of its references."""
+        return self.streams.stream_to_learn(self.spec)
+
+    @property
+    def reference(self) -> References:
+        """Directories of the runs that the metrics refer to, and how Ω is computed."""
+        return self.streams.reference(self.spec, self.root)
+
+
+def make_task(spec: RunSpec, root: Path, streams: StreamCache) -> Task:
+    """The task of a run that is saved under `root`."""
+    return Task(spec, streams.run_dir(spec, root), root, streams)
+
+
+# --- the description of a stream in a record ---
+
+
+def described_stream(task: Task) -> dict[str, Any]:
+    """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
+    spec, stream, files = task.spec, task.stream, task.files
+    protocol = spec.protocol.settings
+    order = protocol.order_record()
+    classes = [stream.classes] if stream.classes else [_leaves(file) for file in files]
+    return {
+        "schema": SCHEMA,
+        "protocol": spec.protocol.name,
+        "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
+        "session_id_at_test": stream.spec.reveals_session_id,
+        "seed": spec.seed,
+        "seeds": spec.seeds,
+        "files": tuple(map(_file_info, files, task.names)),
+        "order": None if order is None else ClassOrder(**order),
+        "digests": Digests(**stream.digests),
+        "validation": stream.validation,
+        "notes": (*stream.notes, *_seen(task, classes)),
+        "scale": stream.scale or None,
+        "n_train": tuple(len(s.x) for s in stream.sessions),
+        "n_classes": tuple(len(s.classes) for s in stream.sessions),
+        "n_candidates": tuple(
+            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
+        ),
+        "n_train_by_class": stream.class_sizes,
+        "classes": tuple(map(tuple, classes)),
+        "reference": task.reference,
+        "unknown": None
+        if stream.far is None
+        else _file_info(task.streams.file(spec.unknown), spec.unknown),
+    }
+
+
+def list_packages(**code: object) -> dict[str, Package] | None:
+    """The packages of what is not ours; None where all is."""
+    made = {kind: find_package(thing) for kind, thing in code.items()}
+    return {kind: Package(*package) for kind, package in made.items() if package} or None
+
+
+def _file_info(file: EmbeddingFile, name: str) -> FileInfo:
+    made = FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    if not is_name(name):
+        return made
+    source = origin(name)
+    if source is None:  # of the package
+        return dataclasses.replace(made, url=name)
+    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
+
+
+def _leaves(file: EmbeddingFile) -> Sequence[str]:
+    return file.classes[: file.samples.n_leaves]
+
+
+def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences on classes of the stream that the files' backbones were pretrained on."""
+    names = [name for part in classes for name in part]
+    introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
+    return [
+        note
+        for file in task.files
+        for note in seen_note(
+            file.path.name, read_weights_entry(file.provenance).classes_seen, introduced
+        )
+    ]

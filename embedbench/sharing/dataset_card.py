@@ -22,6 +22,7 @@ from embedbench.files.classes_seen_in_pretraining import list_some
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import Card
 from embedbench.files.provenance import read_weights_entry
+from embedbench.files.remote.uri import HUB
 from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.result_rows import Row, split_tables
 from embedbench.reports.tables_from_runs import collect
@@ -30,11 +31,10 @@ from embedbench.text.markdown import block, code, escape_markdown, link
 from embedbench.text.printable_text import printable
 from embedbench.text.table_export import export_tables
 
-from .uploads import DATASETS
-
 if TYPE_CHECKING:
     from jinja2 import Template
 
+DATASETS = f"{HUB}://datasets/"
 TEMPLATE = "dataset_card.md.j2"
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")

@@ -20,12 +20,9 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs import learner_and_protocol_names
-from embedbench.runs.answers_from_scores import allowed_classes, stream_truth
-from embedbench.runs.evaluation_moments import moments
-from embedbench.runs.run_job import make_task
+from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.stream_cache import StreamCache
-from embedbench.runs.stream_metadata import described_stream
+from embedbench.runs.stream_cache import StreamCache, described_stream, make_task
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord

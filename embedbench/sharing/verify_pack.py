@@ -24,8 +24,8 @@ from embedbench.storage import user_cache
 from embedbench.storage.regular_files import open_regular
 from embedbench.storage.value_digest import digest
 
+from .pack import UnpackedPack, unpack
 from .rebuild_stream import Rebuilder
-from .unpack import UnpackedPack, unpack
 
 RANKED = (FINAL, "omega_all", "raa", "gacc")  # scores by which a board ranks
 

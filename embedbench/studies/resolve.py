@@ -19,10 +19,8 @@ from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
-from .preset_regimes import PASSES, split_regimes
-from .presets import preset
-from .set_and_tune_options import Key, Lists, Settings, with_dashes
-from .study import Study
+from .presets import PASSES, preset, split_regimes
+from .study import Key, Lists, Settings, Study, with_dashes
 
 MOST = 100_000  # runs of a study
 OMEGAS = ("kemker_table", "kemker_eq")

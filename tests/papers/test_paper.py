@@ -21,7 +21,7 @@ from embedbench.papers.paper_runs import PaperRuns, ReproduceRequest, Variant
 from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.papers.reproduction_data import PaperData, find_files
 from embedbench.scores.mean_intervals import Stat
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 ALIASES = {
     "kemker2018": (),

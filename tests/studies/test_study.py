@@ -24,10 +24,8 @@ from embedbench.streams.protocol import Protocol
 from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
 from embedbench.studies.resolve import MOST, grids, resolve
-from embedbench.studies.set_and_tune_options import Key
-from embedbench.studies.study import Study
-from embedbench.studies.study_file import read_study
-from embedbench.studies.toml_options import read_toml, write_toml
+from embedbench.studies.study import Key, Study
+from embedbench.studies.study_file import read_study, read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"

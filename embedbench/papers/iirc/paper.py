@@ -35,7 +35,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.stream import Stream
-from embedbench.studies.set_and_tune_options import Key, Settings
+from embedbench.studies.study import Key, Settings
 
 FACTS = read_paper(Path(__file__).with_name("paper.toml"))
 LEARNERS = read_variants(FACTS["learners"])
