@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.files.user_metadata import UserMetadata
+from embedbench.studies.study import split_names
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared
@@ -38,14 +39,13 @@ def collect_metadata(
     ] = "",
 ) -> UserMetadata:
     """Collect what the options say of a file, for people."""
-    names = [name.strip() for name in pretrained_on.split(",")]
     return UserMetadata(
         licence=licence,
         citation=citation,
         url=url,
         backbone=backbone_name,
         weights_licence=weights_licence,
-        pretrained_on=[name for name in names if name],
+        pretrained_on=[*split_names(pretrained_on)],
     )
 
 

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.engines.engine_tasks import pairs
+from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table, render_text
 
 from . import help_and_usage_errors
+from . import shared_options as shared
 from .command_output import note, show, show_tables
-from .shared_options import Json, Overwrite, check_free, with_tables
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from embedbench.runs.merge_runs import MergeResult
-    from embedbench.runs.runs_status import Status
+    from embedbench.runs import merge_runs, runs_status
     from embedbench.sharing.pack import PackResult
+
+    from .command_output import Part
 
 
 # --- runs import ---
@@ -41,7 +40,7 @@ def import_command(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Settings of the method: lr=0.1, …")
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
     from embedbench.interop.import_answers import import_answers, lacks_references, parse_tool
@@ -85,18 +84,16 @@ runs.command("import")(import_command)
 
 
 @runs.command()
-@with_tables
+@shared.with_tables
 def status(
     root: Annotated[Path, typer.Argument(metavar="RUNS")],
     form: str = "text",
 ) -> None:
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
-    from embedbench.runs.runs_status import status as look
-    from embedbench.text.table_export import records
 
-    from .runs_commands import status_parts
+    from embedbench.runs import runs_status
 
-    now = look(root)
+    now = runs_status.status(root)
     data = now.to_json()
     kinds = ("running", "failed", "abandoned")
     rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
@@ -107,13 +104,12 @@ def status(
 def merge(
     roots: Annotated[list[Path], typer.Argument(metavar="RUNS")],
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory that gets all runs.")],
-    as_json: Json = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Copy the finished runs of directories and packs into one. Exit 1 if one is left out."""
-    from embedbench.sharing.pack import merge_packs
+    from embedbench.sharing import pack as packs
 
-    result = merge_packs(roots, out)
-    _tell(result, as_json)
+    _tell(packs.merge_packs(roots, out), as_json)
 
 
 @runs.command()
@@ -122,18 +118,17 @@ def pack(
     out: Annotated[Path, typer.Option(metavar="ZIP", help="The pack.")],
     by: Annotated[str | None, typer.Option(help="Who submits it.")] = None,
     date: Annotated[str | None, typer.Option(help="When, as 2026-11-30.")] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Pack the finished runs for others, without checkpoints and paths. Exit 1 if one is left out.
 
     The pack names who made it and when only if --by and --date say so.
     """
-    from embedbench.sharing.pack import pack as packed
+    from embedbench.sharing import pack as packs
 
-    check_free(out, overwrite)
-    result = packed(root, out, by=by, date=date)
-    _tell(result, as_json)
+    shared.check_free(out, overwrite)
+    _tell(packs.pack(root, out, by=by, date=date), as_json)
 
 
 @runs.command()
@@ -154,7 +149,7 @@ def track(
     note(f"runs replayed: {replays}")
 
 
-def _tell(result: MergeResult | PackResult, as_json: bool) -> None:
+def _tell(result: merge_runs.MergeResult | PackResult, as_json: bool) -> None:
     """Print a result, and what it left out; exit 1 if that is anything."""
     for sentence in result.left_out:
         note(f"left out: {sentence}")
@@ -169,7 +164,7 @@ def _tell(result: MergeResult | PackResult, as_json: bool) -> None:
 UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def status_parts(status: Status) -> list[Text | Table]:
+def status_parts(status: runs_status.Status) -> list[Part]:
     """One or two lines on all runs, a table of those being made, a line for each that is not."""
     others = [f"failed: {f.cell}: {f.reason}" for f in status.failed]
     others += [
@@ -178,9 +173,9 @@ def status_parts(status: Status) -> list[Text | Table]:
     return [*running_parts(status), *map(line, others)]
 
 
-def running_parts(status: Status) -> list[Text | Table]:
+def running_parts(status: runs_status.Status) -> list[Part]:
     """One or two lines on all runs, and a table of those being made."""
-    parts: list[Text | Table] = [line(text, "bold") for text in summary(status)]
+    parts: list[Part] = [line(text, "bold") for text in summary(status)]
     if not status.running:
         return parts
     table = new_table(["running", "session", "for", "process"])
@@ -191,7 +186,7 @@ def running_parts(status: Status) -> list[Text | Table]:
     return [*parts, table]
 
 
-def fitted_text(status: Status | None, width: int, height: int) -> str:
+def fitted_text(status: runs_status.Status | None, width: int, height: int) -> str:
     """The runs that are being made, in the lines and columns of a terminal."""
     if status is None:
         return "planning the runs"
@@ -200,7 +195,7 @@ def fitted_text(status: Status | None, width: int, height: int) -> str:
     return "\n".join(lines if left_out < 2 else [*lines[:-left_out], f"… and {left_out} more"])
 
 
-def summary(status: Status) -> list[str]:
+def summary(status: runs_status.Status) -> list[str]:
     """Count runs that are finished, being made and waiting; estimate how long they may take."""
     kinds = {"running": len(status.running), "abandoned": len(status.abandoned)}
     if status.planned is None:
@@ -213,7 +208,7 @@ def summary(status: Status) -> list[str]:
     return [" · ".join(counts), *_left(status)]
 
 
-def _left(status: Status) -> list[str]:
+def _left(status: runs_status.Status) -> list[str]:
     if not status.running and not status.waiting:
         return []
     if status.seconds_left is None:
@@ -257,10 +252,10 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
     from rich.live import Live
     from rich.text import Text
 
-    from embedbench.runs.runs_status import Watcher
+    from embedbench.runs import runs_status
 
-    watcher, console = Watcher(root), Console(stderr=True)
-    seen: Status | None = None
+    watcher, console = runs_status.Watcher(root), Console(stderr=True)
+    seen: runs_status.Status | None = None
     next_look = 0.0
 
     def view() -> Text:

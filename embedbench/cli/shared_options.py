@@ -14,7 +14,7 @@ import typer
 from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
-from embedbench.files.remote.uri import is_name
+from embedbench.files.remote import fetch, uri
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from .command_output import bar, note
@@ -195,12 +195,10 @@ def complete_figures(incomplete: str) -> list[tuple[str, str]]:
 
 def here(text: str) -> Path:
     """The path of a FILE argument; a name is fetched, with a bar."""
-    from embedbench.files.remote.fetch import local
-
-    if not is_name(text):
+    if not uri.is_name(text):
         return Path(text)
     with fetching(quiet=False) as how:
-        return local(text, **how)
+        return fetch.local(text, **how)
 
 
 File = Annotated[Path, typer.Argument(help="An embedding file, or its name.", parser=here)]
@@ -225,9 +223,9 @@ def data_here(items: Sequence[str]) -> list[str]:
     result = []
     for item in items:
         head, equals, rest = item.partition("=")
-        if is_name(item):
+        if uri.is_name(item):
             result.append(str(here(item)))
-        elif equals and is_name(rest):
+        elif equals and uri.is_name(rest):
             result.append(f"{head}={here(rest)}")
         else:
             result.append(item)
@@ -236,9 +234,7 @@ def data_here(items: Sequence[str]) -> list[str]:
 
 def fixed_study(study: "Study", expect: Sequence[str], quiet: bool) -> "Study":
     """The study with names that can mean one content only; their files are fetched."""
-    from embedbench.files.remote.fetch import all_fixed
-
     with fetching(quiet) as how:
-        files = tuple(all_fixed(s, expect, **how) for s in study.files)
-        other = all_fixed([study.unknown], **how)[0] if study.unknown else None
+        files = tuple(fetch.all_fixed(s, expect, **how) for s in study.files)
+        other = fetch.all_fixed([study.unknown], **how)[0] if study.unknown else None
         return replace(study, files=files, unknown=other)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,23 +21,19 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import FINAL
 from embedbench.learning import learner as contract
 from embedbench.learning.base_session_prototypes import Classifier, KnownFile
-from embedbench.learning.learner import Learner
 from embedbench.learning.online_learner import OnlineLearner
 from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.sample_containers import blocks
 from embedbench.networks.weights import load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
-from embedbench.streams.layer_columns import without_layers
+from embedbench.scores.run_record import SessionCosts
+from embedbench.streams import layer_columns, view
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.streams.view import View, table_of
 from embedbench.system.gpu_determinism import repeatable
 
 from .answers_from_scores import Moment, lesson_ends, make_evaluator
-from .cost_meter import Meter, SessionLog
-
-if TYPE_CHECKING:
-    from .checkpoint import CheckpointDirectory
-
+from .checkpoint import CheckpointDirectory
+from .cost_meter import Meter
 
 GATHERED = 1024  # samples of an online stream that are read at once
 
@@ -48,10 +44,10 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    checkpoint: "CheckpointDirectory | contract.NoCheckpoint" = contract.NO_CHECKPOINT,
+    checkpoint: CheckpointDirectory | contract.NoCheckpoint = contract.NO_CHECKPOINT,
     *,
     full: bool = True,
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
@@ -76,13 +72,13 @@ def run_stream(
 def _through(
     stream: Stream,
     teacher: "_Teacher",
-    checkpoint: "CheckpointDirectory | contract.NoCheckpoint",
+    checkpoint: CheckpointDirectory | contract.NoCheckpoint,
     full: bool,
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
     evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
-    logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
+    logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     before = 0  # training samples of the earlier sessions
@@ -104,8 +100,8 @@ def _through(
                 learning += (checkpoint.carried, math.nan)
             contract.trim(learner)
             (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
-            held = dict(learner.footprint())
-            logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
+            held: dict[str, float] = {**learner.footprint()}
+            logs.append(SessionCosts(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
             checkpoint.end(learner, evaluator, logs)
             teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
         before += len(session.x)
@@ -117,7 +113,7 @@ def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     if learner.tags.offline:
         stream = stream.merged()
     if not learner.tags.needs_layers:
-        stream = without_layers(stream)
+        stream = layer_columns.without_layers(stream)
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     return stream
@@ -169,22 +165,22 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
     views += [] if stream.far is None else [stream.far]
-    for table in {id(t): t for t in map(table_of, views)}.values():
+    for table in {id(t): t for t in map(view.table_of, views)}.values():
         if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
 
 
-def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
+def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
     n, n_classes = len(x), spec.n_classes
     if x.shape != spec.input_shape:
         got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
         said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
-    if spec.scaling not in (None, table_of(x).scaling):
+    if spec.scaling not in (None, view.table_of(x).scaling):
         raise UserError(
             f"{where} shows images by another scaling than the stream's spec: expected "
-            f"{spec.scaling}, got {table_of(x).scaling}"
+            f"{spec.scaling}, got {view.table_of(x).scaling}"
         )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
@@ -312,7 +308,7 @@ def enough_memory(device: str) -> Iterator[None]:
 MEANS = "leave classifier.base out"
 
 
-def pretrained_head(learner: Learner, stream: Stream) -> Float32s | None:
+def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | None:
     """The rows of a learner's `classifier.base`, in the order of the base session's classes.
 
     None if the learner has no such setting, or it names no file.

@@ -18,31 +18,14 @@ from typing import Any
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
-from embedbench.reports.compare_learners import (
-    Block,
-    ComparisonStudy,
-    TableVerdicts,
-    describe_verdicts,
-    order_name,
-)
-from embedbench.reports.comparison_tables import allowed_ranks
-from embedbench.reports.headings_and_units import heading, value_text
+from embedbench.reports import compare_learners, comparison_tables, headings_and_units, result_rows
 from embedbench.reports.html_page import page
-from embedbench.reports.result_rows import (
-    LEFT_OUT,
-    OTHER_REFERENCES,
-    Group,
-    run_value,
-    stream_title,
-)
 from embedbench.reports.row_labels import labels
 from embedbench.reports.terminal_tables import behind_text
-from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.scores import learner_verdicts, metric_jackknife
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.storage.atomic_write import write_safely
-from embedbench.storage.value_digest import digest
+from embedbench.storage import atomic_write, value_digest
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder
@@ -68,11 +51,6 @@ def board(
     notify : callable
         `notify(sentence)` gets one for each pack that is refused, each run that is not ranked, and
         each entry with the flag `EQUAL`.
-
-    Raises
-    ------
-    UserError
-        A file of `packs` or `data` cannot be read.
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
@@ -140,7 +118,7 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
-    notes = tuple(Group("", tuple(run.record for _, run in runs)).notes)
+    notes = tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes)
     rankings = {
         name: ranking
         for name in METRICS
@@ -152,8 +130,8 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         for (label, each), pack in zip(mine.items(), who, strict=True)
     ]
     return BoardStream(
-        page=f"stream-{digest(_stream_key(first))[:12]}.html",  # no text of a pack
-        title=stream_title(first),
+        page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
+        title=result_rows.stream_title(first),
         protocol=first.protocol,
         protocol_params=first.protocol_params,
         files=first.files,
@@ -181,7 +159,7 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 
 def _is_used(run: CheckedRun) -> bool:
     """Whether a run is in the means of its entry."""
-    return not {*LEFT_OUT} & {*run.record.flags}
+    return not {*result_rows.LEFT_OUT} & {*run.record.flags}
 
 
 def _entry(
@@ -189,7 +167,7 @@ def _entry(
     runs: Sequence[CheckedRun],
     pack: Submission,
     equal: set[str],
-    rankings: dict[str, ComparisonStudy],
+    rankings: dict[str, compare_learners.ComparisonStudy],
     answers: dict[str, set[str]],
 ) -> Entry:
     """An entry with its verdicts, and the others with the same answers."""
@@ -229,32 +207,36 @@ def _entry(
 
 def _value(made: RunRecord, name: str) -> float:
     """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
-    return run_value(made, COSTS.get(name, name))
+    return result_rows.run_value(made, COSTS.get(name, name))
 
 
 def _ranking(
     name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]
-) -> ComparisonStudy | None:
+) -> compare_learners.ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
-    scores: dict[str, dict[Block, float]] = {}
-    answers: dict[str, dict[Block, Callable[[], LeftOut | None]]] = {}
+    scores: dict[str, dict[compare_learners.Block, float]] = {}
+    answers: dict[
+        str, dict[compare_learners.Block, Callable[[], metric_jackknife.LeftOut | None]]
+    ] = {}
     for label, runs in entries.items():
         for run in filter(_is_used, runs):
             made, left_out = run.record, run.left_out.get(name)
-            value, block = _value(made, name), (order_name(made), str(made.seeds))
+            value, block = _value(made, name), (compare_learners.order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
                 if left_out is not None:
                     answers.setdefault(label, {})[block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
-    study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
+    study = compare_learners.ComparisonStudy(
+        result_rows.stream_title(first), name, scores, lower=name in COSTS, answers=answers
+    )
     return study.best_first()
 
 
 def is_comparable(name: str, notes: Sequence[str]) -> bool:
     """Whether a metric compares on a stream with these notes; Ω does by one reference alone."""
-    return not (name.startswith("omega_") and OTHER_REFERENCES in notes)
+    return not (name.startswith("omega_") and result_rows.OTHER_REFERENCES in notes)
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
@@ -270,7 +252,7 @@ STATEMENT = "recomputed, not re-run"
 
 
 @dataclass(frozen=True)
-class RankedLearner(RowVerdict):
+class RankedLearner(learner_verdicts.RowVerdict):
     """The verdict on one learner of a ranking: its label, and how many runs it has."""
 
     learner: str
@@ -371,7 +353,7 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
         if old.name not in texts:
             old.unlink()
     for name, text in texts.items():
-        write_safely(site / name, text)
+        atomic_write.write_safely(site / name, text)
     return [site / name for name in texts]
 
 
@@ -391,7 +373,7 @@ def _page(template: str, board: Board, **values: Any) -> str:
         f"{template}.html.j2",
         board=board,
         unranked=sum(len(one.unranked) for one in board.submissions),
-        final_text=lambda value: value_text(value, FINAL),
+        final_text=lambda value: headings_and_units.value_text(value, FINAL),
         level_with_best=lambda learned: [
             e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
         ],
@@ -402,20 +384,22 @@ def _page(template: str, board: Board, **values: Any) -> str:
 
 def _stream_page(stream: BoardStream, board: Board) -> str:
     verdicts = [entry.verdicts.get(FINAL) for entry in stream.entries]
-    judged = TableVerdicts(verdicts, stream.units.get(FINAL, "seeds"), stream.groups)
+    judged = compare_learners.TableVerdicts(
+        verdicts, stream.units.get(FINAL, "seeds"), stream.groups
+    )
     return _page(
         "board_stream",
         board,
         stream=stream,
         columns=[
-            (name, heading(COSTS.get(name, name)), MEANINGS[name])
+            (name, headings_and_units.heading(COSTS.get(name, name)), MEANINGS[name])
             for name in METRICS
             if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
         ],
         is_comparable=is_comparable,
         nothing=NOTHING,
         behind_text=behind_text,
-        bounds=describe_verdicts(judged),
+        bounds=compare_learners.describe_verdicts(judged),
         params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
     )
 
@@ -424,9 +408,9 @@ def _cell(entry: Entry, name: str) -> dict[str, Any]:
     """One number: its text, its interval, its rank, and what its column is sorted by."""
     stat, verdict, named = entry.metrics[name], entry.verdicts.get(name), COSTS.get(name, name)
     return {
-        "text": value_text(stat.mean, named),
-        "half": "" if math.isnan(stat.half) else value_text(stat.half, named),
+        "text": headings_and_units.value_text(stat.mean, named),
+        "half": "" if math.isnan(stat.half) else headings_and_units.value_text(stat.half, named),
         "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
-        "rank": "–" if verdict is None else allowed_ranks(verdict),
+        "rank": "–" if verdict is None else comparison_tables.allowed_ranks(verdict),
         "first": "" if verdict is None else verdict.rank,
     }

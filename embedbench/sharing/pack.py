@@ -23,13 +23,9 @@ from embedbench.config.json_records import ABSENT, JsonRecord, parse_json, plain
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.runs.merge_runs import MergeResult, merge, verify_predictions
-from embedbench.scores import record_files
+from embedbench.scores import record_files, run_record
 from embedbench.scores.record_files import LARGEST, PREDICTIONS, RECORD
-from embedbench.scores.run_record import FileInfo
-from embedbench.storage import user_cache
-from embedbench.storage.atomic_write import write_safely, writing
-from embedbench.storage.leases import alone
-from embedbench.storage.safe_zips import member_problem, open_archive
+from embedbench.storage import atomic_write, leases, safe_zips, user_cache
 from embedbench.studies.study import Study
 from embedbench.studies.study_file import read_study, study_text
 from embedbench.text.printable_text import printable
@@ -104,11 +100,6 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
         The archive; an existing one is replaced.
     by, date : str or None
         Who submits it, and when; None: not stated.
-
-    Raises
-    ------
-    UserError
-        There is no run that can be packed, or the archive cannot be written.
     """
     info = PackInfo(SCHEMA, by, date)
     info.check("the pack")
@@ -136,7 +127,11 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     members |= cards
     if (root / STUDY).is_file():
         members[STUDY] = _study(root / STUDY).encode()
-    with alone(out), writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with (
+        leases.alone(out),
+        atomic_write.writing(out) as temporary,
+        zipfile.ZipFile(temporary, "w") as archive,
+    ):
         for name, data in sorted(members.items()):
             _add(archive, name, data)
         for place, run in sorted(packed.items()):
@@ -174,13 +169,13 @@ def _text(values: dict[str, Any]) -> bytes:
     return (json.dumps(plain(values), indent=1, allow_nan=False) + "\n").encode()
 
 
-def card_name(file: FileInfo) -> str:
+def card_name(file: run_record.FileInfo) -> str:
     """The name of the card of a file in a pack."""
     digests = "".join(f"{key}{value}" for key, value in sorted(file.digests.items()))
     return f"{FILES}/{hashlib.sha256(digests.encode()).hexdigest()[:16]}.json"
 
 
-def _card(info: FileInfo, command: str, root: Path) -> bytes | None:
+def _card(info: run_record.FileInfo, command: str, root: Path) -> bytes | None:
     """The card of a file behind a run; None where the file cannot be read here.
 
     It is sought where the command of the run names it, beside the runs, and in the working
@@ -322,14 +317,8 @@ class UnpackedPack:
 
 @contextmanager
 def unpack(path: Path) -> Iterator[UnpackedPack]:
-    """Unpack a pack into a temporary directory.
-
-    Raises
-    ------
-    UserError
-        It is no zip archive, or has a member that no pack has; nothing of it was used.
-    """
-    with open_archive(path) as archive:
+    """Unpack a pack into a temporary directory; of one that is refused nothing is used."""
+    with safe_zips.open_archive(path) as archive:
         info = _info(path, archive)
         members = _members(path, archive)
         with tempfile.TemporaryDirectory(prefix="embedbench-") as made:
@@ -337,7 +326,7 @@ def unpack(path: Path) -> Iterator[UnpackedPack]:
             for name, member in members.items():
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                write_safely(target, _bytes(path, archive, member), sync=False)
+                atomic_write.write_safely(target, _bytes(path, archive, member), sync=False)
             (folder / RUNS).mkdir(exist_ok=True)
             yield UnpackedPack(path, folder, info)
 
@@ -407,7 +396,7 @@ def _problem(name: str, member: zipfile.ZipInfo) -> str:
     if not name or name != member.orig_filename:  # zipfile cuts a name at a NUL
         return "its name is not that of a run"
     kind = stat.S_IFMT(member.external_attr >> 16)
-    problem = member_problem(name, member, (zipfile.ZIP_STORED,))
+    problem = safe_zips.member_problem(name, member, (zipfile.ZIP_STORED,))
     if problem:
         return problem
     if kind not in (0, stat.S_IFREG) or member.is_dir():

@@ -21,13 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError, short
-from embedbench.files import hdf5_layout
+from embedbench.files import hdf5_layout, inspect, provenance, sample_metadata
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.inspect import card
-from embedbench.files.provenance import read_weights_entry
-from embedbench.files.remote.remote_servers import PACKAGES, lacks_package
-from embedbench.files.remote.uri import HUB, WEB, Name
-from embedbench.files.sample_metadata import SPLITS
+from embedbench.files.remote import remote_servers, uri
 from embedbench.files.verify import verify
 from embedbench.storage import user_cache
 from embedbench.storage.atomic_write import writing
@@ -60,13 +56,13 @@ class Place:
                 f"expected hf://datasets/ORG/NAME or the URL of a folder, such as "
                 f"s3://bucket/folder or file:///shared/folder, got {short(url)}."
             )
-        if scheme in WEB:
+        if scheme in uri.WEB:
             raise UserError(
                 f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME, or to a "
                 "folder such as s3://bucket/folder."
             )
-        if scheme != HUB:
-            Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
+        if scheme != uri.HUB:
+            uri.Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
             return cls(plain)
         repository = plain.removeprefix(DATASETS)
         if not _REPOSITORY.fullmatch(repository):
@@ -149,11 +145,6 @@ def push(
         An embedding file; it is verified first.
     url : str
         `hf://datasets/ORG/NAME`, or another URL of a folder.
-
-    Raises
-    ------
-    UserError
-        No licence is stated, the file is damaged, or the place refuses.
     """
     place = Place.parse(url)
     if how.private and not place.repository:
@@ -165,7 +156,7 @@ def push(
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
     if file.kind == hdf5_layout.EMBEDDING and not is_stated(
-        read_weights_entry(file.provenance).licence
+        provenance.read_weights_entry(file.provenance).licence
     ):
         notify("the licence of the weights is not stated; --weights-licence of extract states it")
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
@@ -208,14 +199,14 @@ def _parcel(
     if _sends_parquet(file, place, how, notify):
         from embedbench.files.export_features import write_parquet
 
-        for number, split in enumerate(SPLITS):
+        for number, split in enumerate(sample_metadata.SPLITS):
             if (file.split == number).any():
                 tables[split] = f"data/{HUB_SPLITS[split]}.parquet"
                 files[tables[split]] = write_parquet(file, folder / f"{split}.parquet", number)
     name = f"{file.path.stem}.png"
     files[name] = picture(file)
     page = card_page(
-        card(file),
+        inspect.card(file),
         licence=how.licence,
         rows=rows,
         place=place.url,
@@ -250,10 +241,9 @@ WIDTH, DPI = 4.5, 160  # inches, and dots to the inch: 720 of them
 
 def picture(file: EmbeddingFile) -> bytes:
     """Return a PNG of a file, the one that `inspect --map` draws."""
-    from embedbench.reports.figure_style import render_figure
-    from embedbench.reports.picture_of_file import draw_file
+    from embedbench.reports import figure_style, picture_of_file
 
-    return render_figure(draw_file(file, WIDTH), "png", dpi=DPI)
+    return figure_style.render_figure(picture_of_file.draw_file(file, WIDTH), "png", dpi=DPI)
 
 
 # --- to the hub ---
@@ -390,7 +380,7 @@ def send_to_store(files: Mapping[str, Content], place: Place, *, overwrite: bool
         new = _new(store, root, files, place, overwrite)
         folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
         # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
-        if place.url.partition("://")[0] not in PACKAGES:
+        if place.url.partition("://")[0] not in remote_servers.PACKAGES:
             for folder in sorted(folders):
                 store.makedirs(folder, exist_ok=True)
         if isinstance(store, LocalFileSystem):
@@ -448,7 +438,7 @@ def explain_store_errors(place: Place) -> Iterator[None]:
     except UserError:
         raise
     except ImportError:
-        raise lacks_package(place.url) from None
+        raise remote_servers.lacks_package(place.url) from None
     except Exception as error:  # each store has errors of its own
         if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             raise UserError(

@@ -13,7 +13,7 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .study import Key, Settings, Study
+from .study import Key, Settings, Study, split_names
 from .study_file import read_toml, toml_settings, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
@@ -40,11 +40,6 @@ def preset(name: str | None) -> Settings:
     """The settings of a preset, as `--set` takes them; None has none.
 
     A name is one that ships, or the path of a file that ends in `.toml`.
-
-    Raises
-    ------
-    UserError
-        There is no such preset, or its file is wrong.
     """
     settings: Settings = {}
     for path in reversed(_files(name)):
@@ -97,13 +92,8 @@ def split_regimes(study: Study) -> dict[str, Study]:
 
     What one preset says of base, step, sessions and order of the classes is said of all: their rows
     are compared. What teaches (loss, validation data, batches, passes) is each regime's own.
-
-    Raises
-    ------
-    UserError
-        Two presets have other sessions, or a budget of passes has no preset that takes one.
     """
-    names = [name for part in (study.preset or "").split(",") if (name := part.strip())]
+    names = split_names(study.preset)
     settings = {name: preset(name) for name in names}
     layout: Settings = {}
     for name in names if len(names) > 1 else ():
@@ -118,7 +108,7 @@ def split_regimes(study: Study) -> dict[str, Study]:
     if study.budget_passes is not None and not any(PASSES in of for of in settings.values()):
         raise UserError("--budget-passes is for a preset that sets it: --preset equal-passes")
     regimes = {}
-    for name in names or [""]:
+    for name in names or ("",):
         mine = layout | study.set
         if study.budget_passes is not None and PASSES in settings[name]:
             mine[PASSES] = f"{study.budget_passes:.17g}"

@@ -218,11 +218,6 @@ def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping
     """Learner → setting → values of a study's `tune` or `grid`.
 
     A key without a learner's name is for every learner that has the setting.
-
-    Raises
-    ------
-    UserError
-        No learner of the study has a setting.
     """
     classes = Classes() if classes is None else classes
     result: dict[str, dict[str, Sequence[str]]] = {}
@@ -308,13 +303,7 @@ def without_others(study: Study, learners: Sequence[str], protocols: Sequence[st
 
 
 def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
-    """The runs of one shard: "3/64" has the third of every 64; None has all.
-
-    Raises
-    ------
-    UserError
-        The shard is no I/N with 1 ≤ I ≤ N.
-    """
+    """The runs of one shard: "3/64" has the third of every 64; None has all."""
     if shard is None:
         return list(runs)
     index, slash, number = shard.partition("/")

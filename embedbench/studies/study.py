@@ -120,11 +120,16 @@ def parse_lists(items: Iterable[str]) -> Lists:
     lists: Lists = {}
     for item in items:
         key, _, values = item.partition("=")
-        listed = tuple(v.strip() for v in values.split(",") if v.strip())
+        listed = split_names(values)
         if not key or not listed:
             raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
         lists[Key.parse(key)] = listed
     return lists
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """The names or values in a list with commas; none in None."""
+    return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
 def with_dashes(name: str) -> str:

@@ -15,13 +15,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from embedbench.config.json_records import parse_toml
-from embedbench.config.run_seeds import format_seeds, is_number, parse_seeds
+from embedbench.config import json_records, run_seeds
 from embedbench.errors import UserError, short, unknown
 from embedbench.storage.regular_files import read_text
 from embedbench.system.cpu_threads import MOST_THREADS
 
-from .study import Key, Lists, Settings, Study
+from .study import Key, Lists, Settings, Study, split_names
 
 KEYS = tuple(f.name for f in fields(Study))
 ENGINES = ("local", "ray", "slurm")  # what follows their ":" is no code
@@ -42,11 +41,6 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     allow_code : bool
         Whether it may name code by `package.module:Name`, which is imported here, or the address
         of a Ray cluster, whose answers are pickles.
-
-    Raises
-    ------
-    UserError
-        It cannot be read, a key is unknown, a value is wrong, or it names code.
     """
     values: dict[str, Any] = {}
     for key, value in read_toml(path).items():
@@ -83,7 +77,7 @@ def study_text(study: Study) -> str:
         if name == "files":
             value = [one[0] if len(one) == 1 else one for one in value]
         elif name in ("seeds", "tune_seeds") and value:
-            value = format_seeds(value)
+            value = run_seeds.format_seeds(value)
         elif name == "engine_set":
             value = {Key.parse(key): one for key, one in value.items()}
         elif isinstance(value, int | float):
@@ -104,12 +98,11 @@ def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     """Names in a list, or in one text with commas."""
-    parts = (part for text in toml_to_texts(value, where) for part in text.split(","))
-    return tuple(part.strip() for part in parts if part.strip())
+    return tuple(name for text in toml_to_texts(value, where) for name in split_names(text))
 
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
-    return tuple(parse_seeds(",".join(toml_to_texts(value, where))))
+    return tuple(run_seeds.parse_seeds(",".join(toml_to_texts(value, where))))
 
 
 def _lists(value: Any, where: str) -> Lists:
@@ -124,7 +117,7 @@ def _lists(value: Any, where: str) -> Lists:
 def _whole(most: int) -> Callable[[Any, str], int]:
     def read(value: Any, where: str) -> int:
         text = toml_to_text(value, where)
-        if not (is_number(text) and 1 <= int(text) <= most):
+        if not (run_seeds.is_number(text) and 1 <= int(text) <= most):
             raise UserError(f"{where} must be a whole number from 1 to {most:,}, got {short(text)}")
         return int(text)
 
@@ -147,17 +140,11 @@ def _number(value: Any, where: str) -> float:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The table of a TOML file; floats are texts, as they are written."""
-    return parse_toml(read_text(path, most=MOST), str(path))
+    return json_records.parse_toml(read_text(path, most=MOST), str(path))
 
 
 def toml_to_text(value: Any, where: str) -> str:
-    """The text of one value.
-
-    Raises
-    ------
-    UserError
-        It is a list, a table or a date.
-    """
+    """The text of one value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     try:

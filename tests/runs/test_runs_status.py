@@ -159,7 +159,7 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
     code = (
         "import os, pathlib, signal\n"
         "from embedbench.runs.stream_cache import Task\n"
-        "from embedbench.runs.grid_plan import keep_plan\n"
+        "from embedbench.runs.runs_status import keep_plan\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "spec = N(learner='ncm', seed=0)\n"
