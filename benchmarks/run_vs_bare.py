@@ -37,15 +37,13 @@ from embedbench.config.run_seeds import Seeds, generator
 from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
-from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import execute
-from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_cache import StreamCache, make_task
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_settings
 
 LR, BATCH = 8e-4, 256
 SEED = 0

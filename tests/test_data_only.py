@@ -21,7 +21,7 @@ ALLOWED = {
     ("embedbench/storage/untrusted_files.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
-        ("embedbench/engines/pickled_calls.py", name)
+        ("embedbench/engines/engine_tasks.py", name)
         for name in ("import pickle", "pickle", "pickle.dumps", "pickle.loads")
     ),
 }

@@ -22,7 +22,7 @@ from embedbench.config.make_from_settings import make
 from embedbench.files.import_features import import_file
 from embedbench.runs import learner_and_protocol_names
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))  # what `make readme-check` runs

@@ -22,8 +22,9 @@ from embedbench.learning.learner import Context
 from embedbench.learning.network import trunk_and_head
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.training_loop import train
-from embedbench.runs.cost_meter import Meter, SessionLog
+from embedbench.runs.cost_meter import Meter
 from embedbench.runs.stream_runner import run_stream
+from embedbench.scores.run_record import SessionCosts
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of
 from embedbench.system.gpu_determinism import repeatable
@@ -209,7 +210,7 @@ def paper_schedule(bench: Bench) -> list[Figure]:
     return [Figure(what, figure, note=note, values={"seconds": each, "joules": joules})]
 
 
-def learn_fr(file: Path, settings: dict[str, int], device: str) -> list[SessionLog]:
+def learn_fr(file: Path, settings: dict[str, int], device: str) -> list[SessionCosts]:
     """The logs of FR with these settings after nine sessions."""
     stream = build_stream(file, "fscil", base=60, way=5)
     _, logs = run_stream(stream, make_learner("fr", **settings), Seeds.of(SEED), device)

@@ -22,8 +22,7 @@ from embedbench.scores import record_files
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.presets import preset
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_settings
 from embedbench.system.cpu_threads import cores
 from embedbench.system.gpu_determinism import repeatable
 from gpu_parts.step import Bench, Figure, Step, joules_text

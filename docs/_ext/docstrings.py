@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from embedbench.config.docstring_sections import NOTED, parameters, parts
+from embedbench.config.describe_settings import NOTED, parameters, parts
 from embedbench.text.markdown import table
 
 __all__ = ["cell", "escaped", "literal", "markdown", "parameters", "parts", "table"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from docstrings import cell, markdown, parts, table
 
-from embedbench.config.docstring_sections import inherited_parameters
+from embedbench.config.describe_settings import inherited_parameters
 from embedbench.reports import comparison_tables, frozen_vs_full, tables_from_runs
 from embedbench.scores import run_record, verified_records
 

@@ -18,10 +18,10 @@ from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import Learner
-from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import SessionCosts
 from embedbench.streams.stream import Stream
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.system.gpu_determinism import repeatable
@@ -88,7 +88,7 @@ def device() -> str:
 
 def run(
     stream: Stream, learner: Learner, seeds: Seeds = SEEDS, **more: Any
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     """`run_stream` on the device of the checks."""
     return run_stream(stream, learner, seeds, device(), **more)
 

@@ -12,8 +12,7 @@ from embedbench.reports.trackers import Tracker, make_tracker, track
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_settings
 
 from .check_building_blocks import Checks, demand
 from .protocol_cases import WIDTH, small_file

@@ -9,7 +9,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.system.keep_freed_memory import keep_freed_memory
-from embedbench.text.printable_text import printable
+from embedbench.text import printable_text, table_export
 from embedbench.version import __version__
 
 from . import (
@@ -22,11 +22,10 @@ from . import (
     run,
     runs_commands,
     score_command,
-    shell_completion,
     show_stream,
 )
-from .command_output import note, show_tables, with_tables
-from .shared_options import Quiet, chosen_device
+from . import shared_options as shared
+from .command_output import note, show_tables
 
 app = help_and_usage_errors.App(
     name="embedbench",
@@ -77,14 +76,14 @@ app.add_typer(runs_commands.runs)
 
 
 @app.command("list")
-@with_tables
+@shared.with_tables
 def list_command(
     kind: Annotated[
         str | None,
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
             "backbones, files or zoo; or the name of a learner, a protocol or a preset.",
-            autocompletion=shell_completion.of_kinds,
+            autocompletion=shared.complete_kinds,
         ),
     ] = None,
     name: Annotated[
@@ -114,7 +113,7 @@ def list_command(
 
 
 @app.command()
-@with_tables
+@shared.with_tables
 def check(
     name: Annotated[
         str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
@@ -132,12 +131,11 @@ def check(
     if file is not None or name.startswith("zoo:"):
         check_with_zoo(name, file, form)
         return
-    from embedbench.checks.conformance_suite import check as run_checks
-    from embedbench.checks.conformance_suite import check_text
+    from embedbench.checks import conformance_suite
 
-    results = run_checks(name, chosen_device(device), kind)
+    results = conformance_suite.check(name, shared.chosen_device(device), kind)
     data = [r.to_json() for r in results]
-    show_tables(form, data, data, text=check_text(results))
+    show_tables(form, data, data, text=conformance_suite.check_text(results))
     if not all(r.passed for r in results):
         raise typer.Exit(1)
 
@@ -145,18 +143,15 @@ def check(
 def check_with_zoo(name: str, file: str | None, form: str) -> None:
     """Print what a file has in common with an entry of the zoo."""
     from embedbench.files.embedding_file import EmbeddingFile
-    from embedbench.text.table_export import make_table
     from embedbench.zoo.zoo_entries import check_file
-
-    from .file_arguments import here
 
     if file is None:
         raise UserError(f"name the file to compare with {name}: embedbench check {name} FILE")
-    findings = check_file(name, EmbeddingFile.open(here(file)))
+    findings = check_file(name, EmbeddingFile.open(shared.here(file)))
     data = [finding.to_json() for finding in findings]
     fits = {True: "ok", False: "FAILED", None: "unknown"}
     rows = [{"": fits[f.fits], "fact": f.fact, "zoo": f.zoo, "file": f.file} for f in findings]
-    show_tables(form, data, data, parts=[make_table(rows)])
+    show_tables(form, data, data, parts=[table_export.make_table(rows)])
     if any(f.fits is False for f in findings):
         raise typer.Exit(1)
 
@@ -166,7 +161,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for the file, runs and report.")] = Path(
         "runs/demo"
     ),
-    quiet: Quiet = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run everything once on shipped images, from embeddings to a report; under three minutes."""
     from .demo import run_demo
@@ -200,5 +195,5 @@ def main() -> None:
             note("embedbench: interrupted; a run or an extraction goes on by the same command")
         sys.exit(code or 0)
     if sentence:
-        note(f"embedbench: {printable(sentence)}")
+        note(f"embedbench: {printable_text.printable(sentence)}")
     sys.exit(2)

@@ -8,19 +8,13 @@ from pathlib import Path, PurePosixPath
 
 from embedbench.engines.engine import Engine
 from embedbench.networks.published_weights import SHIPPED
-from embedbench.reports.html_report import page_heading, write_html
-from embedbench.reports.result_rows import Row
-from embedbench.reports.tables_from_runs import collect
-from embedbench.reports.terminal_tables import print_tables
+from embedbench.reports import html_report, tables_from_runs, terminal_tables
 from embedbench.runs import grid_scheduler
 from embedbench.storage.atomic_write import write_safely
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
-from embedbench.text.terminal_text import fit_width, terminal_width
+from embedbench.studies.study import Study, parse_settings
 
-from .command_output import note
-from .progress_bar import bar
+from .command_output import bar, note
 
 SEEDS = (0, 1, 2)
 # Classes of the shipped emoji that a network trained on all of them at once tells apart well: else
@@ -66,34 +60,12 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     for protocol, settings in STREAMS:
         _run(file, protocol, settings, runs, quiet)
     _say("3/3  predictions to scores", quiet)
-    rows, page = collect(runs), out / "report.html"
-    write_html(rows, page, page_heading([runs]))
-    print_tables(rows)
-    if sentence := surprise(rows):
-        print(f"\n{fit_width(sentence, terminal_width())}\n")
-    print(f"report: {page.resolve().as_uri()}\n")
+    rows, page = tables_from_runs.collect(runs), out / "report.html"
+    html_report.write_html(rows, page, html_report.page_heading([runs]))
+    terminal_tables.print_tables(rows)
+    print(f"\nreport: {page.resolve().as_uri()}\n")
     print(NEXT.format(runs=runs))
     _say(f"{time.perf_counter() - began:.0f} s in all", quiet)
-
-
-def surprise(rows: list[Row]) -> str:
-    """A learner of the incremental-class stream that learned nothing new and has a higher Ω_all.
-
-    Empty where the runs do not show it.
-    """
-    table = {row.learner: row.metrics for row in rows if row.records[0].protocol == STREAMS[0][0]}
-    if not {"ewc", "mlp"} <= set(table):
-        return ""
-    (idle, mlp) = ({k: v.mean for k, v in table[name].items()} for name in ("ewc", "mlp"))
-    if not (idle["omega_new"] < 0.1 and idle["omega_all"] > mlp["omega_all"]):
-        return ""
-    return (
-        f"Surprised? On incremental-class, ewc with this λ learned nothing new "
-        f"(Ω_new {idle['omega_new']:.2f}), and its Ω_all of {idle['omega_all']:.2f} is above the "
-        f"{mlp['omega_all']:.2f} of mlp, which learned every new class "
-        f"(Ω_new {mlp['omega_new']:.2f}) and forgot the old ones. "
-        "Never read one score alone."
-    )
 
 
 def _extract(images: Path, file: Path, quiet: bool) -> None:

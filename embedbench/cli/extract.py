@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.files.provenance import UserMetadata
+from embedbench.studies.study import split_names
 from embedbench.system.cpu_threads import MOST_THREADS
 
 from . import shared_options as shared
-from .command_output import note, show
-from .progress_bar import bar
+from .command_output import bar, note, show
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
@@ -39,14 +39,13 @@ def collect_metadata(
     ] = "",
 ) -> UserMetadata:
     """Collect what the options say of a file, for people."""
-    names = [name.strip() for name in pretrained_on.split(",")]
     return UserMetadata(
         licence=licence,
         citation=citation,
         url=url,
         backbone=backbone_name,
         weights_licence=weights_licence,
-        pretrained_on=[name for name in names if name],
+        pretrained_on=[*split_names(pretrained_on)],
     )
 
 

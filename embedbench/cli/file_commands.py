@@ -13,12 +13,9 @@ from embedbench.files.remote.uri import is_name
 from embedbench.storage.atomic_write import write_safely
 from embedbench.text.table_export import pairs
 
-from . import shell_completion
-from .command_output import note, show, show_tables, with_tables
+from . import shared_options as shared
+from .command_output import bar, note, show, show_tables
 from .extract import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, describe_file
-from .file_arguments import File, here
-from .progress_bar import bar
-from .shared_options import Json, Overwrite, Quiet, check_free, taking
 
 if TYPE_CHECKING:
     from embedbench.files.embedding_file import EmbeddingFile
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card
 
 
-@taking(column_keys=column_keys, stated=collect_metadata)
+@shared.taking(column_keys=column_keys, stated=collect_metadata)
 def import_command(
     source: Annotated[
         Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
@@ -51,8 +48,8 @@ def import_command(
     backbone: Annotated[
         str | None, typer.Option(help="'pixels': the features are raw values of images.")
     ] = None,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
+    overwrite: shared.Overwrite = False,
+    quiet: shared.Quiet = False,
     *,
     column_keys: dict[str, str],
     stated: UserMetadata,
@@ -85,9 +82,9 @@ def import_command(
 
 
 def export(
-    file: File,
+    file: shared.File,
     out: Annotated[Path, typer.Option(help="The .npz, .safetensors or .parquet to write.")],
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Write an embedding file as npz, safetensors or Parquet."""
     from embedbench.files.export_features import export_file
@@ -96,7 +93,7 @@ def export(
     show({}, str(out), as_json=False)
 
 
-@with_tables
+@shared.with_tables
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
@@ -121,9 +118,9 @@ def inspect(
     page: Annotated[
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
     form: str = "text",
-    quiet: Quiet = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
     from embedbench.files.embedding_file import EmbeddingFile
@@ -142,11 +139,11 @@ def inspect(
         data = result.to_json()
         show_tables(form, data, pairs(data), text=card_text(result))
         return
-    opened = EmbeddingFile.open(here(file))
+    opened = EmbeddingFile.open(shared.here(file))
     result = replace(card(opened), path=str(opened.path if page else file))
     if analysed:
         if heatmap is not None:
-            check_free(heatmap, overwrite)
+            shared.check_free(heatmap, overwrite)
         result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
         from embedbench.streams.measure_layer_alignment import file_alignment
@@ -160,35 +157,33 @@ def inspect(
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
     """Draw what a file looks like."""
-    from embedbench.reports.figure_kinds import WIDTHS, check_format
+    from embedbench.reports import figure_kinds, figure_style, picture_of_file
 
-    check_format(path)
-    check_free(path, overwrite)
-    from embedbench.reports.figure_style import write
-    from embedbench.reports.picture_of_file import POINTS, SEED, draw_file
-
-    write(path, draw_file(file, WIDTHS["column"]))
-    n = len(file.labels)
-    note(f"wrote {path}" + (f": {POINTS:,} of {n:,} samples, seed {SEED}" if n > POINTS else ""))
+    figure_kinds.check_format(path)
+    shared.check_free(path, overwrite)
+    drawing = picture_of_file.draw_file(file, figure_kinds.WIDTHS["column"])
+    figure_style.write(path, drawing)
+    n, most, seed = len(file.labels), picture_of_file.POINTS, picture_of_file.SEED
+    note(f"wrote {path}" + (f": {most:,} of {n:,} samples, seed {seed}" if n > most else ""))
 
 
 def _redundancy(
     file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
 ) -> Redundancy:
     """Count the features that are not redundant; draw all pairs of features where asked."""
-    from embedbench.files.feature_redundancy import redundancy as analyse
-    from embedbench.files.feature_redundancy import su_matrix
+    from embedbench.files import feature_redundancy
 
     with bar("features", quiet) as advance:
-        result, codes = analyse(file, discretise or "mdlp", progress=advance)
+        result, codes = feature_redundancy.redundancy(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.figure_style import render_figure
-            from embedbench.reports.score_figures import draw_maps
+            from embedbench.reports import figure_style, score_figures
 
-            matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+            matrix = feature_redundancy.su_matrix(codes, lambda *n: advance(*n, "heat map"))
             names, scale = ("feature", "feature"), "symmetric uncertainty (%)"
-            figure = draw_maps({"": matrix}, 5, axes_names=names, numbers=False, scale=scale)
-            write_safely(heatmap, render_figure(figure, "png"))
+            figure = score_figures.draw_maps(
+                {"": matrix}, 5, axes_names=names, numbers=False, scale=scale
+            )
+            write_safely(heatmap, figure_style.render_figure(figure, "png"))
     return result
 
 
@@ -201,11 +196,12 @@ def _page(card: Card) -> str:
 
 
 def order(
-    file: File,
+    file: shared.File,
     kind: Annotated[
         str,
         typer.Option(
-            help="See: embedbench list orders.", autocompletion=shell_completion.of("orders")
+            help="See: embedbench list orders.",
+            autocompletion=shared.complete_names("orders"),
         ),
     ],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
@@ -222,15 +218,15 @@ def order(
     restarts: Annotated[
         int, typer.Option(help="Annealings of an order by confusion; the best is kept.")
     ] = 1,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.embedding_file import EmbeddingFile
     from embedbench.streams.make_class_order import make_order, order_text, write_order
 
     opened = EmbeddingFile.open(file)
-    check_free(out, overwrite)
+    shared.check_free(out, overwrite)
     result = make_order(
         opened,
         kind,
@@ -245,7 +241,7 @@ def order(
     note(f"wrote {out}")
 
 
-def verify(file: File, as_json: Json = False) -> None:
+def verify(file: shared.File, as_json: shared.Json = False) -> None:
     """Check every checksum of an embedding file. If any fails, name the rows and exit 1."""
     from embedbench.files.embedding_file import verify as verify_file
 
@@ -255,19 +251,18 @@ def verify(file: File, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@with_tables
+@shared.with_tables
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
-    b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
+    a: Annotated[Path, typer.Argument(metavar="A", parser=shared.here)],
+    b: Annotated[Path, typer.Argument(metavar="B", parser=shared.here)],
     form: str = "text",
 ) -> None:
     """Compare two embedding files: samples, bits, directions, neighbours, scores."""
-    from embedbench.files.diff import diff as diff_files
-    from embedbench.files.diff import diff_text
+    from embedbench.files import diff as compare
 
-    result = diff_files(a, b)
+    result = compare.diff(a, b)
     data = result.to_json()
-    show_tables(form, data, pairs(data), text=diff_text(result))
+    show_tables(form, data, pairs(data), text=compare.diff_text(result))
 
 
 def push(
@@ -292,16 +287,15 @@ def push(
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository on the hub private.")
     ] = False,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Send an embedding file and a page about it to the Hugging Face hub, or to any URL."""
-    from embedbench.sharing.push_file import push as send
-    from embedbench.sharing.uploads import How
+    from embedbench.sharing import push_file
 
-    how = How(licence, runs, parquet, private, overwrite, quiet)
-    result = send(file, url, how, notify=note)
+    how = push_file.How(licence, runs, parquet, private, overwrite, quiet)
+    result = push_file.push(file, url, how, notify=note)
     if result.unchanged:
         note(f"there already: {', '.join(result.unchanged)}")
     if result.sent:

@@ -10,25 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
-from embedbench.config.describe_settings import flatten_settings, format_setting
-from embedbench.config.docstring_sections import parts, source
+from embedbench.config.describe_settings import flatten_settings, format_setting, parts, source
 from embedbench.config.make_from_settings import make
 from embedbench.errors import UserError, unknown
+from embedbench.files.remote import download_cache, known_files, uri
 from embedbench.reports.trackers import TRACKERS
 from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.scores.unrecorded_metrics import FUNCTIONS
-from embedbench.streams.class_order import NAMED
-from embedbench.streams.protocol import Protocol
+from embedbench.streams import class_order, protocol
 from embedbench.studies import presets
-from embedbench.text.table_export import make_table
-from embedbench.text.terminal_text import align_pairs, fit_width, line, terminal_width
+from embedbench.text import table_export, terminal_text
 from embedbench.zoo.zoo_entries import zoo_rows
 
 from .command_output import note, show_tables
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from .command_output import Part
 
 LONG = ("backbones", "files", "zoo")  # listed alone, when they are asked for
 SOURCES = {
@@ -73,7 +70,7 @@ def entries(kind: str) -> list[dict[str, str]]:
 def listed_text(rows: Sequence[dict[str, str]]) -> str:
     """Entries as text, one a line."""
     pairs = [(r["name"], r["summary"] + f" [{r.get('package')}]" * ("package" in r)) for r in rows]
-    return align_pairs(pairs) if pairs else "none"
+    return terminal_text.align_pairs(pairs) if pairs else "none"
 
 
 def _metrics() -> dict[str, str]:
@@ -123,7 +120,7 @@ def _orders() -> list[dict[str, str]]:
             "summary": what if count == "any" else f"{what}; {count} classes",
             "classes": count,
         }
-        for name, (what, count) in NAMED.items()
+        for name, (what, count) in class_order.NAMED.items()
     ]
 
 
@@ -143,14 +140,15 @@ def _backbones() -> dict[str, str]:
 
 def file_rows() -> list[dict[str, str]]:
     """The known files, and those that were fetched, for `embedbench list files`."""
-    from embedbench.files.remote import download_cache
-    from embedbench.files.remote.known_files import known_files
-    from embedbench.files.remote.uri import KNOWN
-
     rows = []
-    for name, known in sorted(known_files().items()):
+    for name, known in sorted(known_files.known_files().items()):
         summary = f"{known.what}; {known.size / 1e6:,.1f} MB; {known.licence}"
-        row = {"name": KNOWN + name, "summary": summary, "url": known.url, "sha256": known.sha256}
+        row = {
+            "name": uri.KNOWN + name,
+            "summary": summary,
+            "url": known.url,
+            "sha256": known.sha256,
+        }
         rows.append({**row, "size": str(known.size), "content": known.content})
     for file in download_cache.entries():
         content = file.digests.get("content", "")
@@ -162,8 +160,6 @@ def file_rows() -> list[dict[str, str]]:
 
 def prune_files(kind: str | None) -> None:
     """Remove the files that were fetched, for `embedbench list files --prune`."""
-    from embedbench.files.remote import download_cache
-
     if kind != "files":
         raise UserError("--prune removes fetched files; write embedbench list files --prune")
     count, size = download_cache.prune()
@@ -204,17 +200,12 @@ def show_settings(kind: str | None, name: str, form: str) -> None:
     ----------
     kind : str or None
         A key of `NAMES`; None: those that have the name.
-
-    Raises
-    ------
-    UserError
-        Nothing has the name.
     """
     every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
-    tables: list[Text | Table] = []
+    tables: list[Part] = []
     for data in every:
-        tables += map(line, _head(data))
-        tables += [make_table(data["settings"])] if data["settings"] else []
+        tables += map(terminal_text.line, _head(data))
+        tables += [table_export.make_table(data["settings"])] if data["settings"] else []
     show_tables(
         form,
         every[0] if len(every) == 1 else every,
@@ -239,7 +230,7 @@ def _text(data: dict[str, Any]) -> str:
         setting, value, *rest = row.values()
         lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))
         lines += [f"    {meaning}" for meaning in rest[1:] if meaning]
-    return fit_width("\n".join(lines), terminal_width())
+    return terminal_text.fit_width("\n".join(lines), terminal_text.terminal_width())
 
 
 def listed_settings(kind: str, name: str) -> dict[str, Any]:
@@ -299,7 +290,7 @@ def _kinds_of(name: str) -> list[str]:
     """The kinds that have a name."""
     if ":" in name:
         thing = plugins.outside(name)
-        is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
+        is_protocol = inspect.isclass(thing) and issubclass(thing, protocol.Protocol)
         return ["protocols" if is_protocol else "learners"]
     plain = {name, name.replace("_", "-")}
     kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from embedbench.errors import UserError
+from embedbench.studies.study import Study, parse_settings
 
-from .command_output import show
-from .file_arguments import here
-from .shared_options import Device, Json, Overwrite, Quiet, check_free, chosen_device
+from . import shared_options as shared
+from .command_output import bar, show
 
 
 def pretrain(
-    file: Annotated[Path, typer.Argument(help="A pixel file.", parser=here)],
+    file: Annotated[Path, typer.Argument(help="A pixel file.", parser=shared.here)],
     protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
     trunk: Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")],
     out: Annotated[Path, typer.Option(help="The .safetensors file to write.")],
@@ -34,32 +34,29 @@ def pretrain(
         list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")
     ] = None,
     seed: Annotated[int, typer.Option(help="As in run.", min=0)] = 0,
-    device: Device = "auto",
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    device: shared.Device = "auto",
+    overwrite: shared.Overwrite = False,
+    as_json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Train a trunk on a stream's base session and save its weights. Run it again to resume."""
-    from embedbench.learning.pretraining import Pretraining
-    from embedbench.learning.pretraining import pretrain as train_trunk
+    from embedbench.learning import pretraining
     from embedbench.networks.weights import file_sha256, save_weights
-
-    from .progress_bar import bar
 
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")
-    check_free(out, overwrite)
+    shared.check_free(out, overwrite)
     names: Any = {"augment": augment, "head": head}  # texts, which `Pretraining` checks
     numbers = trunk, epochs, lr, weight_decay, batch_size, warmup
-    how = Pretraining(*numbers, seed=seed, deep_supervision=deep_supervision, **names)
+    how = pretraining.Pretraining(*numbers, seed=seed, deep_supervision=deep_supervision, **names)
     opened, stream = _stream(file, protocol, settings or [], seed)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)
     with bar("epochs", quiet) as advance:
-        state, metadata = train_trunk(
+        state, metadata = pretraining.pretrain(
             how,
             stream,
-            device=chosen_device(device),
+            device=shared.chosen_device(device),
             checkpoint=checkpoint,
             samples=opened.samples,
             overwrite=overwrite,
@@ -76,8 +73,6 @@ def _stream(file: Path, protocol: str, settings: list[str], seed: int) -> tuple[
     from embedbench.files.hdf5_layout import PIXELS
     from embedbench.runs.stream_cache import StreamCache
     from embedbench.studies.resolve import resolve
-    from embedbench.studies.set_and_tune_options import parse_settings
-    from embedbench.studies.study import Study
 
     streams = StreamCache()
     opened = streams.file(str(file))

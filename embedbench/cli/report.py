@@ -14,18 +14,8 @@ from embedbench.errors import UserError, unknown
 from embedbench.text.table_export import TITLE, records
 from embedbench.text.terminal_text import line
 
-from . import shell_completion
-from .command_output import (
-    chosen_form,
-    note,
-    regime_tables,
-    run_tables,
-    selected_tables,
-    show,
-    show_tables,
-)
-from .file_arguments import here
-from .shared_options import Overwrite, check_free, taking
+from . import shared_options as shared
+from .command_output import note, regime_tables, run_tables, selected_tables, show, show_tables
 
 if TYPE_CHECKING:
     from embedbench.reports.result_rows import Row
@@ -86,7 +76,7 @@ class ReportOptions:
             metavar="KIND",
             help="Also write a figure of one stream: curves, matrix, omega, trade-off, ranks, "
             "calibration or unknown.",
-            autocompletion=shell_completion.of_figures,
+            autocompletion=shared.complete_figures,
         ),
     ] = None
     out: Annotated[
@@ -118,7 +108,7 @@ class ReportOptions:
             raise UserError(f"{runs[0]} says what to show; leave --compare, --metric, … out")
         for path in (self.html, self.out):
             if path is not None:
-                check_free(path, overwrite)
+                shared.check_free(path, overwrite)
         if len(runs) > 1 and not self.bridge:
             raise UserError(
                 f"expected one directory of runs, got {len(runs)}; embedbench runs merge makes one "
@@ -147,7 +137,7 @@ class ReportOptions:
         return self.metric[0] if self.metric else "final_accuracy"
 
 
-@taking(options=ReportOptions, form=chosen_form)
+@shared.taking(options=ReportOptions, form=shared.chosen_form)
 def report(
     runs: Annotated[
         list[Path],
@@ -164,10 +154,10 @@ def report(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FILE", help="With --site: a file to rebuild streams from.", parser=here
+            metavar="FILE", help="With --site: a file to rebuild streams from.", parser=shared.here
         ),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
     form: str = "text",
 ) -> None:
     """Print tables over all runs: means with 95 % intervals over seeds."""
@@ -209,8 +199,7 @@ def write_site(
 
     Exit 1 if a pack is refused, a run is not ranked, or an entry has the flag `EQUAL`.
     """
-    from embedbench.sharing.board import EQUAL, board
-    from embedbench.sharing.board_pages import check_site, write_board
+    from embedbench.sharing.board import EQUAL, board, check_site, write_board
 
     for path in packs:
         if path.is_dir():
@@ -232,10 +221,10 @@ def write_site(
 
 def _show_selection(path: Path, options: ReportOptions, form: str) -> None:
     """Show the tables that a TOML file selects."""
-    from embedbench.reports.tables_from_runs import say
-    from embedbench.reports.toml_report import read_selections, select
+    from embedbench.reports import tables_from_runs, toml_report
 
-    tables = selected_tables(select(read_selections(path), path.parent, say))
+    selections = toml_report.read_selections(path)
+    tables = selected_tables(toml_report.select(selections, path.parent, tables_from_runs.say))
     if options.html is not None:
         from embedbench.reports.html_report import write_html
 
@@ -269,8 +258,7 @@ def _tables(root: Path, rows: list[Row], options: ReportOptions, over: Over, for
 
 def _studies(rows: list[Row], options: ReportOptions) -> Tables:
     """Who is behind whom, all pairs, or the spread of each learner over orders or seeds."""
-    from embedbench.reports import comparison_tables
-    from embedbench.reports.compare_learners import studies
+    from embedbench.reports import compare_learners, comparison_tables
 
     metric = options.one_metric
     if options.by == "seeds" and not (options.pairs or options.compare):
@@ -280,7 +268,7 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
         if options.pairs or options.compare:
             ranks, pairs = comparison_tables.rank_learners, comparison_tables.list_pairs
             view = pairs if options.pairs else ranks
-        views = [view(study) for study in studies(rows, metric)]
+        views = [view(study) for study in compare_learners.studies(rows, metric)]
     return (
         comparison_tables.comparison_json(views),
         [row for made in views for row in made.rows],
@@ -291,7 +279,7 @@ def _studies(rows: list[Row], options: ReportOptions) -> Tables:
 def _by_preset(root: Path, over: Over) -> Tables:
     """The scores under each preset of the runs."""
     from embedbench.reports.load_results import load_runs
-    from embedbench.studies.preset_regimes import find_regimes
+    from embedbench.studies.presets import find_regimes
 
     regimes = find_regimes((run.place, run.row()) for run in load_runs(root, notify=lambda _: None))
     if not regimes:

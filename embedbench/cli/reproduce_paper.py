@@ -10,11 +10,10 @@ import typer
 from embedbench.config.run_seeds import parse_seeds
 from embedbench.errors import UserError
 from embedbench.papers import paper_folders
+from embedbench.studies.study import split_names
 
 from . import shared_options as shared
-from .command_output import note, show, show_tables, with_tables
-from .file_arguments import data_here
-from .progress_bar import bar
+from .command_output import bar, note, show, show_tables
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Paper, ReproduceRequest
@@ -35,7 +34,7 @@ CLAIMS = (
 )
 
 
-@with_tables
+@shared.with_tables
 def reproduce(
     paper: Annotated[str, typer.Argument(help=f"{NAMES}.")],
     tables: Annotated[
@@ -86,8 +85,8 @@ def reproduce(
             out=directory,
             seeds=parse_seeds(seeds),
             names=tables or [],
-            data=data_here(data or []),
-            learners=learner.split(",") if learner else [],
+            data=shared.data_here(data or []),
+            learners=[*split_names(learner)],
             items=settings or [],
             engine=who,
             threads=threads,
@@ -145,18 +144,17 @@ def _present(
     form: str,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers.paper_table import table_parts, table_rows, table_text
-    from embedbench.papers.result_files import Results
+    from embedbench.papers import paper_table, result_files
 
-    results = Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
+    results = result_files.Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
     path = asked.out / f"{paper.stem}.json"
     results.write(path)
     show_tables(
         form,
         results.to_json(),
-        [row for table in tables for row in table_rows(table)],
-        [part for table in tables for part in table_parts(table)],
-        text="\n\n".join(map(table_text, tables)),
+        [row for table in tables for row in paper_table.table_rows(table)],
+        [part for table in tables for part in paper_table.table_parts(table)],
+        text="\n\n".join(map(paper_table.table_text, tables)),
     )
     note(f"wrote {path}")
     for sentence in failed:

@@ -1,39 +1,273 @@
-"""The command run: learners on a stream, their answers stored as runs."""
+"""The command run: learners on a stream, their answers stored as runs; and its options.
+
+The options make a study: a study file, and what goes over it. Those of the stream are also of show.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.errors import UserError
+from embedbench.config.run_seeds import parse_seeds
+from embedbench.engines.engine_tasks import pairs
+from embedbench.errors import UserError, unknown
+from embedbench.files.remote.uri import as_written
+from embedbench.storage.atomic_write import write_safely
+from embedbench.studies import study_file
+from embedbench.studies.study import Key, Study, parse_lists, parse_settings, split_names
+from embedbench.system.cpu_threads import MOST_THREADS
 
+from . import runs_commands
 from . import shared_options as shared
-from .command_output import chosen_form, note, regime_tables, run_tables, show_tables
-from .file_arguments import Expect, fixed_study
-from .progress_bar import bar
-from .run_options import StudyOptions, save_study
-from .runs_status_view import live
+from .command_output import bar, note, regime_tables, run_tables, show_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
-    from embedbench.runs.grid_scheduler import Outcome
-    from embedbench.runs.run_spec import RunSpec
-    from embedbench.runs.stream_cache import StreamCache
-    from embedbench.studies.study import Study
+    from embedbench.runs import grid_scheduler, run_spec, stream_cache
 
 
-@shared.taking(options=StudyOptions, form=chosen_form)
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """The options of `embedbench show`."""
+
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Embedding files or names, in order."),
+    ] = None
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="See: embedbench list protocols.",
+            autocompletion=shared.complete_names("protocols"),
+        ),
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None
+    seeds: Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")] = None
+    settings: Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")] = None
+    order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings by name, see embedbench list presets; a file .toml; or several, commas.",
+            autocompletion=shared.complete_names("presets"),
+        ),
+    ] = None
+
+    def study(self) -> Study:
+        """The study of these options; its learner is the simplest one, for none is run."""
+        return self._stream("chance")
+
+    def _stream(self, learner: str | None) -> Study:
+        """The stream and the seeds, and learners in a list with commas."""
+        protocols, named = _named_stream(self.protocol)
+        if self.seed is not None and self.seeds is not None:
+            raise UserError("give --seed or --seeds, not both")
+        seeds = self.seeds if self.seed is None else str(self.seed)
+        return Study(
+            files=_streams(self.files, learner or ""),
+            protocols=protocols,
+            learners=split_names(learner),
+            seeds=_seeds(seeds),
+            orders=(self.order,) if self.order else (),
+            preset=self.preset,
+            set={**named, **parse_settings(self.settings or ())},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions(StreamOptions):
+    """The options of `embedbench run` that decide its runs."""
+
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
+    ] = None
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One or more, with commas or repeated.",
+            autocompletion=shared.complete_names("learners"),
+        ),
+    ] = None
+    vary: Annotated[
+        str | None,
+        typer.Option(
+            help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."
+        ),
+    ] = None
+    trunk: Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")] = None
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")
+    ] = None
+    augment: Annotated[
+        str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")
+    ] = None
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            help="full keeps how sure a learner was, plain does not.", show_default="full"
+        ),
+    ] = None
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file of other classes, which no session teaches: are they seen as unknown?",
+        ),
+    ] = None
+    omega_reference: Annotated[
+        str | None,
+        typer.Option(
+            help="The learner behind α_ideal, on all data: mlp, linear or slda.",
+            show_default="mlp",
+        ),
+    ] = None
+    tune: Annotated[
+        list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01 or 1e-4..1.")
+    ] = None
+    tune_sessions: Annotated[
+        int | None,
+        typer.Option(help="Sessions whose validation data decide.", min=1, show_default="3"),
+    ] = None
+    tune_seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Seeds and orders of the trials.", show_default="three unused from 100 on"
+        ),
+    ] = None
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Points of a range to tune, ewc.lam=1..1e6: a power of two."),
+    ] = None
+    budget_mb: Annotated[
+        float | None,
+        typer.Option(
+            help="Take as many exemplars as fit into this many MB.",
+            min=0,
+            max=1e9,
+            callback=shared.finite,
+        ),
+    ] = None
+    budget_passes: Annotated[
+        float | None,
+        typer.Option(
+            help="Samples presented for each new one, of --preset equal-passes.",
+            min=0.01,
+            max=1e5,
+            callback=shared.finite,
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="STUDY", help="A study file; options go over what it says."),
+    ] = None
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="The study file may name installed code.")
+    ] = False
+    jobs: shared.Jobs = None
+    engine: shared.EngineName = None
+    resources: shared.ResourcesOf = None
+    engine_set: shared.EngineSet = None
+    threads: Annotated[
+        int | None, typer.Option(help=shared.THREADS, min=1, max=MOST_THREADS, show_default="1")
+    ] = None
+    device: Annotated[str | None, typer.Option(help=shared.DEVICE, show_default="auto")] = None
+
+    def study(self) -> Study:
+        """The study of the study file, and the options over it."""
+        from embedbench.studies.resolve import override
+
+        learners = ",".join(self.learner) if self.learner else None
+        if self.learner and not split_names(learners):
+            raise UserError("--learner names no learner; give one or more, with commas")
+        if self.allow_code and self.config is None:
+            raise UserError("--allow-code is for a study file; add --config STUDY, or leave it out")
+        flags = replace(
+            self._stream(learners),
+            vary=split_names(self.vary),
+            trunk=self.trunk,
+            weights=self.weights,
+            augment=self.augment,
+            answers=self.answers,
+            unknown=as_written(self.unknown) if self.unknown else None,
+            omega_reference=self.omega_reference,
+            tune_sessions=self.tune_sessions,
+            tune_seeds=_seeds(self.tune_seeds),
+            trials=self.trials,
+            budget_mb=self.budget_mb,
+            budget_passes=self.budget_passes,
+            engine=shared.engine_name(self.engine, self.jobs),
+            resources=self.resources,
+            threads=self.threads,
+            device=self.device,
+            tune=parse_lists(self.tune or ()),
+            engine_set=pairs("--engine-set", self.engine_set or ()),
+        )
+        if self.config is None:
+            return flags
+        return override(study_file.read_study(self.config, allow_code=self.allow_code), flags)
+
+
+def save_study(study: Study, path: Path, overwrite: bool) -> None:
+    """Write a study file, after all of the study's runs are planned."""
+    from embedbench.studies.resolve import resolve
+
+    shared.check_free(path, overwrite)
+    resolve(study)
+    write_safely(path, study_file.study_text(study))
+
+
+def _streams(files: list[str] | None, learner: str) -> tuple[tuple[str, ...], ...]:
+    """The one stream of the FILE arguments; none without any.
+
+    `--learner ncm slda`, which makes a file of the second name, is refused.
+    """
+    from embedbench.runs.learner_and_protocol_names import learner_names
+    from embedbench.zoo.zoo_entries import ZOO, find_file
+
+    if not files:
+        return ()
+    names = [f for f in files if learner and not Path(f).exists() and f in learner_names()]
+    if names:
+        listed = ",".join([learner, *names])
+        raise UserError(f"--learner takes names with commas between them: --learner {listed}")
+    return (tuple(as_written(find_file(f) if f.startswith(ZOO) else f) for f in files),)
+
+
+def _named_stream(protocol: str | None) -> tuple[tuple[str, ...], dict[Key, str]]:
+    """The protocol and settings that `--protocol` gives: of a protocol, or a stream of the zoo."""
+    from embedbench.zoo.zoo_entries import read_zoo
+
+    if not protocol:
+        return (), {}
+    if not re.fullmatch(r"b\d+-inc\d+[\w-]*", protocol):
+        return (protocol,), {}
+    if protocol not in (streams := read_zoo().streams):
+        raise unknown("stream of the zoo", protocol, streams)
+    named = streams[protocol]
+    return (named.protocol,), {Key("protocol", k): v for k, v in named.set.items()}
+
+
+def _seeds(text: str | None) -> tuple[int, ...]:
+    return () if text is None else tuple(parse_seeds(text))
+
+
+# --- the command ---
+
+
+@shared.taking(options=StudyOptions, form=shared.chosen_form)
 def run(
     options: StudyOptions,
     out: Annotated[
         Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")
     ] = None,
-    expect: Expect = None,
+    expect: shared.Expect = None,
     save_config: Annotated[
         Path | None,
         typer.Option(metavar="STUDY", help="Write this command as a study file, and run nothing."),
@@ -53,12 +287,11 @@ def run(
         return
     if out is None:
         raise UserError("name a directory for the runs: --out RUNS")
-    study = fixed_study(study, expect or (), quiet)
-    from embedbench.runs.grid_scheduler import run_grid
-    from embedbench.runs.stream_cache import StreamCache
+    study = shared.fixed_study(study, expect or (), quiet)
+    from embedbench.runs import grid_scheduler, stream_cache
     from embedbench.studies.resolve import take_shard
 
-    engine, streams = _chosen_engine(study, checkpoint), StreamCache()
+    engine, streams = _chosen_engine(study, checkpoint), stream_cache.StreamCache()
     take_shard([], shard)  # what is wrong is refused before anything is tuned
     regimes = _choose_runs(study, out, engine, checkpoint, quiet, streams)
     every = list(dict.fromkeys(chain(*regimes.values())))
@@ -66,8 +299,8 @@ def run(
     if not specs:
         note(f"shard {shard} has none of the {len(every)} runs")
         return
-    with live(out, quiet):
-        outcome = run_grid(
+    with runs_commands.live(out, quiet):
+        outcome = grid_scheduler.run_grid(
             specs,
             out,
             engine=engine.at_most(len(specs)),
@@ -94,30 +327,31 @@ def _chosen_engine(study: Study, checkpoint: float) -> Engine:
 
 
 def _choose_runs(
-    study: Study, out: Path, engine: Engine, checkpoint: float, quiet: bool, streams: StreamCache
-) -> dict[str, list[RunSpec]]:
+    study: Study,
+    out: Path,
+    engine: Engine,
+    checkpoint: float,
+    quiet: bool,
+    streams: stream_cache.StreamCache,
+) -> dict[str, list[run_spec.RunSpec]]:
     """The runs under each preset, with the settings that tuning and the budget choose."""
-    from embedbench.studies.exemplars_in_equal_bytes import fit_budget
-    from embedbench.studies.preset_regimes import split_regimes
-    from embedbench.studies.presets import about
-    from embedbench.studies.resolve import grids, resolve
-    from embedbench.studies.tuning import search, unused_seeds
+    from embedbench.studies import exemplars_in_equal_bytes, presets, resolve, tuning
 
     device = shared.chosen_device(study.device or "auto", engine)
-    chosen: dict[str, list[RunSpec]] = {}
-    for name, each in split_regimes(study).items():
+    chosen: dict[str, list[run_spec.RunSpec]] = {}
+    for name, each in presets.split_regimes(study).items():
         if name and not quiet:
-            note(f"preset {name}: {about(name)[0]}")
-        specs = resolve(each, out=out, device=device, checkpoint=checkpoint)
-        tuned, chosen[name] = grids(each, each.tune), []
+            note(f"preset {name}: {presets.about(name)[0]}")
+        specs = resolve.resolve(each, out=out, device=device, checkpoint=checkpoint)
+        tuned, chosen[name] = resolve.grids(each, each.tune), []
         for _, stream in groupby(specs, lambda spec: (spec.files, spec.protocol)):
             with bar("trials", quiet or not tuned) as advance:
-                runs = search(
+                runs = tuning.search(
                     list(stream),
                     tuned,
                     out,
                     sessions=each.tune_sessions or 3,
-                    seeds=each.tune_seeds or unused_seeds(each.seeds or (0,)),
+                    seeds=each.tune_seeds or tuning.unused_seeds(each.seeds or (0,)),
                     points=each.trials,
                     engine=engine,
                     threads=study.threads or 1,
@@ -125,12 +359,12 @@ def _choose_runs(
                     notify=note,
                     streams=streams,
                 )
-            chosen[name] += fit_budget(runs, each.budget_mb, streams)
+            chosen[name] += exemplars_in_equal_bytes.fit_budget(runs, each.budget_mb, streams)
     return chosen
 
 
 def _report(
-    outcome: Outcome,
+    outcome: grid_scheduler.Outcome,
     out: Path,
     budget_mb: float | None,
     form: str,

@@ -11,14 +11,16 @@ import typer
 
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
+from embedbench.text.table_export import records
 
-from .command_output import note, show_tables, with_tables
+from . import shared_options as shared
+from .command_output import note, show_tables
 
 if TYPE_CHECKING:
     from embedbench.scores.verified_records import RescoredRun
 
 
-@with_tables
+@shared.with_tables
 def score(
     runs: Annotated[Path, typer.Argument(metavar="RUNS")],
     audit: Annotated[
@@ -39,9 +41,7 @@ def score(
     form: str = "text",
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
-    from embedbench.scores import record_files
-    from embedbench.scores.unrecorded_metrics import outside_metrics
-    from embedbench.scores.verified_records import rescore
+    from embedbench.scores import record_files, unrecorded_metrics, verified_records
 
     if audit:
         if update:
@@ -51,9 +51,10 @@ def score(
     run_dirs = record_files.find(runs, references=True)
     if not run_dirs:
         raise UserError(f"expected finished runs (record.json) under {runs}, found none")
-    outside = outside_metrics(metric or (), note)
+    outside = unrecorded_metrics.outside_metrics(metric or (), note)
     results = [
-        rescore(run_dir, runs, update=update, metrics=outside, notify=note) for run_dir in run_dirs
+        verified_records.rescore(run_dir, runs, update=update, metrics=outside, notify=note)
+        for run_dir in run_dirs
     ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
     show_tables(form, data, scores_rows(results), text=scores_text(results))
@@ -63,10 +64,7 @@ def score(
 
 def _audit(runs: Path, form: str) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.scores import record_files
-    from embedbench.scores.metrics_by_library import audit
-    from embedbench.scores.predictions import Predictions
-    from embedbench.text.table_export import records
+    from embedbench.scores import metrics_by_library, predictions, record_files
 
     run_dirs = record_files.find(runs)
     if len(run_dirs) != 1:
@@ -74,10 +72,10 @@ def _audit(runs: Path, form: str) -> None:
             f"--audit takes the directory of one run, {runs} holds {len(run_dirs)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    predictions = record_files.read_predictions(run_dirs[0])
-    if not isinstance(predictions, Predictions):
+    answers = record_files.read_predictions(run_dirs[0])
+    if not isinstance(answers, predictions.Predictions):
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
-    definitions = audit(predictions)
+    definitions = metrics_by_library.audit(answers)
     data = plain(definitions)
     show_tables(form, data, records(data), text=audit_text(definitions))
 

@@ -1,18 +1,27 @@
-"""Options that several commands share, and what they choose: engine, device, output file."""
+"""Options and FILE arguments that commands share: their completion, and what they choose."""
 
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from embedbench.engines.engine import HERE, Engine
-from embedbench.engines.task_resources import Resources
+from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
+from embedbench.files.remote import fetch, uri
 from embedbench.system.cpu_threads import MOST_THREADS
+
+from .command_output import bar, note
+
+if TYPE_CHECKING:
+    from embedbench.studies.study import Study
+
 
 Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -85,6 +94,25 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
     return changed
 
 
+def chosen_form(
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables as Markdown.")] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Print tables as LaTeX (booktabs).")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the numbers as CSV.")] = False,
+) -> str:
+    """The form that the options name; "text" without one."""
+    options = {"json": as_json, "markdown": markdown, "latex": latex, "csv": csv}
+    forms = [form for form, given in options.items() if given]
+    if len(forms) > 1:
+        raise UserError(f"--{forms[0]} and --{forms[1]}: give one of them")
+    return forms[0] if forms else "text"
+
+
+with_tables = taking(form=chosen_form)  # for commands that print by `show_tables`
+
+
 def engine_name(name: str | None, jobs: int | None) -> str | None:
     """The engine that `--engine` or `--jobs` names; None if neither is given."""
     short = None if jobs is None else f"local:{jobs}"
@@ -129,3 +157,84 @@ def chosen_device(name: str, engine: Engine = HERE) -> str:
         reason = str(e).partition("\n")[0]
         raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
     return name
+
+
+def complete_names(kind: str) -> Callable[[str], list[tuple[str, str]]]:
+    """Completes a name of a kind that `embedbench list` knows, the last one of a list with commas.
+
+    Examples
+    --------
+    >>> [name for name, _ in complete_names("learners")("ncm,sld")]
+    ['ncm,slda']
+    """
+
+    def completed(incomplete: str) -> list[tuple[str, str]]:
+        from .list_entries import entries
+
+        before, comma, begun = incomplete.rpartition(",")
+        rows = [row for row in entries(kind) if row["name"].startswith(begun)]
+        return [(before + comma + row["name"], row["summary"]) for row in rows]
+
+    return completed
+
+
+def complete_kinds(incomplete: str) -> list[str]:
+    """Completes what `embedbench list` takes: a kind, or what has settings."""
+    from .list_entries import KINDS, NAMES
+
+    every = [*KINDS, *(name for names in NAMES.values() for name in names())]
+    return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]
+
+
+def complete_figures(incomplete: str) -> list[tuple[str, str]]:
+    """Completes a kind of figure."""
+    from embedbench.reports.figure_kinds import KINDS
+
+    return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]
+
+
+def here(text: str) -> Path:
+    """The path of a FILE argument; a name is fetched, with a bar."""
+    if not uri.is_name(text):
+        return Path(text)
+    with fetching(quiet=False) as how:
+        return fetch.local(text, **how)
+
+
+File = Annotated[Path, typer.Argument(help="An embedding file, or its name.", parser=here)]
+Expect = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DIGEST", help="The content digest that the file must have; one a FILE."),
+]
+
+
+@contextmanager
+def fetching(quiet: bool) -> Iterator[dict[str, Any]]:
+    """Yield `progress` and `notify` for `files.remote.fetch`."""
+    with bar("MB", quiet) as advance:
+        yield {
+            "progress": lambda done, size: advance(done // 10**6, size // 10**6),
+            "notify": (lambda _: None) if quiet else note,
+        }
+
+
+def data_here(items: Sequence[str]) -> list[str]:
+    """Items of `--data`, FILE or NAME=FILE, with paths in place of names."""
+    result = []
+    for item in items:
+        head, equals, rest = item.partition("=")
+        if uri.is_name(item):
+            result.append(str(here(item)))
+        elif equals and uri.is_name(rest):
+            result.append(f"{head}={here(rest)}")
+        else:
+            result.append(item)
+    return result
+
+
+def fixed_study(study: "Study", expect: Sequence[str], quiet: bool) -> "Study":
+    """The study with names that can mean one content only; their files are fetched."""
+    with fetching(quiet) as how:
+        files = tuple(fetch.all_fixed(s, expect, **how) for s in study.files)
+        other = fetch.all_fixed([study.unknown], **how)[0] if study.unknown else None
+        return replace(study, files=files, unknown=other)

@@ -11,22 +11,17 @@ from embedbench.errors import UserError
 from embedbench.text.table_export import records
 from embedbench.text.terminal_text import line, new_table
 
-from .command_output import chosen_form, note, show_tables
-from .file_arguments import fixed_study
-from .run_options import StreamOptions
-from .shared_options import Overwrite, Quiet, check_free, taking
+from . import command_output, run
+from . import shared_options as shared
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from embedbench.runs.run_job import Task
+    from embedbench.runs.stream_cache import Task
     from embedbench.streams.stream_summary import StreamSummary
 
 
-@taking(options=StreamOptions, form=chosen_form)
+@shared.taking(options=run.StreamOptions, form=shared.chosen_form)
 def show(
-    options: StreamOptions,
+    options: run.StreamOptions,
     export: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
@@ -38,20 +33,19 @@ def show(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: shared.Overwrite = False,
     form: str = "text",
-    quiet: Quiet = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.interop.exported_stream import export as export_stream
-    from embedbench.runs.run_job import make_task
-    from embedbench.runs.stream_cache import StreamCache
+    from embedbench.runs.stream_cache import StreamCache, make_task
     from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    specs = resolve(fixed_study(options.study(), (), quiet), out="RUNS")
+    specs = resolve(shared.fixed_study(options.study(), (), quiet), out="RUNS")
     _check_picture(out, len(specs), overwrite)
     one = len(specs) == 1  # streams of several seeds lie side by side
     directories = [export if one else export / f"seed-{s.seed}" for s in specs] if export else []
@@ -65,10 +59,10 @@ def show(
         summaries.append(StreamSummary.of(task.stream, title, _class_names(task)))
         if directories:
             digest = export_stream(task, directories[i], features=features).digest
-            note(f"wrote {directories[i]}: stream {digest[:12]}")
+            command_output.note(f"wrote {directories[i]}: stream {digest[:12]}")
         if out is not None:
             _draw(task, out)
-    show_tables(
+    command_output.show_tables(
         form,
         [s.to_json() for s in summaries],
         [row for summary in summaries for row in stream_rows(summary)],
@@ -77,7 +71,7 @@ def show(
 
 
 def _class_names(task: Task) -> list[str]:
-    from embedbench.runs.stream_metadata import described_stream
+    from embedbench.runs.stream_cache import described_stream
 
     return [name for part in described_stream(task)["classes"] for name in part]
 
@@ -91,21 +85,19 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
     if streams > 1:
         raise UserError(f"--out draws one stream, and there are {streams}; give one --seed")
     check_format(path)
-    check_free(path, overwrite)
+    shared.check_free(path, overwrite)
 
 
 def _draw(task: Task, path: Path) -> None:
     """Draw sessions, classes and samples."""
-    from embedbench.reports.figure_kinds import WIDTHS
-    from embedbench.reports.figure_style import write
-    from embedbench.reports.stream_plot import draw_stream
-    from embedbench.streams.stream_summary import class_counts
+    from embedbench.reports import figure_kinds, figure_style, stream_plot
+    from embedbench.streams import stream_summary
 
-    train, test = class_counts(task.stream)
+    train, test = stream_summary.class_counts(task.stream)
     sets = [s.split for s in task.stream.eval_sets]
-    names, width = _class_names(task), WIDTHS["column"]
-    write(path, draw_stream(train, test, names, width, sets=sets))
-    note(f"wrote {path}")
+    names, width = _class_names(task), figure_kinds.WIDTHS["column"]
+    figure_style.write(path, stream_plot.draw_stream(train, test, names, width, sets=sets))
+    command_output.note(f"wrote {path}")
 
 
 def _check_free(directory: Path, overwrite: bool) -> None:
@@ -115,7 +107,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; name a directory")
     for name in (*LISTS, STREAM, FEATURES):
-        check_free(directory / name, overwrite)
+        shared.check_free(directory / name, overwrite)
 
 
 # --- a stream for the terminal ---
@@ -124,7 +116,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
 NAMED = 3  # classes of a session that are named
 
 
-def stream_parts(summary: StreamSummary) -> list[Text | Table]:
+def stream_parts(summary: StreamSummary) -> list[command_output.Part]:
     """Title, a table of the sessions, and the digests."""
     sessions, tests = summary.sessions, summary.tests
     each = len(tests) == len(sessions)
@@ -134,7 +126,7 @@ def stream_parts(summary: StreamSummary) -> list[Text | Table]:
     for i, s in enumerate(sessions):
         counts = [len(s.classes), s.train, s.val, *([tests[i]] if each else [])]
         table.add_row(str(i), line(_names(s.classes)), *(f"{n:,}" for n in counts))
-    parts: list[Text | Table] = [line(summary.title, "bold"), table]
+    parts: list[command_output.Part] = [line(summary.title, "bold"), table]
     if not each:
         parts.append(line(f"samples of the eval sets: {', '.join(f'{n:,}' for n in tests)}"))
     parts += [line(f"note: {n}") for n in summary.notes]

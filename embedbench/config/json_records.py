@@ -12,7 +12,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self, cast
 
 from embedbench.errors import UserError, short
@@ -125,17 +125,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if dataclasses.is_dataclass(value):
-        return dict(_written(value))
+        cls: Any = type(value)
+        parts = ((spec, getattr(value, spec.name)) for spec in _specs(cls))
+        return {s.key: plain(part) for s, part in parts if not (s.absent and part is None)}
     return value
-
-
-def _written(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and the plain values of a dataclass."""
-    cls: Any = type(value)
-    for spec in _specs(cls):
-        part = getattr(value, spec.name)
-        if not (spec.absent and part is None):
-            yield spec.key, plain(part)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import cores
 
-from .task_resources import Resources, pairs
+from .engine_tasks import Resources, pairs
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -57,11 +57,10 @@ class Engine:
                 )
         elif kind in NEEDS:
             _check_installed(kind, text)
-            if kind == "ray":
-                from .ray_engine import options
-            else:
-                from .slurm_engine import options
-            options(made.resources, made.settings)
+            from . import ray_engine, slurm_engine
+
+            engine = ray_engine if kind == "ray" else slurm_engine
+            engine.options(made.resources, made.settings)
         else:
             plugins.load("engines", kind)
         return made
@@ -86,9 +85,9 @@ class Engine:
         """The time that a task has until its process is ended."""
         if self.kind != "slurm":
             return math.inf
-        from .slurm_engine import options
+        from . import slurm_engine
 
-        return 60.0 * float(options(self.resources, self.settings)["timeout_min"])
+        return 60.0 * float(slurm_engine.options(self.resources, self.settings)["timeout_min"])
 
     @property
     def is_local(self) -> bool:
@@ -108,9 +107,9 @@ class Engine:
         else:
             raise UserError(f"--engine local:N takes a number of processes; got {short(self.name)}")
         if self.resources.gpus and most > 1:
-            from .local_pool import cards
+            from . import local_pool
 
-            most = min(most, at_once(self.resources.gpus, cards()))
+            most = min(most, at_once(self.resources.gpus, local_pool.cards()))
         return max(1, min(most, tasks))
 
     def at_most(self, processes: int) -> Self:
@@ -129,6 +128,8 @@ class Engine:
         KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on, and
         `notify` takes the line that cancels them.
         """
+        from . import local_pool, ray_engine, slurm_engine
+
         kind = self.kind
         if not tasks:
             return nullcontext()
@@ -136,17 +137,11 @@ class Engine:
             processes = self.processes(tasks)
             if processes == 1:
                 return nullcontext()
-            from .local_pool import local_executor
-
-            return local_executor(processes)
+            return local_pool.local_executor(processes)
         if kind == "ray":
-            from .ray_engine import ray_executor
-
-            return ray_executor(self.name, self.resources)
+            return ray_engine.ray_executor(self.name, self.resources)
         if kind == "slurm":
-            from .slurm_engine import slurm_executor
-
-            return slurm_executor(self.resources, self.settings, notify)
+            return slurm_engine.slurm_executor(self.resources, self.settings, notify)
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from embedbench.system.keep_freed_memory import keep_freed_memory
 
-from .task_endings import LostTaskError
+from .engine_tasks import LostTaskError
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
 TRIES = 2  # of a task whose process ended

@@ -19,9 +19,7 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from .pickled_calls import pack, runner, unpack
-from .task_endings import LostTaskError
-from .task_resources import Resources
+from .engine_tasks import LostTaskError, Resources, pack, runner, unpack
 
 RETRIES = 3  # of a task whose process or node ended
 LOOK = 2.0  # seconds from one look at the head to the next

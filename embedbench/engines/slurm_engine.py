@@ -15,14 +15,10 @@ from threading import Thread
 from typing import Any
 
 from embedbench.errors import UserError, short, unknown
-from embedbench.storage import leases, user_cache
-from embedbench.storage.atomic_write import temporary_name
-from embedbench.system.callback_types import Notify
-from embedbench.system.cpu_threads import cores
+from embedbench.storage import atomic_write, leases, user_cache
+from embedbench.system import callback_types, cpu_threads
 
-from .pickled_calls import Packed, pack, runner, unpack
-from .task_endings import LostTaskError, TimeUpError, ends_soon
-from .task_resources import Resources
+from . import engine_tasks
 
 # Of --engine-set; all but the first three go to sbatch as they are.
 SETTINGS = (
@@ -37,7 +33,7 @@ WARNING = 90  # seconds before a job's end in which it saves what it has done, a
 TRIES = 2  # of a task whose jobs ended without an answer and without progress
 
 
-def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
+def options(resources: engine_tasks.Resources, settings: Mapping[str, str]) -> dict[str, Any]:
     """submitit's parameters of a job, from what a task takes and the settings; see `SETTINGS`."""
     made: dict[str, Any] = {"cpus_per_task": resources.cpus, "name": "embedbench"}
     made["timeout_min"] = TIME
@@ -72,7 +68,7 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
 class _Call:
     """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
 
-    packed: Packed
+    packed: engine_tasks.Packed
     progress: Callable[[], int]
     saved: int
     tries: int = 0
@@ -87,33 +83,33 @@ class SlurmExecutor(Executor):
     ends without an answer after it grew is no failed try.
     """
 
-    def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:
+    def __init__(self, resources: engine_tasks.Resources, settings: Mapping[str, str]) -> None:
         import submitit
 
         root = user_cache.directory() / "slurm"
         root.mkdir(parents=True, exist_ok=True)
         clean(root)
-        self.folder = temporary_name(root / "jobs").with_suffix("")
+        self.folder = atomic_write.temporary_name(root / "jobs").with_suffix("")
         self.lease = leases.take(_lease_of(self.folder))
         self.folder.mkdir(mode=0o700)
         cluster = _cluster(settings)
         self._jobs = submitit.AutoExecutor(folder=self.folder, cluster=cluster)
         self._jobs.update_parameters(**options(resources, settings))
         # submitit's local jobs do not wait for each other
-        self._most = max(1, cores() // resources.cpus) if cluster == "local" else None
+        self._most = max(1, cpu_threads.cores() // resources.cpus) if cluster == "local" else None
         self._waiting: SimpleQueue[_Call] = SimpleQueue()
         self._running: list[tuple[_Call, Any]] = []
         self._queue = _Queue()
         self._ends = self._leaves = False
         self.lost = False  # whether an error names a file of a job
-        self._run = runner()
+        self._run = engine_tasks.runner()
         self._thread = Thread(target=self._serve, name="slurm", daemon=True)
         self._thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a job."""
         progress = getattr(fn, "progress", int)
-        task = _Call(pack(in_job, (fn, *args), kwargs), progress, progress())
+        task = _Call(engine_tasks.pack(in_job, (fn, *args), kwargs), progress, progress())
         self._waiting.put(task)
         return task.future
 
@@ -172,8 +168,8 @@ class SlurmExecutor(Executor):
         try:
             if not job.done():
                 return False
-            task.future.set_result(unpack(job.result()))
-        except (UncompletedJobError, TimeUpError):
+            task.future.set_result(engine_tasks.unpack(job.result()))
+        except (UncompletedJobError, engine_tasks.TimeUpError):
             self._go_on(task, job)
         except Exception as error:  # of the task, or an answer that cannot be read
             task.future.set_exception(error)
@@ -188,12 +184,16 @@ class SlurmExecutor(Executor):
             return
         self.lost = True
         more = " Or was its time over before it saved anything (--engine-set time)?"
-        task.future.set_exception(LostTaskError(TRIES, f"{more} See {job.paths.stderr}"))
+        task.future.set_exception(
+            engine_tasks.LostTaskError(TRIES, f"{more} See {job.paths.stderr}")
+        )
 
 
 def in_job(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """In a job: call a function. When the job's time is nearly over, `ends_soon` is set."""
-    signal.signal(signal.SIGUSR2, lambda *_: ends_soon.set())  # submitit's handler raises an error
+    signal.signal(
+        signal.SIGUSR2, lambda *_: engine_tasks.ends_soon.set()
+    )  # submitit's handler raises an error
     return fn(*args, **kwargs)
 
 
@@ -253,7 +253,7 @@ def _lease_of(folder: Path) -> Path:
 
 @contextmanager
 def slurm_executor(
-    resources: Resources, settings: Mapping[str, str], notify: Notify
+    resources: engine_tasks.Resources, settings: Mapping[str, str], notify: callback_types.Notify
 ) -> Iterator[Executor]:
     """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them."""
     executor = SlurmExecutor(resources, settings)

@@ -18,16 +18,11 @@ from embedbench.array_types import Bools, Ints
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
-from embedbench.runs.run_job import Task
-from embedbench.runs.stream_metadata import described_stream, list_packages
-from embedbench.scores.offline_references import References
-from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
-from embedbench.storage.atomic_write import write_safely, writing
-from embedbench.storage.regular_files import read_text
-from embedbench.storage.value_digest import digest
-from embedbench.streams.layer_columns import without_layers
+from embedbench.runs.stream_cache import Task, described_stream, list_packages
+from embedbench.scores import offline_references, run_record
+from embedbench.storage import atomic_write, regular_files, value_digest
+from embedbench.streams import layer_columns, view
 from embedbench.streams.stream import CoveredSet, Stream, eval_digest, view_columns
-from embedbench.streams.view import View, table_of
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -79,9 +74,9 @@ class ExportedStream(JsonRecord):
     protocol_params: dict[str, Any]
     seed: int
     seeds: Seeds
-    files: tuple[FileInfo, ...]
-    order: ClassOrder | None
-    digests: Digests
+    files: tuple[run_record.FileInfo, ...]
+    order: run_record.ClassOrder | None
+    digests: run_record.Digests
     samples: tuple[str, ...]
     input_shape: tuple[int, ...]
     classes: tuple[tuple[str, ...], ...]
@@ -94,19 +89,13 @@ class ExportedStream(JsonRecord):
     n_classes: tuple[int, ...]
     n_candidates: tuple[int | None, ...]
     n_train_by_class: tuple[int, ...]
-    reference: References
-    packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
+    reference: offline_references.References
+    packages: dict[str, run_record.Package] | None = field(default=None, metadata=ABSENT)
     scale: str | None = field(default=None, metadata=ABSENT)
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the stream") -> Self:
-        """Read and check a stream; `name` is the path to show in errors.
-
-        Raises
-        ------
-        UserError
-            The schema differs, a key is missing or of another type, or the parts do not agree.
-        """
+        """Read and check a stream; `name` is the path to show in errors."""
         if isinstance(data, dict) and data.get("schema") != SCHEMA:
             raise UserError(
                 f"{name} has schema {short(data.get('schema'))}, expected {SCHEMA!r}; embedbench "
@@ -127,7 +116,7 @@ class ExportedStream(JsonRecord):
         """The value that `digest` must have."""
         sizes = np.array(self.n_train, dtype=np.int64)
         introduced = (np.array(s.introduces, dtype=np.int64) for s in self.sessions)
-        return digest(*vars(self.digests).values(), sizes, *introduced)
+        return value_digest.digest(*vars(self.digests).values(), sizes, *introduced)
 
     def mask(self, classes: Sequence[int]) -> Bools:
         """(C,) Whether a class is among `classes`."""
@@ -199,7 +188,7 @@ def describe_stream(task: Task) -> ExportedStream:
         "directory": task.run_dir.relative_to(task.root).parts[0],
         "run": task.run_dir.name,
         "samples": stream.samples,
-        "input_shape": without_layers(stream).spec.input_shape,
+        "input_shape": layer_columns.without_layers(stream).spec.input_shape,
         "sessions": tuple(
             SessionEntry(
                 introduces=tuple(s.classes.tolist()),
@@ -235,14 +224,9 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
     ----------
     features : bool
         Whether to write the features too, scaled as learners get them.
-
-    Raises
-    ------
-    UserError
-        The stream cannot be exported, or the files cannot be written.
     """
     exported = describe_stream(task)
-    stream, names = without_layers(task.stream), task.files[0].sample_ids
+    stream, names = layer_columns.without_layers(task.stream), task.files[0].sample_ids
     sessions = stream.sessions
     parts = (
         [(s.ids, s.y) for s in sessions],
@@ -256,10 +240,10 @@ def export(task: Task, directory: Path, *, features: bool = False) -> ExportedSt
     except OSError as e:
         raise UserError(f"cannot write to {directory} ({e.strerror}); name another one") from e
     for name, lists in zip(LISTS, parts, strict=True):
-        write_safely(directory / name, _list_text(lists, names))
+        atomic_write.write_safely(directory / name, _list_text(lists, names))
     if features:
         _write_features(stream, directory / FEATURES)
-    write_safely(directory / STREAM, json.dumps(exported.to_json(), indent=1) + "\n")
+    atomic_write.write_safely(directory / STREAM, json.dumps(exported.to_json(), indent=1) + "\n")
     return exported
 
 
@@ -277,17 +261,17 @@ def _list_text(lists: Sequence[tuple[Ints, Any]], names: Any) -> str:
 def _write_features(stream: Stream, path: Path) -> None:
     """Write the whole table behind a stream, (N, *input_shape) float32, block by block."""
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
-    tables = {id(table_of(v)): table_of(v) for v in views}
+    tables = {id(view.table_of(v)): view.table_of(v) for v in views}
     if len(tables) > 1:
         raise UserError("the sessions of this stream have several tables of features; export none")
-    table, width = table_of(views[0]), views[0].width
+    table, width = view.table_of(views[0]), views[0].width
     n = len(table.values)
     header = {"descr": "<f4", "fortran_order": False, "shape": (n, *stream.spec.input_shape)}
-    with writing(path) as temporary, open(temporary, "wb") as file:
+    with atomic_write.writing(path) as temporary, open(temporary, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for first in range(0, n, BLOCK):
             rows = np.arange(first, min(first + BLOCK, n))
-            file.write(View(table, rows, width).numpy().astype("<f4").tobytes())
+            file.write(view.View(table, rows, width).numpy().astype("<f4").tobytes())
 
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
@@ -298,7 +282,9 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
             f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
             "writes it"
         )
-    stream = ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
+    stream = ExportedStream.from_json(
+        parse_json(regular_files.read_text(path), str(path)), str(path)
+    )
     tests = _read_list(lists)
     sizes = [e.test for e in stream.eval_sets]
     fits = min(sizes) >= 0 and sum(sizes) == len(tests.sets)  # nothing is allocated by what it says
@@ -334,7 +320,7 @@ def _digest(stream: ExportedStream, tests: EvalList) -> str:
 
 def _read_list(path: Path) -> EvalList:
     """The samples of a list."""
-    lines = csv.reader(io.StringIO(read_text(path, LONGEST)), strict=True)
+    lines = csv.reader(io.StringIO(regular_files.read_text(path, LONGEST)), strict=True)
     values: list[tuple[int, int, int]] = []
     try:
         if next(lines, None) != COLUMNS:

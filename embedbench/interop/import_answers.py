@@ -18,14 +18,11 @@ from embedbench.learning.learner import SCORE_KINDS
 from embedbench.runs import answers_from_scores as scoring
 from embedbench.runs.learner_and_protocol_names import learner_names
 from embedbench.runs.run_dirs import replacing, save_run, tidy
-from embedbench.scores import record_files
+from embedbench.scores import offline_references, record_files
 from embedbench.scores.array_file import WrongError, inside
-from embedbench.scores.offline_references import MISSING
 from embedbench.scores.predictions import Answers, Predictions
 from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
-from embedbench.storage import leases, user_cache
-from embedbench.storage.regular_files import open_regular, unreadable
-from embedbench.storage.value_digest import digest
+from embedbench.storage import leases, regular_files, user_cache, value_digest
 from embedbench.version import __version__
 
 from .exported_stream import EvalList, ExportedStream, load
@@ -68,11 +65,6 @@ def import_answers(
         Name of the method, in the place of a learner's.
     overwrite : bool
         Whether a run of this method on this stream is replaced.
-
-    Raises
-    ------
-    UserError
-        The answers or the stream cannot be used, or the run is there already.
     """
     if not _NAME.fullmatch(name) or name.replace("_", "-") in learner_names():
         raise UserError(
@@ -82,7 +74,7 @@ def import_answers(
     stream, tests = load(stream_directory)
     predictions, gave = read_answers(answers, stream, tests)
     settings = dict(settings or {})
-    folder = f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}"
+    folder = f"{name}-{value_digest.digest(json.dumps(settings, sort_keys=True))[:8]}"
     run_dir = root / stream.directory / folder / stream.run
     imported = ImportedAnswers(tool=tool, gave=gave, sha256=user_cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
@@ -104,7 +96,7 @@ def import_answers(
 
 def lacks_references(run_dir: Path) -> bool:
     """Whether the reference runs of an imported run are not there."""
-    return record_files.load(run_dir).reference.source == MISSING
+    return record_files.load(run_dir).reference.source == offline_references.MISSING
 
 
 def _unscored(stream: ExportedStream, what: dict[str, Any]) -> UnscoredRun:
@@ -139,9 +131,9 @@ class _AnswerFile:
     def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
         self.stream, self.tests = stream, tests
         try:
-            open_regular(path).close()
+            regular_files.open_regular(path).close()
         except OSError as e:
-            raise unreadable(path, e, "give the npz file of the answers") from e
+            raise regular_files.unreadable(path, e, "give the npz file of the answers") from e
         self.arrays: Mapping[str, Any] = load_npz(path)
         self._check_names()
         self._check_stream()

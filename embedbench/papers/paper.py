@@ -26,9 +26,8 @@ from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.verified_records import Checker
 from embedbench.studies.resolve import resolve, sort_settings, without_others
-from embedbench.studies.set_and_tune_options import Settings, parse_settings
-from embedbench.studies.study import Study
-from embedbench.studies.toml_options import flat_table
+from embedbench.studies.study import Settings, Study, parse_settings
+from embedbench.studies.study_file import flat_table
 from embedbench.system.callback_types import Notify, StageProgress
 
 from .paper_table import PaperTable

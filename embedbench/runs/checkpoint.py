@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from embedbench.config.json_records import JsonRecord, plain
-from embedbench.engines.task_endings import TimeUpError, ends_soon
+from embedbench.engines.engine_tasks import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import checkpoint_state
 from embedbench.learning.learner import Checkpoint
+from embedbench.scores.run_record import SessionCosts
 from embedbench.storage.atomic_write import write_safely
-
-from .cost_meter import SessionLog
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 FORMAT = 2  # of all files
@@ -149,7 +148,7 @@ class CheckpointDirectory(Checkpoint):
             shutil.rmtree(self.directory, ignore_errors=True)
         self._stored, self.resumed, self._saves = None, 0, 0
 
-    def restore(self, learner: Stateful, evaluator: Stateful) -> list[SessionLog]:
+    def restore(self, learner: Stateful, evaluator: Stateful) -> list[SessionCosts]:
         """Bring a learner that has started, and an evaluator, to the end of the last saved session.
 
         Returns the logs of the sessions so far, none if the run begins.
@@ -162,7 +161,7 @@ class CheckpointDirectory(Checkpoint):
                 learner.load_state_dict(stored["learner"])
                 evaluator.load_state_dict(stored["evaluator"])
             checkpoint_state.set_random_states(stored["random"], self.device)
-            logs = [SessionLog.from_json(log) for log in stored["logs"]]
+            logs = [SessionCosts.from_json(log) for log in stored["logs"]]
             json.dumps(plain(logs))  # a record can hold them
         except Exception as error:  # whatever a learner makes of a state that is not its own
             raise UnusableError(f"{SESSIONS} does not fit ({type(error).__name__})") from error
@@ -174,7 +173,7 @@ class CheckpointDirectory(Checkpoint):
         self._waiting.clear()
         self._began = time.perf_counter()
 
-    def end(self, learner: Stateful, evaluator: Stateful, logs: list[SessionLog]) -> None:
+    def end(self, learner: Stateful, evaluator: Stateful, logs: list[SessionCosts]) -> None:
         """Save the learner, the answers and the logs after a session, if a checkpoint is due."""
         if not self._due(self._ended):
             return

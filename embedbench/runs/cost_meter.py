@@ -5,37 +5,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from embedbench.array_types import Floats
-from embedbench.config.json_records import JsonRecord
-
-
-@dataclass
-class SessionLog(JsonRecord):
-    """The cost of one session, and the learner's log of it.
-
-    Parameters
-    ----------
-    learn_seconds, evaluate_seconds : float
-        Time spent.
-    footprint : dict
-        Bytes that the learner holds, by kind.
-    log : dict
-        What `learn` returned.
-    learn_joules, evaluate_joules : float
-        Energy used; NaN where the device does not report it.
-    """
-
-    learn_seconds: float
-    evaluate_seconds: float
-    footprint: dict[str, int]
-    log: dict[str, Any]
-    learn_joules: float = math.nan
-    evaluate_joules: float = math.nan
 
 
 class Meter:

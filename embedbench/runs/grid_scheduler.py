@@ -2,35 +2,43 @@
 
 Other processes, here or on other machines, may be at runs in the same directory. A run that one of
 them makes is waited for at the end, and made here if it stops.
+
+On the machines of an engine a small file in the runs directory holds a random mark: a worker that
+reads the same mark sees the same directory. It stays, because jobs may begin when this process has
+ended.
 """
 
+import os
+import platform
+import secrets
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedbench.engines.engine import HERE, Engine, run_calls
-from embedbench.engines.task_endings import LostTaskError
+from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.errors import UserError
-from embedbench.scores import record_files, single_label_scores
+from embedbench.files.remote.uri import is_name
+from embedbench.scores import record_files, single_label_scores, verified_records
 from embedbench.scores.offline_references import References
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.verified_records import fill_reference
-from embedbench.storage import leases
-from embedbench.storage.atomic_write import sync_path
+from embedbench.storage import atomic_write, leases, regular_files
 from embedbench.system.callback_types import Notify, StageProgress
 
-from .grid_plan import keep_plan
-from .remote_tasks import Reply, make_mark, send, take_reply
-from .run_dirs import fill_if_free, run_at, tidy_if_free
-from .run_job import Task, make_task
-from .run_one import run_one
-from .run_spec import RunSpec
-from .stream_cache import StreamCache
+from . import checkpoint, run_spec, runs_status
+from .run_dirs import fill_if_free, publish, replacing, run_at, tidy_if_free
+from .run_one import hold, run_one
+from .stream_cache import StreamCache, Task, make_task
+
+MARK = ".directory"  # its name in the runs directory
+SEEN = 60.0  # seconds until a network file system must show what another machine wrote
 
 
 @dataclass
@@ -40,10 +48,10 @@ class Outcome:
     run_dirs: list[Path] = field(default_factory=list)  # of requested runs that are finished now
     skipped: int = 0  # finished before
     elsewhere: int = 0  # finished by other processes meanwhile
-    failed: list[tuple[RunSpec, str]] = field(default_factory=list)  # with the reasons
+    failed: list[tuple[run_spec.RunSpec, str]] = field(default_factory=list)  # with the reasons
     bad_input: bool = True  # whether every failure came from wrong input
 
-    def fail(self, spec: RunSpec, error: Exception) -> str:
+    def fail(self, spec: run_spec.RunSpec, error: Exception) -> str:
         """Note a failure, and return its reason; the other runs continue."""
         named = isinstance(error, UserError | LostTaskError)
         reason = str(error) if named else f"{type(error).__name__}: {error}"
@@ -57,7 +65,7 @@ def silent(_: str) -> None:
 
 
 def run_grid(
-    specs: list[RunSpec],
+    specs: list[run_spec.RunSpec],
     root: Path,
     *,
     engine: Engine = HERE,
@@ -103,7 +111,7 @@ def run_grid(
     requested = dict.fromkeys(streams.run_dir(spec, root) for spec in specs)
     if not root.exists():  # the files are there; fails here rather than after hours of training
         root.mkdir(parents=True, exist_ok=True)
-        sync_path(root.parent)
+        atomic_write.sync_path(root.parent)
     for run_dir, task in tasks.items():
         tidy_if_free(run_dir, root)
         if overwrite and run_dir in requested:
@@ -117,6 +125,117 @@ def run_grid(
         raise
     grid.settle()
     return grid.outcome
+
+
+# --- tasks on the machines of an engine: made in the shared directory, or sent back as files ---
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer of a worker.
+
+    `made` says whether it made the run, see `run_one`, and `done` whether the run is finished, as
+    the worker sees it; `said` are sentences for the user. `files` are those of the finished run by
+    name, where the worker does not see the runs directory.
+    """
+
+    made: bool
+    done: bool
+    said: tuple[str, ...]
+    files: dict[str, bytes] | None = None
+
+
+@dataclass(frozen=True)
+class RemoteCall:
+    """A call that makes a run in a worker; paths are absolute, the mark is that of RUNS."""
+
+    task: Task
+    threads: int
+    mark: str
+
+    def __call__(self) -> Reply:
+        """Make the run; see `run_one`."""
+        task, said = self.task, list[str]()
+        _check_files(task)
+        if _read_mark(task.root) == self.mark:
+            made = run_one(task, self.threads, said.append)
+            return Reply(made, task.is_done(), tuple(said))
+        with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
+            here = make_task(task.spec, Path(folder), task.streams)
+            run_one(here, self.threads, said.append)
+            files = {path.name: path.read_bytes() for path in here.run_dir.iterdir()}
+        return Reply(True, True, tuple(said), files)
+
+    def progress(self) -> int:
+        """Number of times that the run was saved, for engines that end what takes too long."""
+        return checkpoint.saves_at(self.task.checkpoint)
+
+
+def make_mark(root: Path) -> str:
+    """The mark of a runs directory; it gets one where it has none."""
+    atomic_write.create(root / MARK, secrets.token_hex(16).encode())
+    return regular_files.read_text(root / MARK)
+
+
+def send(task: Task, threads: int, mark: str) -> RemoteCall:
+    """The function that a worker calls to make a task."""
+    absolute = replace(task, run_dir=task.run_dir.absolute(), root=task.root.absolute())
+    return RemoteCall(absolute, threads, mark)
+
+
+def take_reply(task: Task, reply: Reply, notify: Notify) -> bool:
+    """Take what a worker answers; a run that was sent is published. Returns what `run_one` does."""
+    for sentence in reply.said:
+        notify(sentence)
+    if reply.files is not None:
+        files = reply.files
+        return hold(task, lambda _: _publish(task, files))
+    end = time.monotonic() + SEEN
+    while reply.done and not task.is_done():
+        if time.monotonic() > end:
+            raise UserError(
+                f"a worker finished {task.run_dir}, which cannot be seen here; is the file "
+                "system that the machines share in order?"
+            )
+        for directory in (task.root, task.run_dir.parent):
+            with suppress(OSError):  # it may not be seen yet either
+                os.listdir(directory)  # asks the server anew
+        time.sleep(leases.POLL)
+    return reply.made
+
+
+def _read_mark(root: Path) -> str | None:
+    try:
+        return regular_files.read_text(root / MARK)
+    except UserError:
+        return None
+
+
+def _check_files(task: Task) -> None:
+    here = f"on {platform.node() or 'a worker'}"
+    files = [file for file in (*task.spec.files, task.spec.unknown) if file]
+    for file in files:
+        if not (is_name(file) or os.access(file, os.R_OK)):
+            raise UserError(
+                f"{file} cannot be read {here}, where the run was to be made; put it where all "
+                "machines see it under this name"
+            )
+    if task.streams.run_dir(task.spec, task.root) != task.run_dir:
+        names = ", ".join(files)
+        raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
+
+
+def _publish(task: Task, files: dict[str, bytes]) -> None:
+    """Publish a run that a worker sent; the lease on it is held."""
+    made = atomic_write.temporary_name(task.run_dir)
+    made.mkdir()
+    for name, data in files.items():
+        atomic_write.write_safely(made / Path(name).name, data)
+    with replacing(task.run_dir, task.root):
+        publish(made, task.run_dir, task.root)
+
+
+# --- the grid ---
 
 
 @dataclass
@@ -142,7 +261,7 @@ class _Grid:
             runs = (root / run for run in self.tasks[run_dir].reference.runs)
             self._lacks[run_dir] = missing.intersection([run_dir, *runs])
         with (
-            keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
+            runs_status.keep_plan(root, self.tasks.values() if todo else ()) as note_failure,
             engine.executor(len(todo), self.notify) as executor,
         ):
             mark = None if engine.is_local or executor is None else make_mark(root)
@@ -258,12 +377,12 @@ class _Grid:
         lease = leases.wait(task.lease, is_there, task.label, self.notify)
         if lease is not None:
             with lease:
-                fill_reference(task.run_dir, task.root)
+                verified_records.fill_reference(task.run_dir, task.root)
 
 
 def with_references(
-    specs: list[RunSpec], root: Path, streams: StreamCache, *, overwrite: bool = False
-) -> list[RunSpec]:
+    specs: list[run_spec.RunSpec], root: Path, streams: StreamCache, *, overwrite: bool = False
+) -> list[run_spec.RunSpec]:
     """The runs and the reference runs that their metrics need; each once.
 
     Chance runs are short and come first, so that a run without offline references is whole when
@@ -272,7 +391,7 @@ def with_references(
     Finished runs keep their references: a run that is finished with others needs none, unless it
     is to be made again.
     """
-    needed: dict[RunSpec, None] = {}
+    needed: dict[run_spec.RunSpec, None] = {}
     shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for spec in specs:
         if spec.is_offline:

@@ -8,9 +8,7 @@ from pathlib import Path
 from embedbench.config.json_records import JsonRecord
 from embedbench.errors import UserError
 from embedbench.scores import record_files
-from embedbench.storage import leases
-from embedbench.storage.atomic_write import temporary_name, writing
-from embedbench.storage.regular_files import open_regular, unreadable
+from embedbench.storage import atomic_write, leases, regular_files
 
 from .run_dirs import fill_if_free, publish, tidy_if_free
 
@@ -103,7 +101,7 @@ def verify_predictions(run: Path) -> str:
 def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:
     """Copy a run to `run_dir`; False if another process has put it there meanwhile."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
-    made = temporary_name(run_dir)
+    made = atomic_write.temporary_name(run_dir)
     with leases.alone(run_dir):  # who clears up beside it does not meet `made`
         made.mkdir()
         try:
@@ -121,10 +119,10 @@ def _copy(run: Path, run_dir: Path, out: Path, sha256: str) -> bool:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with writing(target) as temporary:
+    with atomic_write.writing(target) as temporary:
         try:
-            file = open_regular(source)
+            file = regular_files.open_regular(source)
         except OSError as e:
-            raise unreadable(source, e) from e
+            raise regular_files.unreadable(source, e) from e
         with file, open(temporary, "xb") as copy:
             shutil.copyfileobj(file, copy)

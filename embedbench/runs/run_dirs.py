@@ -23,9 +23,7 @@ from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.run_record import UnscoredRun
 from embedbench.scores.verified_records import fill_reference, remember
-from embedbench.storage import leases, user_cache
-from embedbench.storage.atomic_write import remove, sync_path, temporary_name
-from embedbench.storage.value_digest import digest
+from embedbench.storage import atomic_write, leases, user_cache, value_digest
 
 from .run_spec import RunSpec, Spec
 
@@ -34,7 +32,7 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the
 
 def run_dir_name(spec: RunSpec, contents: Sequence[str]) -> Path:
     """The directory of a run on files of these contents, relative to RUNS; equal runs share it."""
-    stream = digest(spec.protocol.settings.recipe(), *contents)
+    stream = value_digest.digest(spec.protocol.settings.recipe(), *contents)
     seed = "-".join([f"seed-{spec.seed}", *(f"{k}{v}" for k, v in spec.fixed)])
     return Path(f"{_folder(spec.protocol)}-{stream[:8]}", _learner_dir(spec), seed)
 
@@ -45,7 +43,7 @@ def reference_dir_name(spec: RunSpec, key: str) -> Path:
 
 
 def _learner_dir(spec: RunSpec) -> str:
-    return f"{_folder(spec.learner)}-{digest(spec.learner.identity)[:8]}"
+    return f"{_folder(spec.learner)}-{value_digest.digest(spec.learner.identity)[:8]}"
 
 
 def _folder(spec: Spec[Any]) -> str:
@@ -77,7 +75,7 @@ def publish(made: Path, run_dir: Path, root: Path) -> bool:
     `made` lies beside `run_dir` and is gone afterwards. The directories from `root`, that of all
     runs, are synced. Returns whether it is the run in `run_dir` now.
     """
-    sync_path(made)
+    atomic_write.sync_path(made)
     while True:
         try:
             made.rename(run_dir)
@@ -90,7 +88,7 @@ def publish(made: Path, run_dir: Path, root: Path) -> bool:
             return False
         _discard(run_dir, root)
     for directory in run_dir.parents:
-        sync_path(directory)
+        atomic_write.sync_path(directory)
         if directory == root:
             break
     return True
@@ -98,14 +96,14 @@ def publish(made: Path, run_dir: Path, root: Path) -> bool:
 
 def set_aside(run_dir: Path) -> Path:
     """Give a finished run, which is to be replaced, another name; returns the name."""
-    aside = temporary_name(run_dir).with_suffix(".old")
+    aside = atomic_write.temporary_name(run_dir).with_suffix(".old")
     run_dir.rename(aside)
     return aside
 
 
 def save_run(predictions: AnyPredictions, unscored: UnscoredRun, run_dir: Path, root: Path) -> bool:
     """Score predictions and publish them as a run; a finished one there is kept, see `publish`."""
-    made = temporary_name(run_dir)
+    made = atomic_write.temporary_name(run_dir)
     made.mkdir(parents=True)
     try:
         predictions.save(made / record_files.PREDICTIONS)
@@ -132,7 +130,7 @@ def replacing(run_dir: Path, root: Path) -> Iterator[None]:
             publish(old, run_dir, root)
         raise
     if old is not None:
-        remove(old)
+        atomic_write.remove(old)
 
 
 def tidy(run_dir: Path, root: Path) -> None:
@@ -145,7 +143,7 @@ def tidy(run_dir: Path, root: Path) -> None:
             publish(old, run_dir, root)
     leases.sweep(run_dir)
     if record_files.is_finished(run_dir):
-        remove(checkpoint_path(run_dir))
+        atomic_write.remove(checkpoint_path(run_dir))
 
 
 def tidy_if_free(run_dir: Path, root: Path) -> None:
@@ -170,7 +168,7 @@ def fill_if_free(run_dir: Path, root: Path) -> bool:
 
 def _discard(run_dir: Path, root: Path) -> None:
     """Remove what is no finished run from `run_dir`, but not one that got there in this moment."""
-    aside = temporary_name(run_dir)
+    aside = atomic_write.temporary_name(run_dir)
     try:
         run_dir.rename(aside)
     except FileNotFoundError:
@@ -178,4 +176,4 @@ def _discard(run_dir: Path, root: Path) -> None:
     if record_files.is_finished(aside):
         publish(aside, run_dir, root)
     else:
-        remove(aside)
+        atomic_write.remove(aside)

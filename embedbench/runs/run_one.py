@@ -16,22 +16,16 @@ from typing import Any
 import torch
 
 from embedbench.engines.local_pool import use_card
-from embedbench.scores.label_set_predictions import AnyPredictions
+from embedbench.scores import label_set_predictions, run_record
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.run_record import SessionCosts, UnscoredRun, totals
-from embedbench.storage import leases
-from embedbench.storage.atomic_write import remove
-from embedbench.storage.value_digest import digest
+from embedbench.storage import atomic_write, leases, value_digest
 from embedbench.system.callback_types import Notify
 from embedbench.system.cpu_threads import limit_threads
 from embedbench.version import __version__
 
+from . import run_dirs, stream_runner
 from .checkpoint import CheckpointDirectory, UnusableError
-from .cost_meter import SessionLog
-from .run_dirs import replacing, save_run, tidy
-from .run_job import Task
-from .stream_metadata import described_stream, list_packages
-from .stream_runner import run_stream
+from .stream_cache import Task, described_stream, list_packages
 
 
 def run_one(task: Task, threads: int, notify: Notify) -> bool:
@@ -44,8 +38,8 @@ def run_one(task: Task, threads: int, notify: Notify) -> bool:
     def make(lease: leases.Lease) -> None:
         with contextlib.ExitStack() as stack:
             if task.anew:
-                remove(task.checkpoint)
-                stack.enter_context(replacing(task.run_dir, task.root))
+                atomic_write.remove(task.checkpoint)
+                stack.enter_context(run_dirs.replacing(task.run_dir, task.root))
             execute(task, threads, notify, lease)
 
     return hold(task, make)
@@ -61,7 +55,7 @@ def hold(task: Task, make: Callable[[leases.Lease], None]) -> bool:
     if lease is None:
         return False
     with lease:
-        tidy(task.run_dir, task.root)
+        run_dirs.tidy(task.run_dir, task.root)
         if task.is_done():
             return False
         try:
@@ -97,7 +91,7 @@ def execute(
     if isinstance(predictions, Predictions) and predictions.rank is not None:
         predictions = replace(predictions, group=task.group_samples(predictions.ids))
     unscored = _unscored(task, sessions, checkpoint)
-    if not save_run(predictions, unscored, task.run_dir, task.root):
+    if not run_dirs.save_run(predictions, unscored, task.run_dir, task.root):
         notify(f"another process has finished {task.label} first; its run is kept")
     checkpoint.clear()
 
@@ -117,7 +111,7 @@ def checkpoint_key(task: Task) -> dict[str, Any]:
         "setting": spec.learner.identity,
         "seed": dataclasses.asdict(spec.seeds),
         "stream": task.stream.digests,
-        "code of the learner": digest(code),
+        "code of the learner": value_digest.digest(code),
     }
 
 
@@ -125,15 +119,15 @@ def train_and_predict(
     task: Task,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
     """Let the learner learn the run's stream, from the checkpoint if there is one."""
     spec, stream, threads = task.spec, task.stream, checkpoint.threads
 
-    def teach() -> tuple[AnyPredictions, list[SessionLog]]:
+    def teach() -> tuple[label_set_predictions.AnyPredictions, list[run_record.SessionCosts]]:
         progress(f"session {checkpoint.sessions}/{len(stream.sessions)}")
         with limit_threads(checkpoint.threads):
             learner = spec.learner.fresh()
-            return run_stream(
+            return stream_runner.run_stream(
                 stream,
                 learner,
                 spec.seeds,
@@ -159,14 +153,13 @@ def train_and_predict(
 
 
 def _unscored(
-    task: Task, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
-) -> UnscoredRun:
+    task: Task, sessions: Sequence[run_record.SessionCosts], checkpoint: CheckpointDirectory
+) -> run_record.UnscoredRun:
     """The parts of a record on what was run and what it cost."""
     spec, tags = task.spec, task.spec.learner.settings.tags
-    costs = tuple(SessionCosts(**vars(s)) for s in sessions)
     described = described_stream(task)
     described["session_id_at_test"] |= tags.needs_session_id
-    return UnscoredRun(
+    return run_record.UnscoredRun(
         **described,
         learner=spec.learner.name,
         learner_params=dataclasses.asdict(spec.learner.settings),
@@ -182,7 +175,7 @@ def _unscored(
         command=spec.command,
         packages=list_packages(learner=spec.learner.settings, protocol=spec.protocol.settings),
         tuning=spec.tuning or None,
-        sessions=costs,
+        sessions=tuple(sessions),
         resumed=checkpoint.resumed,
-        **totals(costs),
+        **run_record.totals(sessions),
     )

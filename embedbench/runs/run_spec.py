@@ -1,6 +1,6 @@
 """The specification of a run: one learner, one stream, one seed. It opens no file.
 
-`run_job` makes a task of it, `run_one` runs that.
+`stream_cache` makes a task of it, `run_one` runs that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from embedbench.config.fields_added_later import identity
-from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
+from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 
@@ -50,7 +48,7 @@ class Spec(Generic[T]):
     @cached_property
     def identity(self) -> str:
         """The settings that decide where a run is kept, as JSON; see `later`."""
-        return json.dumps(identity(self.settings), sort_keys=True)
+        return json.dumps(fields_added_later.identity(self.settings), sort_keys=True)
 
     def fresh(self) -> T:
         """A copy of the learner or protocol, which may be started."""
@@ -59,7 +57,9 @@ class Spec(Generic[T]):
     def with_settings(self, **settings: Any) -> Spec[T]:
         """The learner or protocol with other settings, by name; dots reach into nested ones."""
         start = self.settings
-        return Spec(self.name, make(type(start), settings, name=self.name, start=start))
+        return Spec(
+            self.name, make_from_settings.make(type(start), settings, name=self.name, start=start)
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spec):
@@ -122,9 +122,9 @@ class RunSpec:
     unknown: str = ""
 
     @cached_property
-    def seeds(self) -> Seeds:
+    def seeds(self) -> run_seeds.Seeds:
         """The four seeds."""
-        return Seeds.of(self.seed, **dict(self.fixed))
+        return run_seeds.Seeds.of(self.seed, **dict(self.fixed))
 
     @property
     def is_offline(self) -> bool:
@@ -134,7 +134,7 @@ class RunSpec:
     @property
     def omega_reference(self) -> str | None:
         """The learner behind α_ideal, or its trunk; None: the MLP, which records do not name."""
-        settings = identity(self.offline.settings)
+        settings = fields_added_later.identity(self.offline.settings)
         name = settings.get("learner") or settings.get("mlp", {}).get("trunk")
         return None if name == "mlp" or not self.references else name
 

@@ -1,28 +1,132 @@
 """The state of a directory of runs: finished, being made, abandoned; nothing is changed there.
 
 It is read from finished runs, leases, checkpoints and the plans of the grids that run, so it is the
-same for every engine that works in this directory.
+same for every engine that works in this directory. A plan lies in `.plan-TOKEN.json` while its grid
+runs, and `.plan-TOKEN.lease` is its lease; nothing else depends on it.
 """
 
+import json
 import os
 import re
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from embedbench.config.json_records import JsonRecord
+from embedbench.config.json_records import JsonRecord, parse_json
 from embedbench.errors import UserError
-from embedbench.scores import record_files
-from embedbench.storage import leases
-from embedbench.storage.leases import BEAT, PATIENCE, Holder, lease_path
+from embedbench.scores import record_files, run_record
+from embedbench.storage import atomic_write, leases
+from embedbench.storage.regular_files import read_text
 
-from .grid_plan import PlannedRun, plans
-from .run_dirs import checkpoint_path
+from .run_dirs import checkpoint_path, run_at
+from .stream_cache import Task
 
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")
+PLANS = ".plan-*.json"
+
+
+# --- plans of grids ---
+
+
+@dataclass(frozen=True)
+class PlannedRun(JsonRecord):
+    """A run of a grid, finished already or to be made.
+
+    Parameters
+    ----------
+    name : str
+        As sentences name it.
+    replaces : str or None
+        What `run_at` says of the finished run that it replaces.
+    """
+
+    name: str
+    replaces: str | None = None
+
+    def is_done(self, run_dir: Path) -> bool:
+        """Whether it is finished, and not by the run that it replaces."""
+        return run_at(run_dir) not in (None, self.replaces)
+
+
+@dataclass(frozen=True)
+class GridPlan(JsonRecord):
+    """The runs that a grid is to make, and those that failed.
+
+    Parameters
+    ----------
+    cells : dict
+        Directory of a run, relative to that of all runs → the run.
+    failed : dict
+        Directory → why it failed.
+    """
+
+    cells: dict[str, PlannedRun]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def keep_plan(root: Path, tasks: Iterable[Task]) -> Iterator[Callable[[Task, str], None]]:
+    """Keep the plan of a grid on disk while it runs, as far as that is possible.
+
+    The plans of killed grids are removed. It yields a function that notes why a task failed. The
+    tasks are those of the grid, also finished ones, so that a grid that goes on after an
+    interruption has the total that it began with; without any there is no plan.
+    """
+
+    def directory(task: Task) -> str:
+        return str(task.run_dir.relative_to(root))
+
+    def write() -> None:
+        with suppress(OSError, UserError):
+            if plan.cells:
+                atomic_write.write_safely(path, json.dumps(plan.to_json()), sync=False)
+
+    def note_failure(task: Task, reason: str) -> None:
+        plan.failed[directory(task)] = reason
+        write()
+
+    plan = GridPlan({directory(task): PlannedRun(task.label, task.replaces) for task in tasks})
+    path = root / f".plan-{secrets.token_hex(4)}.json"
+    with ExitStack() as stack:
+        with suppress(OSError, UserError):  # where nothing can be written
+            for old in root.glob(PLANS):
+                if leases.is_free(_lease_of(old)):
+                    old.unlink(missing_ok=True)
+            lease = leases.take(_lease_of(path)) if plan.cells else None
+            if lease is not None:
+                stack.enter_context(lease)
+        try:
+            write()
+            yield note_failure
+        finally:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def plans(root: Path) -> list[GridPlan]:
+    """The plans of the grids that run; nothing is changed."""
+    result = []
+    for path in sorted(root.glob(PLANS)):
+        holder = leases.holder(_lease_of(path))
+        if holder is None or holder.has_ended():
+            continue
+        with suppress(UserError):  # removed in this moment, or damaged
+            plan = GridPlan.from_json(parse_json(read_text(path), str(path)), str(path))
+            if all(map(run_record.is_inside, [*plan.cells, *plan.failed])):
+                result.append(plan)
+    return result
+
+
+def _lease_of(plan: Path) -> Path:
+    return plan.with_suffix(".lease")
+
+
+# --- the state of a directory ---
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,9 +298,9 @@ def _run_dirs(root: Path) -> Iterator[Path]:
 
 def _running(run_dir: Path, run: str, name: str) -> Running | None:
     """The process that makes a run; None if no living one does."""
-    path = lease_path(run_dir)
+    path = leases.lease_path(run_dir)
     holder, silent = leases.holder(path), _age(path)
-    if holder is None or silent is None or silent > PATIENCE or holder.has_ended():
+    if holder is None or silent is None or silent > leases.PATIENCE or holder.has_ended():
         return None
     session, sessions = _session(holder)
     return Running(
@@ -204,13 +308,13 @@ def _running(run_dir: Path, run: str, name: str) -> Running | None:
         cell=name,
         host=holder.host_name,
         pid=holder.pid,
-        seconds=holder.moves * BEAT + min(silent, BEAT),
+        seconds=holder.moves * leases.BEAT + min(silent, leases.BEAT),
         session=session,
         sessions=sessions,
     )
 
 
-def _session(holder: Holder) -> tuple[int | None, int | None]:
+def _session(holder: leases.Holder) -> tuple[int | None, int | None]:
     """The session at work, from 1, and their number, as the holder says."""
     said = SESSION.fullmatch(holder.doing or "")
     if said is None:

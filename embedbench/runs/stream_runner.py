@@ -18,19 +18,21 @@ from torch import Tensor
 from embedbench.array_types import Bools, Float32s, Ints, Labels
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
+from embedbench.files.embedding_file import FINAL
 from embedbench.learning import learner as contract
+from embedbench.learning.base_session_prototypes import Classifier, KnownFile
 from embedbench.learning.online_learner import OnlineLearner
+from embedbench.learning.pretraining import taught_digest
 from embedbench.learning.sample_containers import blocks
+from embedbench.networks.weights import load_head
 from embedbench.scores.label_set_predictions import AnyPredictions, pw_js
-from embedbench.streams.layer_columns import without_layers
+from embedbench.scores.run_record import SessionCosts
+from embedbench.streams import layer_columns, view
 from embedbench.streams.stream import Session, Stream, StreamSpec
-from embedbench.streams.view import View, table_of
 from embedbench.system.gpu_determinism import repeatable
 
-from .answers_from_scores import make_evaluator
-from .cost_meter import Meter, SessionLog
-from .evaluation_moments import Moment, lesson_ends
-from .pretrained_head import pretrained_head
+from .answers_from_scores import Moment, lesson_ends, make_evaluator
+from .cost_meter import Meter
 
 GATHERED = 1024  # samples of an online stream that are read at once
 
@@ -44,7 +46,7 @@ def run_stream(
     checkpoint: contract.Checkpoint = contract.NO_CHECKPOINT,
     *,
     full: bool = True,
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
@@ -71,11 +73,11 @@ def _through(
     teacher: "_Teacher",
     checkpoint: contract.Checkpoint,
     full: bool,
-) -> tuple[AnyPredictions, list[SessionLog]]:
+) -> tuple[AnyPredictions, list[SessionCosts]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
     evaluator, meter = make_evaluator(stream, device, full=full), Meter(device)
-    logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
+    logs: list[SessionCosts] = checkpoint.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     before = 0  # training samples of the earlier sessions
@@ -97,8 +99,8 @@ def _through(
                 learning += (checkpoint.carried, math.nan)
             contract.trim(learner)
             (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
-            held = dict(learner.footprint())
-            logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
+            held: dict[str, float] = {**learner.footprint()}
+            logs.append(SessionCosts(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
             checkpoint.end(learner, evaluator, logs)
             teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
         before += len(session.x)
@@ -110,7 +112,7 @@ def _as_seen(stream: Stream, learner: contract.Learner) -> Stream:
     if learner.tags.offline:
         stream = stream.merged()
     if not learner.tags.needs_layers:
-        stream = without_layers(stream)
+        stream = layer_columns.without_layers(stream)
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     return stream
@@ -162,22 +164,22 @@ def _check(stream: Stream, learner: contract.Learner) -> None:
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
     views += [] if stream.far is None else [stream.far]
-    for table in {id(t): t for t in map(table_of, views)}.values():
+    for table in {id(t): t for t in map(view.table_of, views)}.values():
         if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
 
 
-def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
+def _check_samples(x: view.View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
     n, n_classes = len(x), spec.n_classes
     if x.shape != spec.input_shape:
         got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
         said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
-    if spec.scaling not in (None, table_of(x).scaling):
+    if spec.scaling not in (None, view.table_of(x).scaling):
         raise UserError(
             f"{where} shows images by another scaling than the stream's spec: expected "
-            f"{spec.scaling}, got {table_of(x).scaling}"
+            f"{spec.scaling}, got {view.table_of(x).scaling}"
         )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
@@ -300,3 +302,68 @@ def enough_memory(device: str) -> Iterator[None]:
             f"{device} has not enough memory ({reason}); let fewer runs share a card (--resources "
             "gpus=1 or --jobs 1), make batch_size or the network smaller, or take --device cpu"
         ) from error
+
+
+MEANS = "leave classifier.base out"
+
+
+def pretrained_head(learner: contract.Learner, stream: Stream) -> Float32s | None:
+    """The rows of a learner's `classifier.base`, in the order of the base session's classes.
+
+    None if the learner has no such setting, or it names no file.
+    """
+    classifier = getattr(learner, "classifier", None)
+    if not isinstance(classifier, Classifier) or not isinstance(classifier.base, KnownFile):
+        return None
+    base = classifier.base
+    path = base.checked()
+    weight, about = load_head(path)
+    if stream.origin is None:
+        raise UserError(
+            f"classifier.base={path.name} needs a stream of one file that says which, as those of "
+            f"fscil do; {MEANS}"
+        )
+    file, first = stream.origin.file, stream.sessions[0]
+    if stream.origin.embedding != FINAL:
+        raise UserError(
+            f"{path.name} classifies the final embedding, and protocol.embedding is "
+            f"{stream.origin.embedding!r}; drop that, or {MEANS}"
+        )
+    _check_weights(base, file.provenance.get("backbone", {}), file.path.name, path.name)
+    if stream.fitted:
+        raise UserError(
+            f"{path.name} classifies features as they are, and this stream scales each column; "
+            "add --set protocol.scale=none"
+        )
+    if weight.shape[1] != file.width():
+        raise UserError(
+            f"{path.name} classifies embeddings of width {weight.shape[1]}, and those of "
+            f"{file.path.name} have {file.width()}; extract them again, or {MEANS}"
+        )
+    names = [file.classes[c] for c in np.unique(first.y)]
+    if sorted(names) != sorted(about.classes):
+        other = sorted(set(names) ^ set(about.classes))
+        raise UserError(
+            f"{path.name} classifies {len(about.classes)} classes that are not the {len(names)} of "
+            f"the base session (of one alone: {', '.join(other[:3])}); give the protocol the "
+            f"settings of its pretraining, or {MEANS}"
+        )
+    if taught_digest(file.samples, first) != about.samples:
+        raise UserError(
+            f"{path.name} was trained on other samples than the base session of this stream has; "
+            f"give both the same split and val_fraction, or {MEANS}"
+        )
+    row_of = {name: row for row, name in enumerate(about.classes)}
+    rows: Float32s = weight.numpy()[[row_of[name] for name in names]]
+    return rows
+
+
+def _check_weights(base: KnownFile, backbone: dict[str, Any], file: str, head: str) -> None:
+    """Refuse embeddings that other weights made."""
+    made = str(backbone.get("weights_sha256", ""))
+    if made != base.sha256:
+        by = f"weights with the SHA-256 {made[:12]}…" if made else "no weights that it names"
+        raise UserError(
+            f"{file} was made by {by}, and {head} has {base.sha256[:12]}…; extract it with "
+            f"--weights {head}, or {MEANS}"
+        )

@@ -17,20 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.config.json_records import JsonRecord
-from embedbench.reports.compare_learners import Block, ComparisonStudy, order_name
+from embedbench.errors import UserError
+from embedbench.reports import compare_learners, comparison_tables, headings_and_units, result_rows
+from embedbench.reports.html_page import page
 from embedbench.reports.long_table import labels
-from embedbench.reports.result_rows import (
-    LEFT_OUT,
-    OTHER_REFERENCES,
-    Group,
-    run_value,
-    stream_title,
-)
-from embedbench.scores.learner_verdicts import RowVerdict
+from embedbench.reports.terminal_tables import behind_text
+from embedbench.scores import learner_verdicts, metric_jackknife
 from embedbench.scores.mean_intervals import Stat
-from embedbench.scores.metric_jackknife import LeftOut
 from embedbench.scores.run_record import FINAL, FileInfo, RunRecord
-from embedbench.storage.value_digest import digest
+from embedbench.storage import atomic_write, value_digest
 from embedbench.version import __version__
 
 from .rebuild_stream import Rebuilder
@@ -56,11 +51,6 @@ def board(
     notify : callable
         `notify(sentence)` gets one for each pack that is refused, each run that is not ranked, and
         each entry with the flag `EQUAL`.
-
-    Raises
-    ------
-    UserError
-        A file of `packs` or `data` cannot be read.
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
@@ -128,7 +118,7 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
     names = labels([[run.record for run in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     mine = dict(zip(_unique(names, who), by_entry.values(), strict=True))
-    notes = tuple(Group("", tuple(run.record for _, run in runs)).notes)
+    notes = tuple(result_rows.Group("", tuple(run.record for _, run in runs)).notes)
     rankings = {
         name: ranking
         for name in METRICS
@@ -140,8 +130,8 @@ def _stream(runs: list[Sent], submissions: Sequence[Submission]) -> BoardStream:
         for (label, each), pack in zip(mine.items(), who, strict=True)
     ]
     return BoardStream(
-        page=f"stream-{digest(_stream_key(first))[:12]}.html",  # no text of a pack
-        title=stream_title(first),
+        page=f"stream-{value_digest.digest(_stream_key(first))[:12]}.html",  # no text of a pack
+        title=result_rows.stream_title(first),
         protocol=first.protocol,
         protocol_params=first.protocol_params,
         files=first.files,
@@ -169,7 +159,7 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
 
 def _is_used(run: CheckedRun) -> bool:
     """Whether a run is in the means of its entry."""
-    return not {*LEFT_OUT} & {*run.record.flags}
+    return not {*result_rows.LEFT_OUT} & {*run.record.flags}
 
 
 def _entry(
@@ -177,7 +167,7 @@ def _entry(
     runs: Sequence[CheckedRun],
     pack: Submission,
     equal: set[str],
-    rankings: dict[str, ComparisonStudy],
+    rankings: dict[str, compare_learners.ComparisonStudy],
     answers: dict[str, set[str]],
 ) -> Entry:
     """An entry with its verdicts, and the others with the same answers."""
@@ -217,32 +207,36 @@ def _entry(
 
 def _value(made: RunRecord, name: str) -> float:
     """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
-    return run_value(made, COSTS.get(name, name))
+    return result_rows.run_value(made, COSTS.get(name, name))
 
 
 def _ranking(
     name: str, first: RunRecord, entries: dict[str, list[CheckedRun]]
-) -> ComparisonStudy | None:
+) -> compare_learners.ComparisonStudy | None:
     """The ranking by one metric; None unless two entries that learn have it."""
-    scores: dict[str, dict[Block, float]] = {}
-    answers: dict[tuple[str, Block], Callable[[], LeftOut | None]] = {}
+    scores: dict[str, dict[compare_learners.Block, float]] = {}
+    answers: dict[
+        tuple[str, compare_learners.Block], Callable[[], metric_jackknife.LeftOut | None]
+    ] = {}
     for label, runs in entries.items():
         for run in filter(_is_used, runs):
             made, left_out = run.record, run.left_out.get(name)
-            value, block = _value(made, name), (order_name(made), str(made.seeds))
+            value, block = _value(made, name), (compare_learners.order_name(made), str(made.seeds))
             if made.learns and not math.isnan(value):
                 scores.setdefault(label, {})[block] = value
                 if left_out is not None:
                     answers[label, block] = partial(lambda same: same, left_out)
     if len(scores) < 2:
         return None
-    study = ComparisonStudy(stream_title(first), name, scores, lower=name in COSTS, answers=answers)
+    study = compare_learners.ComparisonStudy(
+        result_rows.stream_title(first), name, scores, lower=name in COSTS, answers=answers
+    )
     return study.best_first()
 
 
 def is_comparable(name: str, notes: Sequence[str]) -> bool:
     """Whether a metric compares on a stream with these notes; Ω does by one reference alone."""
-    return not (name.startswith("omega_") and OTHER_REFERENCES in notes)
+    return not (name.startswith("omega_") and result_rows.OTHER_REFERENCES in notes)
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:
@@ -258,7 +252,7 @@ STATEMENT = "recomputed, not re-run"
 
 
 @dataclass(frozen=True)
-class RankedLearner(RowVerdict):
+class RankedLearner(learner_verdicts.RowVerdict):
     """The verdict on one learner of a ranking: its label, and how many runs it has."""
 
     learner: str
@@ -322,3 +316,101 @@ class Board(JsonRecord):
     version: str
     submissions: tuple[Submission, ...]
     streams: tuple[BoardStream, ...]
+
+
+# --- the pages of a board ---
+
+
+INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
+NOTHING = {"text": "–", "half": "", "sort": "", "rank": "–", "first": ""}
+MEANINGS = {
+    FINAL: "final accuracy",
+    "omega_all": "mean accuracy after each session as a share of the offline score",
+    "raa": "accuracy against guessing, mean over the sessions",
+    "gacc": "generalised accuracy, mean over the sessions",
+    "memory": "memory that the learner holds after the last session",
+    "seconds": "time of learning on the submitter's machine",
+}
+
+
+def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the pages to a directory, and return their paths, the index first.
+
+    Pages of streams that an earlier board had and this one has not are removed.
+    """
+    check_site(site, overwrite)
+    try:
+        site.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot make the directory {site} ({e.strerror})") from e
+    texts = {
+        INDEX: _page("board", board, ranked=sum(one.ranked for one in board.submissions)),
+        UNRANKED: _page("board_unranked", board),
+        DATA: json.dumps(board.to_json(), indent=1) + "\n",
+    }
+    texts |= {stream.page: _stream_page(stream, board) for stream in board.streams}
+    for old in site.glob("stream-*.html"):
+        if old.name not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        atomic_write.write_safely(site / name, text)
+    return [site / name for name in texts]
+
+
+def check_site(site: Path, overwrite: bool) -> None:
+    """Refuse a directory that holds something else than an earlier board."""
+    if site.exists() and not site.is_dir():
+        raise UserError(f"{site} is a file; --site takes a directory for the pages")
+    there = {path.name for path in site.iterdir()} if site.is_dir() else set()
+    if there and DATA not in there:
+        raise UserError(f"{site} holds other files and no board; give --site a new directory")
+    if there and not overwrite:
+        raise UserError(f"{site} holds a board already; add --overwrite or name another directory")
+
+
+def _page(template: str, board: Board, **values: Any) -> str:
+    return page(
+        f"{template}.html.j2",
+        board=board,
+        unranked=sum(len(one.unranked) for one in board.submissions),
+        final_text=lambda value: headings_and_units.value_text(value, FINAL),
+        level_with_best=lambda learned: [
+            e.label for e in learned[1:] if FINAL in e.verdicts and not e.verdicts[FINAL].behind
+        ],
+        cell=_cell,
+        **values,
+    )
+
+
+def _stream_page(stream: BoardStream, board: Board) -> str:
+    verdicts = [entry.verdicts.get(FINAL) for entry in stream.entries]
+    judged = compare_learners.TableVerdicts(
+        verdicts, stream.units.get(FINAL, "seeds"), stream.groups
+    )
+    return _page(
+        "board_stream",
+        board,
+        stream=stream,
+        columns=[
+            (name, headings_and_units.heading(COSTS.get(name, name)), MEANINGS[name])
+            for name in METRICS
+            if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
+        ],
+        is_comparable=is_comparable,
+        nothing=NOTHING,
+        behind_text=behind_text,
+        bounds=compare_learners.describe_verdicts(judged),
+        params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
+    )
+
+
+def _cell(entry: Entry, name: str) -> dict[str, Any]:
+    """One number: its text, its interval, its rank, and what its column is sorted by."""
+    stat, verdict, named = entry.metrics[name], entry.verdicts.get(name), COSTS.get(name, name)
+    return {
+        "text": headings_and_units.value_text(stat.mean, named),
+        "half": "" if math.isnan(stat.half) else headings_and_units.value_text(stat.half, named),
+        "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
+        "rank": "–" if verdict is None else comparison_tables.allowed_ranks(verdict),
+        "first": "" if verdict is None else verdict.rank,
+    }

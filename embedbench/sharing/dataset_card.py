@@ -17,33 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import UserError
-from embedbench.files import hdf5_layout
-from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.files.inspect import Card
-from embedbench.files.provenance import list_some, read_weights_entry
-from embedbench.reports.figure_kinds import MAP_CLASSES, SHEET_CLASSES
-from embedbench.reports.result_rows import Row, split_tables
-from embedbench.reports.tables_from_runs import collect
-from embedbench.reports.terminal_tables import table_parts
+from embedbench.files import embedding_file, hdf5_layout, inspect, provenance
+from embedbench.files.remote.uri import HUB
+from embedbench.reports import figure_kinds, result_rows, tables_from_runs, terminal_tables
+from embedbench.text import printable_text, table_export
 from embedbench.text.markdown import block, code, escape_markdown, link
-from embedbench.text.printable_text import printable
-from embedbench.text.table_export import export_tables
-
-from .uploads import DATASETS
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+DATASETS = f"{HUB}://datasets/"
 TEMPLATE = "dataset_card.md.j2"
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
 
 
 def card_page(
-    card: Card,
+    card: inspect.Card,
     *,
     licence: str = "",
-    rows: Sequence[Row] = (),
+    rows: Sequence[result_rows.Row] = (),
     place: str = f"{DATASETS}ORG/NAME",
     picture: str = "",
     parquet: Mapping[str, str] | None = None,
@@ -65,7 +58,10 @@ def card_page(
         SHA-256 of the file's bytes; "" leaves it out.
     """
     licence, name = data_licence(card.provenance) or licence, Path(card.path).name
-    weights, pixels = read_weights_entry(card.provenance), card.kind == hdf5_layout.PIXELS
+    weights, pixels = (
+        provenance.read_weights_entry(card.provenance),
+        card.kind == hdf5_layout.PIXELS,
+    )
     source = (card.provenance.get("source") or {}).get("name")
     made = (card.provenance.get("backbone") or {}).get("name")
     backbone = weights.backbone or str(made or "unknown backbone")
@@ -77,8 +73,8 @@ def card_page(
         title=title,
         source_name=source or "a data set without a name",
         backbone=backbone,
-        map_classes=MAP_CLASSES,
-        sheet_classes=SHEET_CLASSES,
+        map_classes=figure_kinds.MAP_CLASSES,
+        sheet_classes=figure_kinds.SHEET_CLASSES,
         picture=picture,
         place=place,
         repository=place.removeprefix(DATASETS) if place.startswith(DATASETS) else "",
@@ -107,7 +103,7 @@ def _template() -> "Template":
 
     def in_code(text: str) -> Markup:
         """A text on a line of a block of code."""
-        return Markup(printable(text).replace("```", "'''"))
+        return Markup(printable_text.printable(text).replace("```", "'''"))
 
     def citation(text: str) -> Markup:
         language = "bibtex" if text.lstrip().startswith("@") else "text"
@@ -132,7 +128,7 @@ def _template() -> "Template":
         "link": lambda text: Markup(link(str(text))),
         "shell": lambda text: in_code(shlex.quote(text)),
         "text": lambda text: in_code(json.dumps(text)),
-        "some": list_some,
+        "some": provenance.list_some,
         "values": values,
         "is_stated": is_stated,
         "citation": citation,
@@ -147,7 +143,7 @@ def data_licence(provenance: Mapping[str, Any]) -> str:
     return licence if is_stated(licence) else ""
 
 
-def _metadata(card: Card, title: str, licence: str, parquet: Mapping[str, str]) -> Any:
+def _metadata(card: inspect.Card, title: str, licence: str, parquet: Mapping[str, str]) -> Any:
     """The hub's metadata as YAML."""
     import yaml
     from markupsafe import Markup
@@ -170,12 +166,14 @@ def _metadata(card: Card, title: str, licence: str, parquet: Mapping[str, str]) 
 # --- tables of runs on the file ---
 
 
-def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
+def rows_on_file(
+    root: Path, file: embedding_file.EmbeddingFile, notify: Callable[[str], None]
+) -> list[result_rows.Row]:
     """Return the rows of all runs under `root` that learned from this content."""
     content = file.digests["content"]
     rows = [
         row
-        for row in collect(root, notify=notify)
+        for row in tables_from_runs.collect(root, notify=notify)
         if any(used.digests.get("content") == content for used in row.group.first.files)
     ]
     if not rows:
@@ -186,11 +184,11 @@ def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None])
     return rows
 
 
-def _baselines(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+def _baselines(rows: Sequence[result_rows.Row]) -> Iterator[dict[str, Any]]:
     """Yield the table of the report for each stream, with what is above and below it."""
     from markupsafe import Markup
 
-    for mine in split_tables(rows):
+    for mine in result_rows.split_tables(rows):
         group = mine[0].group
         settings = ", ".join(
             f"{name} {value}"
@@ -198,7 +196,7 @@ def _baselines(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             if value not in (None, "", 0, False)
         )
         words = f"{'; '.join(group.describe())}. Settings: {settings}."
-        text, notes = export_tables(table_parts(mine), "markdown")
+        text, notes = table_export.export_tables(terminal_tables.table_parts(mine), "markdown")
         protocol = group.first.protocol
         yield {"protocol": protocol, "words": words, "table": Markup(text), "note": notes[-1]}
 

@@ -13,26 +13,17 @@ from typing import Any
 import numpy as np
 
 from embedbench.array_types import Ints
-from embedbench.config.fields_added_later import add_missing_fields
+from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.config.json_records import plain
-from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs import learner_and_protocol_names
-from embedbench.runs.answers_from_scores import allowed_classes, stream_truth
-from embedbench.runs.evaluation_moments import moments
-from embedbench.runs.run_job import make_task
+from embedbench.runs import learner_and_protocol_names, stream_cache
+from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.stream_cache import StreamCache
-from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
-from embedbench.storage import user_cache
-from embedbench.storage.regular_files import open_regular, unreadable
-from embedbench.storage.safe_hdf5 import SIGNATURE
-from embedbench.storage.value_digest import digest
+from embedbench.storage import regular_files, safe_hdf5, user_cache, value_digest
 from embedbench.streams.stream import Stream
 from embedbench.text.table_export import flatten
 
@@ -69,16 +60,16 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self.streams = StreamCache()
+        self.streams = stream_cache.StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
         for path in data:
             try:
-                with open_regular(path) as file:
-                    is_hdf5 = file.read(len(SIGNATURE)) == SIGNATURE
+                with regular_files.open_regular(path) as file:
+                    is_hdf5 = file.read(len(safe_hdf5.SIGNATURE)) == safe_hdf5.SIGNATURE
             except OSError as e:
-                raise unreadable(path, e) from e
+                raise regular_files.unreadable(path, e) from e
             if is_hdf5:
                 self._files[_key(EmbeddingFile.open(path).digests)] = str(path)
             else:
@@ -119,8 +110,8 @@ class Rebuilder:
     ) -> dict[str, Any]:
         """Compare a run with its stream; returns what a record says of that stream."""
         try:
-            task = make_task(spec, Path(), self.streams)
-            described = described_stream(task)
+            task = stream_cache.make_task(spec, Path(), self.streams)
+            described = stream_cache.described_stream(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
         names = ", ".join(file.name for file in described["files"])
@@ -146,7 +137,7 @@ class Rebuilder:
 
     def with_learner(self, spec: RunSpec, made: RunRecord) -> RunSpec:
         """The spec with the learner and the seeds that a record states."""
-        if made.seeds != Seeds.of(made.seed):
+        if made.seeds != run_seeds.Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
         spec = dataclasses.replace(spec, learner=self.learner(made), fixed=())
         stream = self.streams.stream(spec)
@@ -192,7 +183,7 @@ class Rebuilder:
         protocol = _made(
             learner_and_protocol_names.protocol_class(made.protocol), params, "protocol", given
         )
-        if digest(protocol.recipe()) != made.digests.recipe:
+        if value_digest.digest(protocol.recipe()) != made.digests.recipe:
             raise UserError("its digest 'recipe' is not that of its protocol and parameters")
         sessions = getattr(protocol, "sessions", 0)
         if sessions not in (0, len(made.n_train)):
@@ -202,11 +193,11 @@ class Rebuilder:
 
 def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
     """A learner or protocol with the settings of a record, which name no file but the one given."""
-    wanted = add_missing_fields(cls, settings)
+    wanted = fields_added_later.add_missing_fields(cls, settings)
     for key, value in flatten(wanted).items():
         if isinstance(value, str) and value != given and _may_be_file(key, value):
             raise UserError(f"its {name} reads a file, {key}={short(value)}")
-    made = make(cls, wanted, name=name)
+    made = make_from_settings.make(cls, wanted, name=name)
     if plain(dataclasses.asdict(made)) != plain(wanted):
         raise UserError(f"its settings of the {name} are not as this version writes them")
     return made

@@ -14,18 +14,14 @@ from embedbench.errors import UserError, short
 from embedbench.reports.compare_learners import leave_out_groups
 from embedbench.reports.result_rows import run_value
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.scores import record_files
-from embedbench.scores.label_set_predictions import AnyPredictions
-from embedbench.scores.metric_jackknife import LeftOut
+from embedbench.scores import label_set_predictions, metric_jackknife, record_files
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import FINAL, RunRecord, totals
 from embedbench.scores.verified_records import RELATIVE, recompute_record
-from embedbench.storage import user_cache
-from embedbench.storage.regular_files import open_regular
-from embedbench.storage.value_digest import digest
+from embedbench.storage import regular_files, user_cache, value_digest
 
+from .pack import UnpackedPack, unpack
 from .rebuild_stream import Rebuilder
-from .unpack import UnpackedPack, unpack
 
 RANKED = (FINAL, "omega_all", "raa", "gacc")  # scores by which a board ranks
 
@@ -73,13 +69,13 @@ class CheckedRun:
     learner: Spec[Any]
     record: RunRecord
     answers: str
-    left_out: dict[str, LeftOut]
+    left_out: dict[str, metric_jackknife.LeftOut]
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
     """Check every run of a pack. A pack that cannot be read is a submission without runs."""
     try:
-        open_regular(path).close()
+        regular_files.open_regular(path).close()
         seen = Submission(path.name, user_cache.sha256(path))
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
@@ -114,7 +110,7 @@ class _Checks:
                 _check_totals(made)
                 spec = self._with_references(self.rebuilder.with_learner(spec, made), made)
                 self._check_place(spec, place, made)
-                answers = digest(predictions.answer.shape, predictions.answer)
+                answers = value_digest.digest(predictions.answer.shape, predictions.answer)
                 left_out = self._left_out(predictions, place, made)
                 runs[place] = CheckedRun(self._name(place), spec.learner, made, answers, left_out)
             except Exception as e:  # likewise, what is wrong with a run
@@ -135,8 +131,8 @@ class _Checks:
                 unranked.append(UnrankedRun(self._name(place), "", math.nan, reason))
 
     def _left_out(
-        self, predictions: AnyPredictions, place: Path, made: RunRecord
-    ) -> dict[str, LeftOut]:
+        self, predictions: label_set_predictions.AnyPredictions, place: Path, made: RunRecord
+    ) -> dict[str, metric_jackknife.LeftOut]:
         if not isinstance(predictions, Predictions):
             return {}
         names = self.rebuilder.groups(made)

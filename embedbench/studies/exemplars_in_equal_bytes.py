@@ -9,8 +9,7 @@ import numpy as np
 
 from embedbench.array_types import Ints
 from embedbench.errors import UserError
-from embedbench.learning.exemplars import Capacity, Memory
-from embedbench.learning.footprint import Footprint
+from embedbench.learning import exemplars
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
@@ -33,16 +32,11 @@ def exemplars_within(
     exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
     not counted. None where the learner keeps no exemplars, so that nothing can be chosen; see
     `over_budget`.
-
-    Raises
-    ------
-    UserError
-        Even with one exemplar per class the learner is over the budget.
     """
     memory = getattr(spec.learner.settings, MEMORY, None)
-    if not isinstance(memory, Capacity):
+    if not isinstance(memory, exemplars.Capacity):
         return None
-    if isinstance(memory, Memory) and memory.select == "all":
+    if isinstance(memory, exemplars.Memory) and memory.select == "all":
         raise UserError(
             f"{spec.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
@@ -51,7 +45,7 @@ def exemplars_within(
     n = stream.spec.n_classes
     one, two = (_held(spec, stream, k * n) for k in (1, 2))
     each = (two["samples"] - one["samples"]) / n
-    fixed = one.total - one["samples"]
+    fixed = sum(one.values()) - one["samples"]
     total = int((megabytes * 1e6 - fixed) // each)
     if total < n:
         raise UserError(
@@ -86,7 +80,7 @@ def few(stream: Stream) -> Stream:
     )
 
 
-def _held(spec: RunSpec, stream: Stream, total: int) -> Footprint:
+def _held(spec: RunSpec, stream: Stream, total: int) -> dict[str, float]:
     """The footprint after the whole stream with `total` exemplars."""
     from embedbench.runs.stream_runner import run_stream
 
@@ -98,7 +92,7 @@ def _held(spec: RunSpec, stream: Stream, total: int) -> Footprint:
         changes["base_samples"] = 1
     learner = spec.with_settings(**changes).learner.settings
     _, logs = run_stream(stream, learner, spec.seeds, spec.device, full=False)
-    return Footprint(logs[-1].footprint)
+    return logs[-1].footprint
 
 
 def fit_budget(

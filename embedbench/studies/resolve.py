@@ -19,10 +19,8 @@ from embedbench.runs import learner_and_protocol_names as by_name
 from embedbench.runs.run_spec import KEPT, RunSpec, Spec, set_words
 from embedbench.streams.protocol import Protocol
 
-from .preset_regimes import PASSES, split_regimes
-from .presets import preset
-from .set_and_tune_options import Key, Lists, Settings, with_dashes
-from .study import Study
+from .presets import PASSES, preset, split_regimes
+from .study import Key, Lists, Settings, Study, with_dashes
 
 MOST = 100_000  # runs of a study
 OMEGAS = ("kemker_table", "kemker_eq")
@@ -220,11 +218,6 @@ def grids(study: Study, lists: Lists, classes: Classes | None = None) -> Mapping
     """Learner → setting → values of a study's `tune` or `grid`.
 
     A key without a learner's name is for every learner that has the setting.
-
-    Raises
-    ------
-    UserError
-        No learner of the study has a setting.
     """
     classes = Classes() if classes is None else classes
     result: dict[str, dict[str, Sequence[str]]] = {}
@@ -310,13 +303,7 @@ def without_others(study: Study, learners: Sequence[str], protocols: Sequence[st
 
 
 def take_shard(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
-    """The runs of one shard: "3/64" has the third of every 64; None has all.
-
-    Raises
-    ------
-    UserError
-        The shard is no I/N with 1 ≤ I ≤ N.
-    """
+    """The runs of one shard: "3/64" has the third of every 64; None has all."""
     if shard is None:
         return list(runs)
     index, slash, number = shard.partition("/")

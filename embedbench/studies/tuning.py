@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +14,17 @@ import numpy as np
 
 from embedbench.array_types import Floats
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
+from embedbench.config.run_seeds import format_seeds
 from embedbench.engines.engine import HERE, Engine, run_calls
 from embedbench.engines.local_pool import use_card
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
-from embedbench.storage import leases
-from embedbench.storage.atomic_write import remove, write_safely
-from embedbench.storage.regular_files import read_text
-from embedbench.storage.value_digest import digest
+from embedbench.storage import atomic_write, leases, regular_files, value_digest
 from embedbench.streams.stream import EvalSet, Stream
-from embedbench.system.callback_types import StageProgress
-from embedbench.system.cpu_threads import limit_threads
+from embedbench.system import callback_types, cpu_threads
 
-from .resolve import Grid
-from .tuning_rule import (
-    Candidate,
-    beyond,
-    choose,
-    default_of,
-    make_candidates,
-    parse_range,
-    rises,
-)
-from .tuning_text import outcome
+from . import resolve, tuning_rule
 
 FIRST_SEED = 100  # of those that tune: tables begin at 0
 N_SEEDS = 3
@@ -56,11 +44,6 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     """The first sessions of a stream, evaluated on their validation data; it has no test data.
 
     A multi-label stream is evaluated on its post-task validation data, as in the IIRC paper.
-
-    Raises
-    ------
-    UserError
-        The stream's validation data is its test data, or a session has none.
     """
     if stream.validation != "train":
         raise UserError(
@@ -101,7 +84,7 @@ def trial_score(spec: RunSpec, sessions: int, threads: int, streams: StreamCache
 
     use_card(spec.device)
     stream = trial_stream(streams.stream(spec), sessions)
-    with limit_threads(threads):
+    with cpu_threads.limit_threads(threads):
         predictions, _ = run_stream(
             stream, spec.learner.fresh(), spec.seeds, spec.device, full=False
         )
@@ -147,7 +130,7 @@ class _Trials(JsonRecord):
 
 def tune(
     spec: RunSpec,
-    grid: Grid,
+    grid: resolve.Grid,
     root: Path,
     *,
     sessions: int = 3,
@@ -155,7 +138,7 @@ def tune(
     points: int | None = None,
     engine: Engine = HERE,
     threads: int = 1,
-    progress: StageProgress = lambda *_: None,
+    progress: callback_types.StageProgress = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
     streams: StreamCache | None = None,
 ) -> dict[str, Any]:
@@ -183,17 +166,17 @@ def tune(
     """
     streams = streams or StreamCache()
     seeds = tuple(dict.fromkeys(seeds)) or (spec.seed,)
-    candidates = make_candidates(grid, spec.learner.settings, points)
+    candidates = tuning_rule.make_candidates(grid, spec.learner.settings, points)
     specs = [spec.with_settings(**settings) for settings in candidates]  # refused before any trial
     default = None
     if len(seeds) > 1:
         same = [i for i, each in enumerate(specs) if each.learner == spec.learner]
         if not same:
-            candidates.append(default_of(spec.learner.settings, grid))
+            candidates.append(tuning_rule.default_of(spec.learner.settings, grid))
         default = same[0] if same else len(candidates) - 1
     run_dir = streams.run_dir(replace(spec, seed=seeds[0]), root).relative_to(root)
     more = [] if len(seeds) == 1 and points is None else [json.dumps([seeds, points])]
-    key = digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
+    key = value_digest.digest(str(run_dir), json.dumps(dict(grid)), sessions, *more)
     path = root / "tuning" / f"{spec.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.wait(
@@ -207,16 +190,18 @@ def tune(
         run = partial(_run_trials, spec, kept, seeds, trial, engine, progress)
         scores = run(candidates)
         if default is not None:
-            further = _possible(spec, beyond(grid, candidates, _means(scores)))
+            further = _possible(spec, tuning_rule.beyond(grid, candidates, _means(scores)))
             candidates += [each for each in further if each not in candidates]
             scores = run(candidates)
         log = _log(spec, grid, sessions, seeds, candidates, scores, default)
-        write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
-        remove(kept)
+        atomic_write.write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
+        atomic_write.remove(kept)
     return log
 
 
-def _possible(spec: RunSpec, candidates: Sequence[Candidate]) -> list[Candidate]:
+def _possible(
+    spec: RunSpec, candidates: Sequence[tuning_rule.Candidate]
+) -> list[tuning_rule.Candidate]:
     """The candidates that the learner accepts."""
     possible = []
     for settings in candidates:
@@ -226,9 +211,9 @@ def _possible(spec: RunSpec, candidates: Sequence[Candidate]) -> list[Candidate]
     return possible
 
 
-def _kept(path: Path, candidates: Sequence[Candidate]) -> dict[str, Any]:
+def _kept(path: Path, candidates: Sequence[tuning_rule.Candidate]) -> dict[str, Any]:
     """The log of a finished search."""
-    kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
+    kept = _Log.from_json(parse_json(regular_files.read_text(path), str(path)), str(path)).to_json()
     tried = [each.get("settings") for each in kept["tried"]]
     beyond_the_grid = len(tried) - len(candidates) if kept.get("seeds") else 0
     if tried[: len(tried) - beyond_the_grid] != candidates or kept["chosen"] not in tried:
@@ -243,15 +228,15 @@ def _means(scores: Floats) -> list[float]:
 
 def _log(
     spec: RunSpec,
-    grid: Grid,
+    grid: resolve.Grid,
     sessions: int,
     seeds: tuple[int, ...],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[tuning_rule.Candidate],
     scores: Floats,
     default: int | None,
 ) -> dict[str, Any]:
     """The log of a search whose trials are finished; `scores` is (candidates, seeds)."""
-    choice = choose(scores, default)
+    choice = tuning_rule.choose(scores, default)
     chosen = candidates[choice.index]
     tried: list[dict[str, Any]] = [
         {"settings": c, "average_incremental_accuracy": mean}
@@ -262,7 +247,9 @@ def _log(
         for each, row in zip(tried, scores.tolist(), strict=True):
             each["by_seed"] = row
         at_edge = choice.index != default
-        edge = [k for k in grid if at_edge and rises(candidates, _means(scores), chosen, k)]
+        edge = [
+            k for k in grid if at_edge and tuning_rule.rises(candidates, _means(scores), chosen, k)
+        ]
         several = {"seeds": seeds, "default": candidates[default], "edge": tuple(edge)}
         several |= {"gain": choice.gain, "standard_error": choice.error}
     return _Log(
@@ -281,13 +268,13 @@ def _run_trials(
     seeds: tuple[int, ...],
     trial: Callable[[RunSpec], float],
     engine: Engine,
-    progress: StageProgress,
-    candidates: Sequence[Candidate],
+    progress: callback_types.StageProgress,
+    candidates: Sequence[tuning_rule.Candidate],
 ) -> Floats:
     """(candidates, seeds) the scores; the trials that the file `kept` does not have are run."""
     finished: dict[str, _Finished] = {}
     if kept.is_file():  # of a search that was interrupted
-        trials = _Trials.from_json(parse_json(read_text(kept), str(kept)), str(kept))
+        trials = _Trials.from_json(parse_json(regular_files.read_text(kept), str(kept)), str(kept))
         finished = {each.key: each for each in trials.finished}
     keys = [(seed, c) for seed in seeds for c in candidates]  # a stream is built once a seed
     missing = [key for key in keys if _key(*key) not in finished]
@@ -299,19 +286,19 @@ def _run_trials(
         for number, ((seed, settings), score) in enumerate(run_calls(pool, calls), 1):
             made = _Finished(settings, seed, score())
             finished[made.key] = made
-            write_safely(kept, json.dumps(_Trials(tuple(finished.values())).to_json()))
+            atomic_write.write_safely(kept, json.dumps(_Trials(tuple(finished.values())).to_json()))
             done = len(keys) - len(missing) + number
             progress(f"tuning {spec.learner}", done, len(keys))
     return np.array([[finished[_key(s, c)].score for s in seeds] for c in candidates])
 
 
-def _key(seed: int, settings: Candidate) -> str:
+def _key(seed: int, settings: tuning_rule.Candidate) -> str:
     return json.dumps([seed, settings])
 
 
 def search(
     runs: Sequence[RunSpec],
-    grids: Mapping[str, Grid],
+    grids: Mapping[str, resolve.Grid],
     root: Path,
     *,
     sessions: int,
@@ -329,13 +316,13 @@ def search(
     first = {run.learner.name: run for run in reversed(runs)}
     streams = streams or StreamCache()
     values = [pair for grid in grids.values() for pair in grid.items()]
-    if points is not None and not any(parse_range(*pair) for pair in values):
+    if points is not None and not any(tuning_rule.parse_range(*pair) for pair in values):
         raise UserError("--trials is for a range, such as --tune ewc.lam=1..1e6; leave it out")
     how |= {"sessions": sessions, "seeds": seeds, "points": points}
     how |= {"notify": notify, "streams": streams}
     logs: dict[str, dict[str, Any]] = {}
     for name, grid in grids.items():  # refused before anything is made
-        make_candidates(grid, first[name].learner.settings, points)
+        tuning_rule.make_candidates(grid, first[name].learner.settings, points)
     for name, grid in grids.items():
         start = replace(first[name], seed=seeds[0]) if seeds else first[name]
         trial = trial_stream(streams.stream(start), sessions)
@@ -350,3 +337,74 @@ def _with_chosen(run: RunSpec, logs: Mapping[str, Mapping[str, Any]]) -> RunSpec
         run = run.with_offline(**logs["offline"]["chosen"])
     log = logs.get(run.learner.name)
     return replace(run.with_settings(**log["chosen"]), tuning=dict(log)) if log else run
+
+
+# --- the text on a search ---
+
+
+def outcome(log: Mapping[str, Any], trial: Stream) -> str:
+    """Text on a search: its choice and score, the scores of all trials, and what is left open.
+
+    `log` is what `tune` returns, `trial` the stream of the trials.
+    """
+    tried = [t["settings"] for t in log["tried"]]
+    scores = [_score(t.get("average_incremental_accuracy")) for t in log["tried"]]
+    n = len(trial.sessions)
+    samples = sum(len(e.x) for e in trial.eval_sets[:n])
+    score = "pw-JS" if trial.spec.multilabel else "accuracy"
+    several = log.get("seeds")
+    seeds = f"seeds {format_seeds(several)}" if several else f"seed {log['seed']}"
+    head = (
+        f"tuned {log['learner']} on {seeds}: {_choice(log)}, by average incremental "
+        f"{score} on {samples} validation samples of {'1 session' if n == 1 else f'{n} sessions'}"
+    )
+    values = [",".join(settings.values()) for settings in tried]
+    each = " · ".join(f"{v}→{_percent(s)}" for v, s in zip(values, scores, strict=True))
+    doubts = _doubts(log, tried, scores)
+    return "\n".join(
+        [head, f"  {','.join(log['chosen'])} → %: {each}", *(f"  {d}" for d in doubts)]
+    )
+
+
+def _choice(log: Mapping[str, Any]) -> str:
+    """What was chosen, and by how much the best one differs from the default."""
+    text = ", ".join(f"{name}={value}" for name, value in log["chosen"].items())
+    values = (log.get(name) for name in ("gain", "standard_error"))
+    gain, error = (nan if value is None else 100 * value for value in values)
+    if log["chosen"] != log.get("default"):
+        return text if isnan(gain) else f"{text} (+{gain:.1f} ± {error:.1f} points)"
+    within = "" if not gain > 0 else f"; the best is only {gain:.1f} ± {error:.1f} points above it"
+    return f"default kept ({text}{within})"
+
+
+def _score(value: object) -> float:
+    """A score of a log; -inf where it is undefined."""
+    return float(value) if isinstance(value, float | int) and not isnan(value) else -inf
+
+
+def _percent(score: float) -> str:
+    return "–" if score == -inf else f"{100 * score:.1f}"
+
+
+def _doubts(
+    log: Mapping[str, Any], tried: Sequence[dict[str, str]], scores: Sequence[float]
+) -> list[str]:
+    """Sentences on what the scores leave open."""
+    chosen = log["chosen"]
+    best = scores[tried.index(chosen)]
+    if len(tried) > 1 and all(tuning_rule.is_equal(score, best) for score in scores):
+        what = "values" if len(chosen) == 1 else "combinations"
+        scored = "have no score" if best == -inf else f"scored {_percent(best)} %"
+        used = "the default" if log.get("seeds") else "the first"
+        return [
+            f"all {len(tried)} {what} {scored}: nothing was decided, and {used} is used; try "
+            "values far beyond these, or more sessions (--tune-sessions)"
+        ]
+    edge = log.get("edge")
+    if edge is None:
+        edge = [name for name in chosen if tuning_rule.rises(tried, scores, chosen, name)]
+    if not edge:
+        return []
+    where = "is at the edge of its grid" if len(edge) == 1 else "are at the edge of their grids"
+    values = ", ".join(f"{name}={chosen[name]}" for name in edge)
+    return [f"{values} {where}, a value beyond may be better"]

@@ -26,11 +26,6 @@ def make_candidates(grid: Grid, learner: Learner, points: int | None) -> list[Ca
     A range is on a log scale. Beside one, a list of values is divided evenly. The learner's values
     say which settings are whole numbers. The number of points is a power of two; without a range it
     is not read.
-
-    Raises
-    ------
-    UserError
-        A range without a number of points.
     """
     ranges = {name: bounds for name, v in grid.items() if (bounds := parse_range(name, v))}
     if not ranges:
@@ -55,13 +50,7 @@ def make_candidates(grid: Grid, learner: Learner, points: int | None) -> list[Ca
 
 
 def parse_range(name: str, values: Sequence[str]) -> tuple[float, float] | None:
-    """The bounds of a range `low..high`; None for a list of values.
-
-    Raises
-    ------
-    UserError
-        It is no range of two numbers above 0, the lower one first, or it stands in a list.
-    """
+    """The bounds of a range `low..high`; None for a list of values."""
     if not any(".." in value for value in values):
         return None
     low, _, high = values[0].partition("..")

@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from embedbench.cli import app
-from embedbench.cli.command_output import note
-from embedbench.cli.progress_bar import bar
+from embedbench.cli.command_output import bar, note
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
 from embedbench.scores import record_files

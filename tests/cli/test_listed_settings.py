@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import pytest
 from commands import caller
 
-from embedbench.cli import shell_completion
+from embedbench.cli import shared_options
 from embedbench.cli.list_entries import listed_settings
 from embedbench.config.describe_settings import REQUIRED, flatten_settings, list_settings
 from embedbench.config.make_from_settings import make
@@ -198,6 +198,6 @@ def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_names_are_completed() -> None:
-    assert shell_completion.of_kinds("pr") == ["protocols", "presets", "prototype"]
-    assert "incremental-class" in shell_completion.of_kinds("inc")
-    assert [name for name, _ in shell_completion.of_figures("cu")] == ["curves"]
+    assert shared_options.complete_kinds("pr") == ["protocols", "presets", "prototype"]
+    assert "incremental-class" in shared_options.complete_kinds("inc")
+    assert [name for name, _ in shared_options.complete_figures("cu")] == ["curves"]

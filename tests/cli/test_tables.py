@@ -14,7 +14,7 @@ from report_records import keep, make
 from typer.testing import CliRunner
 
 from embedbench.checks import conformance_suite
-from embedbench.cli import shell_completion
+from embedbench.cli import shared_options
 from embedbench.cli.app import app
 from embedbench.cli.list_entries import entries
 from embedbench.errors import UserError, unknown
@@ -123,10 +123,10 @@ def test_every_order_with_a_name_is_listed() -> None:
 
 
 def test_names_are_completed() -> None:
-    names = [name for name, _ in shell_completion.of("learners")("ncm,sld")]
+    names = [name for name, _ in shared_options.complete_names("learners")("ncm,sld")]
     assert names == ["ncm,slda"]
-    assert "kemker" in [name for name, _ in shell_completion.of("presets")("ke")]
-    assert shell_completion.of_kinds("pro") == ["protocols", "prototype"]
+    assert "kemker" in [name for name, _ in shared_options.complete_names("presets")("ke")]
+    assert shared_options.complete_kinds("pro") == ["protocols", "prototype"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

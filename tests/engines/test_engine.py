@@ -19,10 +19,16 @@ from image_files import embedding_file
 from embedbench.cli.shared_options import chosen_device, chosen_engine, engine_name
 from embedbench.engines import engine, local_pool, slurm_engine
 from embedbench.engines.engine import Engine, at_once
+from embedbench.engines.engine_tasks import (
+    LostTaskError,
+    Resources,
+    TimeUpError,
+    ends_soon,
+    pack,
+    pairs,
+    runner,
+)
 from embedbench.engines.local_pool import local_executor, use_card
-from embedbench.engines.pickled_calls import pack, runner
-from embedbench.engines.task_endings import LostTaskError, TimeUpError, ends_soon
-from embedbench.engines.task_resources import Resources, pairs
 from embedbench.errors import UserError
 from embedbench.storage import leases
 

@@ -17,8 +17,7 @@ from engine_tasks import die
 from small_grid import answers, check_same, expected, small_grid, words
 
 from embedbench.engines.engine import Engine
-from embedbench.engines.task_endings import LostTaskError
-from embedbench.engines.task_resources import Resources
+from embedbench.engines.engine_tasks import LostTaskError, Resources
 from embedbench.errors import UserError
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec

@@ -9,7 +9,7 @@ from engine_tasks import die, write_late
 from small_grid import check_same, expected, small_grid
 
 from embedbench.engines.engine import Engine
-from embedbench.engines.task_endings import LostTaskError
+from embedbench.engines.engine_tasks import LostTaskError
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.storage import user_cache
 

@@ -17,7 +17,7 @@ from commands import quick_workers
 from tiny_images import TINY, images, weights
 
 from embedbench.engines import local_pool
-from embedbench.engines.task_resources import Resources
+from embedbench.engines.engine_tasks import Resources
 from embedbench.errors import UserError
 from embedbench.extract import extraction_work, pipeline
 from embedbench.extract.extraction_work import Job

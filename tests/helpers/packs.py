@@ -15,8 +15,7 @@ from toy import plain
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpack
+from embedbench.sharing.pack import pack, unpack
 
 SMALL = [f"offline.mlp.{s}" for s in ("batch_size=64", "stop.rule=epochs", "stop.epochs=1")]
 

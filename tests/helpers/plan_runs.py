@@ -5,8 +5,7 @@ from typing import Any
 
 from embedbench.runs.run_spec import RunSpec
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_settings
 
 
 def plan(

@@ -20,7 +20,7 @@ from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.scores.record_files import load
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -31,7 +31,7 @@ from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.studies.presets import preset
-from embedbench.studies.set_and_tune_options import Key
+from embedbench.studies.study import Key
 
 SEEDS = Seeds.of(0)
 ALL = StreamSpec((6,), 4)

@@ -39,7 +39,7 @@ from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import table_text
 from embedbench.scores.few_shot_scores import CORNER_CASES, aacc, curves_from_accuracies
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 MISPRINTS = facts("fscil")["printed"]["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}

@@ -27,7 +27,7 @@ from embedbench.papers.paper_folders import facts
 from embedbench.papers.paper_table import PaperTable, table_text
 from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 NOTHING = ReproduceRequest(Path(), [0])
 PUBLISHED = facts("iirc")["printed"]["tables"]

@@ -26,7 +26,7 @@ from embedbench.papers.paper import (
 from embedbench.papers.paper_folders import facts, names, paper
 from embedbench.papers.paper_table import PaperTable, Value, table_text
 from embedbench.scores.mean_intervals import Stat
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 ALIASES = {
     "kemker2018": (),

@@ -200,7 +200,7 @@ def test_log_probabilities_that_are_nan_are_refused() -> None:
 def test_a_run_goes_on_with_what_its_checkpoint_has(before: bool, after: bool) -> None:
     """A run that began plain ends plain; one that is to end plain drops the rest."""
     from embedbench.learning.checkpoint_state import pack_state, unpack_state
-    from embedbench.runs.evaluation_moments import Moment
+    from embedbench.runs.answers_from_scores import Moment
 
     stream = numbered_stream([None] * 3)
     learner = Scripted(random_scores(stream, 2, np.float32, "logits"))

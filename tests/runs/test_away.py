@@ -10,11 +10,10 @@ import pytest
 from small_grid import answers, check_same, expected, small_grid
 
 from embedbench.engines.engine import Engine
-from embedbench.runs import remote_tasks
+from embedbench.runs import grid_scheduler
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import run_at
-from embedbench.runs.run_job import Task, make_task
-from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_cache import StreamCache, Task, make_task
 from embedbench.scores import record_files
 from embedbench.storage import user_cache
 
@@ -79,9 +78,9 @@ def test_workers_give_the_same_bytes(
     cells = small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
-    publishes = remote_tasks._publish
+    publishes = grid_scheduler._publish
     monkeypatch.setattr(
-        remote_tasks, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
+        grid_scheduler, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
     )
     monkeypatch.setattr(Engine, "kind", engine)
     monkeypatch.setattr(Engine, "is_local", False)
@@ -121,12 +120,12 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     task = make_task(cell, tmp_path / "runs", StreamCache())
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
-    monkeypatch.setattr(remote_tasks.leases, "POLL", 0.0)
+    monkeypatch.setattr(grid_scheduler.leases, "POLL", 0.0)
     assert not task.run_dir.parent.exists()
-    assert remote_tasks.take_reply(task, remote_tasks.Reply(True, True, ()), print)
+    assert grid_scheduler.take_reply(task, grid_scheduler.Reply(True, True, ()), print)
     looks = iter([False, True])  # what a third machine made
-    assert not remote_tasks.take_reply(task, remote_tasks.Reply(False, True, ()), print)
-    assert not remote_tasks.take_reply(task, remote_tasks.Reply(False, False, ()), print)
+    assert not grid_scheduler.take_reply(task, grid_scheduler.Reply(False, True, ()), print)
+    assert not grid_scheduler.take_reply(task, grid_scheduler.Reply(False, False, ()), print)
     assert not list(looks)
 
 
@@ -138,7 +137,7 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     monkeypatch.setattr(Engine, "is_local", False)
     (cell, *_) = cells = small_grid(tmp_path, [0])
     file = Path(cell.files[0])
-    monkeypatch.setattr(remote_tasks.os, "access", lambda *_: False)  # type: ignore[attr-defined]
+    monkeypatch.setattr(grid_scheduler.os, "access", lambda *_: False)  # type: ignore[attr-defined]
     outcome = run_grid(cells, tmp_path / "a", engine=Engine("tests:far"))
     assert len(outcome.failed) == 4
     assert outcome.bad_input
@@ -148,7 +147,7 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     task = make_task(cell, tmp_path / "b", StreamCache())
     moved = replace(task, run_dir=task.run_dir.with_name("seed-7"))
     with pytest.raises(
-        remote_tasks.UserError, match=r"the file on .* is not the one that the run was"
+        grid_scheduler.UserError, match=r"the file on .* is not the one that the run was"
     ):
-        remote_tasks.RemoteCall(moved, 1, "mark")()
+        grid_scheduler.RemoteCall(moved, 1, "mark")()
     assert not answers(tmp_path)

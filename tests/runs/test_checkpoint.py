@@ -26,7 +26,7 @@ from embedbench.checks.learner_check_tools import SEEDS, same
 from embedbench.checks.learner_contract import CutOffError, Saboteur
 from embedbench.config.json_records import plain
 from embedbench.config.run_seeds import generator
-from embedbench.engines.task_endings import TimeUpError, ends_soon
+from embedbench.engines.engine_tasks import TimeUpError, ends_soon
 from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.learning.learner import NO_CHECKPOINT, Checkpoint, Context, Learner
@@ -40,9 +40,8 @@ from embedbench.models.prototype import Prototype
 from embedbench.runs import run_one
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import make_task
 from embedbench.runs.run_spec import RunSpec
-from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_cache import StreamCache, make_task
 from embedbench.runs.stream_runner import run_stream
 from embedbench.scores import record_files
 from embedbench.streams.stream import Session, Stream

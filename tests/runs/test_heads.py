@@ -31,9 +31,8 @@ from embedbench.learning.prototypes import Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.networks.weights import HEAD, file_sha256, save_weights
-from embedbench.runs.pretrained_head import pretrained_head
 from embedbench.runs.stream_cache import StreamCache
-from embedbench.runs.stream_runner import run_stream
+from embedbench.runs.stream_runner import pretrained_head, run_stream
 from embedbench.scores.predictions import Predictions
 
 WIDTH, BASE = 5, 4

@@ -21,12 +21,12 @@ from plan_runs import plan
 from embedbench.cli.app import main
 from embedbench.runs import grid_scheduler, run_dirs, run_one
 from embedbench.runs.checkpoint import CheckpointDirectory
-from embedbench.runs.cost_meter import SessionLog
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
+from embedbench.scores.run_record import SessionCosts
 from embedbench.storage import leases
 
 FILES = ("record.json", "predictions.h5")
@@ -97,7 +97,9 @@ def test_a_run_and_its_directories_are_synced_before_and_after_the_rename(
     place, made = tmp_path / "a" / "b" / "seed-0", tmp_path / "a" / "b" / ".made"
     run_in(made)
     synced: list[tuple[Path, bool]] = []
-    monkeypatch.setattr(run_dirs, "sync_path", lambda p: synced.append((p, place.exists())))
+    monkeypatch.setattr(
+        run_dirs.atomic_write, "sync_path", lambda p: synced.append((p, place.exists()))
+    )
     run_dirs.publish(made, place, tmp_path)
     after = [(p, True) for p in (place.parent, place.parent.parent, tmp_path)]
     assert synced == [(made, False), *after]
@@ -141,7 +143,7 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
     state: Any = SimpleNamespace(state_dict=lambda: {"w": 1})
     assert not checkpoint.open()
     checkpoint.begin(0)
-    log = SessionLog(0.0, 0.0, {}, {})
+    log = SessionCosts(0.0, 0.0, {}, {})
     checkpoint.end(state, state, [log])
     before = {p: p.read_bytes() for p in there.iterdir()}
     (there / "fit-1-0").write_text("of who took over")

@@ -16,7 +16,7 @@ from commands import start
 from image_files import embedding_file
 from plan_runs import plan
 
-from embedbench.cli.runs_status_view import fitted_text, live, status_parts, summary
+from embedbench.cli.runs_commands import fitted_text, live, status_parts, summary
 from embedbench.runs import run_one, runs_status
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import checkpoint_path
@@ -158,8 +158,8 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from embedbench.runs.run_job import Task\n"
-        "from embedbench.runs.grid_plan import keep_plan\n"
+        "from embedbench.runs.stream_cache import Task\n"
+        "from embedbench.runs.runs_status import keep_plan\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "spec = N(learner='ncm', seed=0)\n"

@@ -27,8 +27,7 @@ from embedbench.learning.checkpoint_state import pack_state, unpack_state
 from embedbench.models.chance import Chance
 from embedbench.models.slda import SLDA
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.answers_from_scores import make_evaluator
-from embedbench.runs.evaluation_moments import Moment
+from embedbench.runs.answers_from_scores import Moment, make_evaluator
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
@@ -38,8 +37,7 @@ from embedbench.scores.array_file import WrongError
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
 from embedbench.sharing.board import board
-from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpack
+from embedbench.sharing.pack import pack, unpack
 from embedbench.streams import load_table as loading
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples

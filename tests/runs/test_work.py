@@ -22,10 +22,9 @@ from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.run_job import make_task
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_cache import StreamCache, make_task
 from embedbench.scores import record_files
 
 

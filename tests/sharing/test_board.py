@@ -21,10 +21,8 @@ from packs import (
 from embedbench.errors import UserError
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record_files
-from embedbench.sharing.board import Board, board
-from embedbench.sharing.board_pages import write_board
-from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpack
+from embedbench.sharing.board import Board, board, write_board
+from embedbench.sharing.pack import pack, unpack
 from embedbench.storage.value_digest import digest
 
 NCM, SLDA = "ncm-", "slda-"

@@ -20,10 +20,8 @@ from embedbench.cli.app import app
 from embedbench.config.run_seeds import Seeds
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing import rebuild_stream
-from embedbench.sharing.board import board
-from embedbench.sharing.board_pages import write_board
-from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpack
+from embedbench.sharing.board import board, write_board
+from embedbench.sharing.pack import pack, unpack
 
 
 def relabelled(predictions: Predictions) -> Predictions:

@@ -12,7 +12,7 @@ from packs import members
 
 from embedbench.errors import UserError
 from embedbench.sharing.board import board
-from embedbench.sharing.unpack import merge_packs, unpack
+from embedbench.sharing.pack import merge_packs, unpack
 
 Edit = Callable[[zipfile.ZipFile], None]
 RUN = "runs/s/l/seed-7/predictions.h5"
@@ -130,20 +130,20 @@ def test_a_large_member_of_a_small_kind(
     team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     largest = max(len(d) for name, d in members(team / "a.zip").items() if name[:5] != "runs/")
-    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest)
+    monkeypatch.setattr("embedbench.sharing.pack.SMALL", largest)
     with unpack(team / "a.zip"):
         pass
-    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest - 1)
+    monkeypatch.setattr("embedbench.sharing.pack.SMALL", largest - 1)
     with pytest.raises(UserError, match="it is too large"), unpack(team / "a.zip"):
         pass
 
 
 def test_too_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(members(team / "a.zip"))
-    monkeypatch.setattr("embedbench.sharing.unpack.MOST", count)
+    monkeypatch.setattr("embedbench.sharing.pack.MOST", count)
     with unpack(team / "a.zip"):
         pass
-    monkeypatch.setattr("embedbench.sharing.unpack.MOST", count - 1)
+    monkeypatch.setattr("embedbench.sharing.pack.MOST", count - 1)
     says = rf"a\.zip has {count} members, and a pack has at most {count - 1}"
     with pytest.raises(UserError, match=says), unpack(team / "a.zip"):
         pass

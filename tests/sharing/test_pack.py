@@ -14,8 +14,14 @@ from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
-from embedbench.sharing.pack import INFO, pack, text_without_paths, without_paths
-from embedbench.sharing.unpack import merge_packs, unpack
+from embedbench.sharing.pack import (
+    INFO,
+    merge_packs,
+    pack,
+    text_without_paths,
+    unpack,
+    without_paths,
+)
 from embedbench.storage.atomic_write import temporary_name
 
 

@@ -22,8 +22,7 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local
 from embedbench.files.write_file import write_file
-from embedbench.sharing.push_file import push
-from embedbench.sharing.uploads import How, Place
+from embedbench.sharing.push_file import How, Place, push
 
 PLACE = "hf://datasets/kanan/made-up"
 

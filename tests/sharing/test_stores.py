@@ -19,9 +19,8 @@ from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.remote.fetch import local, pin_name
 from embedbench.files.remote.remote_inspection import peek
 from embedbench.files.write_file import write_file
-from embedbench.sharing import uploads
-from embedbench.sharing.push_file import push
-from embedbench.sharing.uploads import How
+from embedbench.sharing import push_file
+from embedbench.sharing.push_file import How, push
 from embedbench.storage.atomic_write import temporary_name
 
 
@@ -137,7 +136,7 @@ def test_another_push_ends_first(
         path.write_text("other")
         yield
 
-    monkeypatch.setattr(uploads, "alone", late)
+    monkeypatch.setattr(push_file, "alone", late)
     with pytest.raises(UserError, match=r"has README.md, a.h5, a.png with other|has a.h5"):
         push(file.path, f"file://{place}")
     assert {p.read_text() for p in place.iterdir()} == {"other"}

@@ -30,12 +30,12 @@ METHODS = {"write_text", "write_bytes", "touch", "tofile", "copyfile", "symlink_
 OPENERS = {"open", "fdopen", "File", "ZipFile", "TarFile", "NamedTemporaryFile", "mkstemp"}
 RENAMERS = {"os.replace", "os.rename", "os.link", "shutil.move"}
 # Beside what `writing` guards: `write_file` is called with a temporary name, a member is added to
-# an archive that lies at one, and `uploads` writes elsewhere.
+# an archive that lies at one, and `push_file` writes elsewhere.
 ALLOWED = {
     ("embedbench/files/write_file.py", "h5py.File"),
     ("embedbench/files/export_features.py", "archive.open"),
-    ("embedbench/sharing/uploads.py", "store.open"),
-    ("embedbench/sharing/uploads.py", "temporary.open"),  # of `writing`
+    ("embedbench/sharing/push_file.py", "store.open"),
+    ("embedbench/sharing/push_file.py", "temporary.open"),  # of `writing`
 }
 
 

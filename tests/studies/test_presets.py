@@ -21,7 +21,7 @@ from embedbench.runs.learner_and_protocol_names import learner_class, learner_na
 from embedbench.scores import record_files
 from embedbench.studies.presets import preset, preset_names
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_and_tune_options import Key
+from embedbench.studies.study import Key
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
 IMAGES = [name for name in preset_names() if name.endswith("-images")]

@@ -16,10 +16,9 @@ from embedbench.errors import UserError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.streams.class_order import class_order
 from embedbench.streams.make_class_order import make_order
-from embedbench.studies.preset_regimes import find_regimes, split_regimes
+from embedbench.studies.presets import find_regimes, split_regimes
 from embedbench.studies.resolve import resolve
-from embedbench.studies.set_and_tune_options import Key, parse_settings
-from embedbench.studies.study import Study
+from embedbench.studies.study import Key, Study, parse_settings
 
 FOUR = "kemker,pilot,online,equal-passes"
 

@@ -16,7 +16,7 @@ from plan_runs import plan
 from protocol_files import make_file
 from typer.testing import CliRunner
 
-from embedbench.cli import app, run_options
+from embedbench.cli import app, run
 from embedbench.errors import UserError
 from embedbench.runs.run_spec import RunSpec
 from embedbench.scores import record_files
@@ -24,10 +24,8 @@ from embedbench.streams.protocol import Protocol
 from embedbench.studies import resolve as resolving
 from embedbench.studies.presets import FOLDER, about, preset, preset_names
 from embedbench.studies.resolve import MOST, grids, resolve
-from embedbench.studies.set_and_tune_options import Key
-from embedbench.studies.study import Study
-from embedbench.studies.study_file import read_study
-from embedbench.studies.toml_options import read_toml, write_toml
+from embedbench.studies.study import Key, Study
+from embedbench.studies.study_file import read_study, read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"
@@ -43,14 +41,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-defined]
 
 
-OPTIONS = inspect.signature(run_options.StudyOptions).parameters
+OPTIONS = inspect.signature(run.StudyOptions).parameters
 
 
 def asked(*words: str) -> Study:
     """What `embedbench run` makes of its words."""
     with RUN.make_context("run", app._dashes([*words])) as ctx:
         given = {name: value for name, value in ctx.params.items() if name in OPTIONS}
-        return run_options.StudyOptions(**given).study()
+        return run.StudyOptions(**given).study()
 
 
 def cells(*words: str) -> list[RunSpec]:
@@ -179,7 +177,7 @@ def test_what_is_tuned_by_a_file_and_by_options() -> None:
 )  # fmt: skip
 def test_a_command_line_as_a_file_makes_the_same_cells(more: list[str]) -> None:
     words = [*(COMMAND[:-2] if "--learner" in more else COMMAND), *more]
-    run_options.save_study(asked(*words), Path("saved.toml"), overwrite=True)
+    run.save_study(asked(*words), Path("saved.toml"), overwrite=True)
     again = ["--config", "saved.toml"]
     assert cells(*again) == cells(*words)
     assert tuned(*again) == tuned(*words)
@@ -191,10 +189,10 @@ def test_a_file_with_options_as_a_file() -> None:
     write(WHOLE)
     for more in ([], ["--learner", "ncm,ewc"], ["--set", "slda.shrinkage=0.1"], ["--seed", "1"]):
         words = ["--config", "study.toml", *more]
-        run_options.save_study(asked(*words), Path("saved.toml"), overwrite=True)
+        run.save_study(asked(*words), Path("saved.toml"), overwrite=True)
         assert cells("--config", "saved.toml") == cells(*words)
     with pytest.raises(UserError, match=r"saved\.toml is there already"):
-        run_options.save_study(asked(*words), Path("saved.toml"), overwrite=False)
+        run.save_study(asked(*words), Path("saved.toml"), overwrite=False)
 
 
 def test_numbers_keep_their_text() -> None:

@@ -21,8 +21,7 @@ from embedbench.scores.single_label_scores import score_matrix
 from embedbench.storage import leases
 from embedbench.streams.view import rows_of
 from embedbench.studies.resolve import grids
-from embedbench.studies.set_and_tune_options import parse_lists
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_lists
 from embedbench.studies.tuning import outcome, trial_score, trial_stream, tune
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]

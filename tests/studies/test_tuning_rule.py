@@ -19,8 +19,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores.run_record import RunRecord
 from embedbench.studies.resolve import grids
-from embedbench.studies.set_and_tune_options import parse_lists
-from embedbench.studies.study import Study
+from embedbench.studies.study import Study, parse_lists
 from embedbench.studies.tuning import search, tune, unused_seeds
 from embedbench.studies.tuning_rule import beyond, choose, make_candidates, rises, step_beyond
 

@@ -27,7 +27,7 @@ from embedbench.runs.run_spec import RunSpec
 from embedbench.scores.mean_intervals import Stat
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.stream import Stream
-from embedbench.studies.set_and_tune_options import Key, Settings
+from embedbench.studies.study import Key, Settings
 
 FACTS = facts("abdelsalam2021")
 LEARNERS = paper.read_variants(FACTS["learners"])

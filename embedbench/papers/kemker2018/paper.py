@@ -23,7 +23,7 @@ from embedbench.streams.make_sessions import split_rows
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.view import View
 from embedbench.studies.resolve import sort_settings
-from embedbench.studies.set_and_tune_options import parse_settings
+from embedbench.studies.study import parse_settings
 
 from .runs import FACTS, FEL_UNITS, LEARNERS, NAMES, PRINTED, PROTOCOLS, KemkerRuns, Size
 

@@ -1,8 +1,12 @@
-"""Resources of a task, read from `--resources`: CPUs, a share of a GPU, memory."""
+"""Tasks of an engine: what they take of a machine, how they end early and travel to another."""
 
+import os
+import pickle
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Self
 
 from embedbench.errors import UserError, short, unknown
@@ -87,3 +91,66 @@ def _memory(value: str) -> int:
         if 10**6 <= size < 2**60:
             return size
     raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")
+
+
+class LostTaskError(Exception):
+    """A task whose process ended each time it was tried."""
+
+    def __init__(self, times: int, more: str = "") -> None:
+        super().__init__(
+            f"the process that ran it ended {times} times; was it killed, or out of memory?{more}"
+        )
+
+
+class TimeUpError(Exception):
+    """The time of this process is nearly over; what its task has done is saved."""
+
+
+ends_soon = Event()  # a task of this process is to save what it has done, and raise TimeUpError
+
+
+Packed = tuple[list[str], str, bytes]  # sys.path, working directory, the pickled call
+
+
+def pack(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+    """A call as `runner()` takes it."""
+    return [p or os.getcwd() for p in sys.path], os.getcwd(), pickle.dumps((fn, args, kwargs))
+
+
+def runner() -> Callable[[Packed], bytes]:
+    """A function that runs a packed call on another machine and packs what comes of it.
+
+    It is sent there as code, because this package may not be importable there before it runs: it
+    lets the process look for modules where this one does, and goes to the same directory if that
+    is there.
+    """
+
+    def run(packed: Packed) -> bytes:
+        import os
+        import pickle
+        import sys
+
+        paths, directory, call = packed
+        sys.path += [path for path in paths if path not in sys.path]
+        if os.path.isdir(directory):
+            os.chdir(directory)
+        try:
+            fn, args, kwargs = pickle.loads(call)
+            return pickle.dumps((True, fn(*args, **kwargs)))
+        except Exception as error:
+            try:
+                made = pickle.dumps((False, error))
+                pickle.loads(made)  # some errors cannot be made again
+            except Exception:
+                made = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+            return made
+
+    return run
+
+
+def unpack(made: bytes) -> Any:
+    """Return the result of a packed call, or raise its error."""
+    good, value = pickle.loads(made)
+    if not good:
+        raise value
+    return value
