@@ -295,9 +295,9 @@ IIRC, configurations).
 The files: `emoji` are drawings of 88 kinds through EfficientNet-Lite0, `spoken100` 100 spoken \
 words (`spoken100h` with superclasses). `faces-a`, `faces-b`, `faces-deep` and `glyphs` are \
 characters through a small transformer whose layers were trained to classify (aligned); \
-`faces-plain` is the control without that. `noise-0` to `noise-2` are characters through residual MLP blocks \
-trained with input noise. [How each is made](fidelity.md#the-files), and how learning rates were \
-chosen; [what the metrics mean](metrics.md).
+`faces-plain` is the control without that. `noise-0` to `noise-2` are characters through residual \
+MLP blocks trained with input noise. [How each is made](fidelity.md#the-files), and how learning \
+rates were chosen; [what the metrics mean](metrics.md).
 
 *Commands on this page need: the files that they name, and minutes to hours; nothing of it runs in \
 CI.*"""
