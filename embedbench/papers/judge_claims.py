@@ -311,7 +311,7 @@ def make_claims_page(
     every = [pair for of_paper in by_paper.values() for pair in of_paper]
     parts = [
         INTRO,
-        f"**In short**, answers to {len(every)} claims: {summarise(every)}.",
+        f"**In short**, answers (one a claim and file) to {len(every)} claims: {summarise(every)}.",
         _counts(by_paper),
         _caveats(every),
         *(part for name, judged in by_paper.items() for part in _paper(name, judged)),
@@ -368,8 +368,14 @@ def summarise(judged: Judged) -> str:
     for group in GROUPS:
         hold, fail, open_ = (number[group, status] for status in (HOLDS, NOT, UNDECIDED))
         none = number[group, NOT_RUN] + number[group, CANNOT]
-        words = {"hold": hold, "do not": fail, "are undecided": open_, "have no result": none}
-        parts.append(f"on {group} {', '.join(f'{n} {word}' for word, n in words.items() if n)}")
+        words = {
+            ("holds", "hold"): hold,
+            ("does not", "do not"): fail,
+            ("is undecided", "are undecided"): open_,
+            ("has no result", "have no result"): none,
+        }
+        texts = [f"{n} {word[n > 1]}" for word, n in words.items() if n]
+        parts.append(f"on {group} {', '.join(texts)}")
     hold, fail, open_ = (sum(strict[g, s] for g in GROUPS) for s in (HOLDS, NOT, UNDECIDED))
     parts.append(
         f"of all these, where neither threshold nor fit is ours, {hold} hold, {fail} do not, "
