@@ -336,7 +336,9 @@ def test_the_page_and_the_readme_are_what_the_results_give() -> None:
     text, _ = make_claims_page([DATA], find_papers(ALL))
     remedy = "embedbench reproduce all --claims --results docs/results/data --out docs"
     assert text == (ROOT / "docs" / "claims.md").read_text("utf-8"), remedy
-    line = text.partition("**In short**, answers to 50 claims: ")[2].partition("\n")[0]
+    line = text.partition("**In short**, answers (one a claim and file) to 50 claims: ")[
+        2
+    ].partition("\n")[0]
     readme = (ROOT / "README.md").read_text("utf-8")
     assert "[50 claims of five papers](docs/claims.md)" in readme
     assert 0 < len(line) <= 400
