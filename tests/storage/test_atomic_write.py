@@ -143,7 +143,7 @@ def guarded(tree: ast.AST) -> set[str]:
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.withitem) and node.optional_vars is not None:
-            if ast.unparse(node.context_expr).startswith("writing("):
+            if ast.unparse(node.context_expr).startswith(("writing(", "atomic_write.writing(")):
                 names.add(ast.unparse(node.optional_vars))
         elif isinstance(node, ast.Assign) and ast.unparse(node.value) in (
             "io.BytesIO()",
