@@ -113,15 +113,22 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _walk(child)
 
 
-def draw(count: int, seed: int, rooms: set[str]) -> list[Mutant]:
-    """Each room's share of `count` by its number of mutants, at least one."""
-    by_room: dict[str, list[Mutant]] = {}
+@cache
+def mutants_by_room() -> dict[str, list[Mutant]]:
+    """All mutants of the source."""
+    found: dict[str, list[Mutant]] = {}
     for path in sorted(f for f in imports_by_file() if not f.startswith("tests")):
         for mutant in list_mutants(path, (ROOT / path).read_text(encoding="utf-8")):
-            by_room.setdefault(mutant.room, []).append(mutant)
-    if rooms - set(by_room):
-        sys.exit(f"expected some of {', '.join(by_room)}; got {', '.join(rooms)}")
-    by_room = {room: by_room[room] for room in sorted(rooms or by_room)}
+            found.setdefault(mutant.room, []).append(mutant)
+    return found
+
+
+def draw(count: int, seed: int, rooms: set[str]) -> list[Mutant]:
+    """Each room's share of `count` by its number of mutants, at least one."""
+    known = mutants_by_room()
+    if rooms - set(known):
+        sys.exit(f"expected some of {', '.join(known)}; got {', '.join(rooms)}")
+    by_room = {room: known[room] for room in sorted(rooms or known)}
     total, rng, drawn = sum(map(len, by_room.values())), random.Random(seed), []
     for mutants in by_room.values():
         drawn += rng.sample(mutants, min(len(mutants), max(1, round(count * len(mutants) / total))))
