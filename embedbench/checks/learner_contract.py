@@ -255,12 +255,14 @@ def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
         held.append(tools.held_bytes(learner))
         counted.append(footprint.total)
         if not cls.tags.stores_samples:
-            none = not kept and "samples" not in footprint
-            demand(none, f"{kept} training samples lie in its memory; tag it stores_samples")
+            demand(not kept, f"{kept} training samples lie in its memory; tag it stores_samples")
+            none = "samples" not in footprint
+            demand(none, "its footprint counts samples; tag it stores_samples")
             continue
         least = kept * given[0].shape[1]  # at least one byte per number
         declared = footprint.get("samples", 0)
-        demand(declared >= least, f"{least} bytes of samples, the footprint has {declared}")
+        message = f"{least} bytes of samples lie in its memory, the footprint has {declared}"
+        demand(declared >= least, message)
     grown, declared = held[1] - held[0], counted[1] - counted[0]
     message = f"for more samples memory grows by {grown} bytes, the footprint by {declared}"
     demand(grown <= declared + 64, message)

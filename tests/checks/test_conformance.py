@@ -11,7 +11,7 @@ from unittest import mock
 
 import faulty_images  # noqa: F401  (fills MUTANTS)
 import faulty_peeks
-import faulty_promises  # noqa: F401  (likewise)
+import faulty_promises
 import numpy as np
 import pytest
 import torch
@@ -37,7 +37,11 @@ from embedbench.checks.learner_check_tools import (
     same,
     small,
 )
-from embedbench.checks.learner_contract import same_seed_same_predictions, state_round_trips
+from embedbench.checks.learner_contract import (
+    no_sample_is_kept_in_secret,
+    same_seed_same_predictions,
+    state_round_trips,
+)
 from embedbench.checks.learner_edge_cases import eval_labels_do_not_matter
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
@@ -146,6 +150,11 @@ def test_a_faulty_learner_is_caught_by_its_checks(cls: type[Learner], checks: se
 def test_a_search_of_memory_for_eval_sets_is_caught() -> None:
     with pytest.raises(CheckFailed, match="with other labels in the eval sets, got others"):
         eval_labels_do_not_matter(faulty_peeks.SearchesMemory)
+
+
+def test_samples_that_only_the_footprint_counts_are_called_so() -> None:
+    with pytest.raises(CheckFailed, match="its footprint counts samples; tag it stores_samples"):
+        no_sample_is_kept_in_secret(faulty_promises.CountsSamplesWithoutTag)
 
 
 def test_what_a_state_may_not_hold_is_named() -> None:
