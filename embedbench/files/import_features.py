@@ -101,6 +101,11 @@ def import_file(
     named = None if labels is None else os.fspath(labels)
     wanted = ImportRequest(features, named, group, classes, column_keys)
     source = read_source(src, wanted, progress)
+    if len(source.features) != len(source.labels):
+        raise UserError(
+            f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
+            "give one label per row."
+        )
     if backbone is not None:
         source = _pixel_rows(src, source, backbone)
     rows, rule = _split(src, source, group, split, stratify=stratify)
@@ -193,7 +198,10 @@ def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
     if src.suffix == ".npy":
         if wanted.labels is None:
             raise UserError(f"{src} has no labels; name their npy file with --labels.")
-        arrays = {"features": load_npy(src), "labels": load_npy(Path(wanted.labels))}
+        labels = Path(wanted.labels)
+        if not labels.is_file():
+            raise UserError(f"there is no file {labels}; --labels names the labels' npy file.")
+        arrays = {"features": load_npy(src), "labels": load_npy(labels)}
         return _from_arrays(arrays, src, replace(wanted, labels=None))
     return _from_arrays(_arrays_of(src), src, wanted)
 

@@ -1,6 +1,7 @@
 """Import and export: what other formats hold comes in, and out again without loss."""
 
 import gzip
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,21 @@ def test_npy_pair_and_directory(tmp_path: Path) -> None:
         import_file(tmp_path / "features.npy", tmp_path / "c.h5")
     with pytest.raises(UserError, match="unknown key of"):
         import_file(tmp_path, tmp_path / "c.h5", labels=tmp_path / "labels.npy")
+
+
+def test_labels_that_do_not_go_with_an_npy_file(tmp_path: Path) -> None:
+    """A FIFO would be waited for."""
+    src, labels = tmp_path / "features.npy", tmp_path / "labels.npy"
+    np.save(src, make_features(30))
+    with pytest.raises(UserError, match=r"there is no file .*--labels names the labels' npy file"):
+        import_file(src, tmp_path / "a.h5", labels=labels)
+    os.mkfifo(labels)
+    with pytest.raises(UserError, match="there is no file"):
+        import_file(src, tmp_path / "a.h5", labels=labels)
+    labels.unlink()
+    np.save(labels, np.arange(29) % 3)
+    with pytest.raises(UserError, match="has 30 rows of features and 29 labels; give one label"):
+        import_file(src, tmp_path / "a.h5", labels=labels)
 
 
 @pytest.mark.parametrize(("packed", "dots"), [(True, False), (False, False), (False, True)])
