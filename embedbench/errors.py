@@ -43,9 +43,8 @@ def import_extra(module: str, extra: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
         raise UserError(
-            f"{what} needs {package}; install it with pip install 'embedbench-cl[{extra}]'."
+            f"{what} needs {module}; install it with pip install 'embedbench-cl[{extra}]'."
         ) from error
 
 

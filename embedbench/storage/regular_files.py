@@ -77,9 +77,9 @@ def explain_errors(failed: str, remedy: str = "") -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        text = str(error).partition("\n")[0][:200]
-        reason = f"{type(error).__name__}: {text}"
-        if isinstance(error, OSError):
+        text = str(error).strip().partition("\n")[0][:200]
+        reason = type(error).__name__ + (f": {text}" if text else "")
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, not a library
             reason = explain_os_error(error)
         raise UserError(f"{failed} ({reason})" + (f"; {remedy}." if remedy else ".")) from error
 
