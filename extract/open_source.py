@@ -158,7 +158,8 @@ def _of_one_kind(
         )
     if not paths and not refused:
         raise UserError(
-            f"no image in {where}, no sound, no .txt file; expected class folders of one kind."
+            f"no image in {where}, no sound, no .txt file in a folder; expected class folders of "
+            "one kind."
         )
     if sounds:
         from .sound_files import check_readable

@@ -382,6 +382,7 @@ def test_names_that_others_were_given_exist() -> None:
         has = rf'^(class|def) {name}\b|^{name} = |"{name}"|import {name} as {name}$'
         assert not name or re.search(has, FILES[file].read_text("utf-8"), re.MULTILINE), new
         assert old not in MODULES
+        assert old != new
 
 
 def test_no_function_is_long() -> None:

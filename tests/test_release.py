@@ -49,9 +49,9 @@ def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert settings["packages"]["find"]["where"] == ["src"]
     script = "import sys; sys.path.append('embedbench/src'); import embedbench, models"
-    script += "; print(embedbench.__version__, models.__file__)"
+    script += "; print(embedbench.__version__, models.__file__, sep=chr(10))"
     done = _python(Path(sys.executable), tmp_path, script, "-S")  # without any installed package
-    assert done.stdout.split() == [__version__, str(tmp_path / "models.py")], done.stderr
+    assert done.stdout.splitlines() == [__version__, str(tmp_path / "models.py")], done.stderr
     done = _python(Path(sys.executable), tmp_path, script, "-S", "-P")  # only src/ is left
     assert "No module named 'models'" in done.stderr
 

@@ -191,9 +191,8 @@ class SlurmExecutor(Executor):
 
 def in_job(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """In a job: call a function. When the job's time is nearly over, `ends_soon` is set."""
-    signal.signal(
-        signal.SIGUSR2, lambda *_: engine_tasks.ends_soon.set()
-    )  # submitit's handler raises an error
+    # submitit's handler raises an error
+    signal.signal(signal.SIGUSR2, lambda *_: engine_tasks.ends_soon.set())
     return fn(*args, **kwargs)
 
 

@@ -152,7 +152,7 @@ def test_streams_are_read_in_order_and_from_the_middle(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("paths", "sentence"),
     [
-        (["notes.txt"], "no image in"),
+        (["notes.txt"], "no .txt file in a folder"),
         (["a.png", "b/c.png"], "a.png in .* lies in no class folder"),
         (["a/1.png", "a/b/2.png"], "a in .* holds files and class folders"),
     ],

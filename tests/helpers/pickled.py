@@ -1,6 +1,7 @@
 """A pickle that runs a command, for files that must not be unpickled."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,4 +13,4 @@ class Hostile:
         self.path = path
 
     def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.path}",)
+        return os.system, (f"touch {shlex.quote(str(self.path))}",)

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ class Bomb:
     path: str
 
     def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, (f"touch {self.path}",)
+        return os.system, (f"touch {shlex.quote(self.path)}",)
 
 
 @pytest.fixture(scope="module")

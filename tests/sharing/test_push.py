@@ -285,8 +285,8 @@ def test_rows_are_sent_to_the_hub_unless_told_otherwise(
     assert sent(file.path, PLACE)[0] == 3
     assert sent(file.path, "hf://datasets/kanan/b", "--no-parquet")[0] == 0
     assert "configs" not in hub.repositories["kanan/b"].head[1]["README.md"].decode()
-    assert sent(file.path, (tmp_path / "c").as_uri())[0] == 0
-    assert sent(file.path, (tmp_path / "d").as_uri(), "--parquet")[0] == 3
+    assert sent(file.path, f"file://{tmp_path}/c")[0] == 0
+    assert sent(file.path, f"file://{tmp_path}/d", "--parquet")[0] == 3
     assert sent(pixel_file(tmp_path).path, "hf://datasets/kanan/e")[0] == 0  # images are no rows
     monkeypatch.setattr("embedbench.sharing.push_file.find_spec", lambda _: None)
     number, said = sent(file.path, "hf://datasets/kanan/f")
