@@ -312,7 +312,9 @@ def test_tables_and_figures_have_it_when_they_are_asked_for(
     assert "15 samples of 3 classes of other.h5 are unknown" in out
     runs = sorted(tmp_path.glob("runs/incremental-class-*/slda-*/seed-*"))
     assert len(runs) == 2
-    assert all(f"--unknown {shlex.quote(str(far.path))}" in record_files.load(run).command for run in runs)
+    assert all(
+        f"--unknown {shlex.quote(str(far.path))}" in record_files.load(run).command for run in runs
+    )
     name = "far_oscr_by_energy"
     code, out, err = command("report", str(tmp_path / "runs"), "--metric", name, "--json")
     assert code == 0, err
