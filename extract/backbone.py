@@ -1,4 +1,4 @@
-"""The contract of a backbone: images, sounds or texts in, embeddings out."""
+"""The contract of a backbone: images, sounds or texts in, embeddings out; and image decoders."""
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
@@ -13,6 +13,9 @@ from embedbench.array_types import Array
 from embedbench.errors import UserError
 
 from .source import Content
+
+# --- decoders ---
+
 
 PILLOW, TORCHVISION = "pil", "torchvision"
 DECODERS = (PILLOW, TORCHVISION)
