@@ -96,10 +96,11 @@ def align_versions(each: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Examples
     --------
     >>> align_versions([{"lr": 0.1}, {"lr": 0.1, "passes": 20.0}])
-    [{'passes': 0.0, 'lr': 0.1}, {'passes': 20.0, 'lr': 0.1}]
+    [{'lr': 0.1, 'passes': 0.0}, {'lr': 0.1, 'passes': 20.0}]
     """
     names = dict.fromkeys(name for settings in each for name in settings)
-    result = [{**{n: EARLIER[n] for n in names if n in EARLIER}, **settings} for settings in each]
+    known = [{**EARLIER, **settings} for settings in each]
+    result = [{name: one[name] for name in names if name in one} for one in known]
     for name in names:
         groups = [settings for settings in result if isinstance(settings.get(name), dict)]
         for settings, group in zip(groups, align_versions([g[name] for g in groups]), strict=True):
