@@ -118,7 +118,7 @@ class EmbeddingFile:
 
     @property
     def split(self) -> Bytes:
-        """(N,) the part of each sample: TRAIN, VAL or TEST."""
+        """(N,) TRAIN, VAL or TEST of each sample."""
         return self.samples.split
 
     @property
