@@ -317,6 +317,14 @@ def test_numbers_are_labels_and_times(tmp_path: Path) -> None:
     assert source.group.tolist() == ["1", "2"]
 
 
+@pytest.mark.parametrize("missing", [None, ""])
+def test_every_sample_has_a_value_in_the_other_columns(tmp_path: Path, missing: str | None) -> None:
+    features = Features(image=datasets.Image(), label=Value("int64"), group=Value("string"))
+    columns = {"image": [image(0), image(1)], "label": [1, 2], "group": ["a", missing]}
+    with pytest.raises(UserError, match=r"'group' of .* has rows without a value"):
+        open_source(written(tmp_path, features, columns))
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

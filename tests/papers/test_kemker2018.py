@@ -25,6 +25,7 @@ from embedbench.papers.kemker2018.paper import (
     table2,
     table2_sizes,
     table5,
+    table_s9,
 )
 from embedbench.papers.kemker2018.runs import (
     CHOICES,
@@ -306,6 +307,15 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         assert values["Ω_all"].ours is not None
         assert len(values["Ω_all"].ours.values) == 1
     assert len(table.rows) == 22
+
+
+def test_table_s9_counts_the_features_that_are_not_redundant(tmp_path: Path) -> None:
+    file = _file(tmp_path / "digits.h5", 6, 4, n=40)
+    runs = KemkerRuns(ReproduceRequest(tmp_path, [0]), {"mnist": KemkerData(file.path, "mnist")})
+    kept, share = (value.ours for value in by_labels(table_s9(runs))["MNIST",].values())
+    assert kept is not None
+    assert share is not None
+    assert share.mean == pytest.approx(100 * kept.mean / 6)
 
 
 def test_figure_s1_has_one_row_a_way_of_choosing_lambda(tmp_path: Path) -> None:

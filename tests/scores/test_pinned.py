@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
+from embedbench.reports.html_report import write_html
 from embedbench.reports.tables_from_runs import collect
 from embedbench.scores import record_files
 from embedbench.scores.label_set_predictions import LabelSets, levels, load_any, pack
@@ -198,6 +199,9 @@ def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     code, out, _ = embedbench("score", tmp_path)
     assert code == 0
     assert f"open: {MLP}: waits for {OFFLINE}, {CHANCE}" in out
+    write_html(collect(tmp_path), tmp_path / "page.html", "runs")
+    assert ">open<" in (tmp_path / "page.html").read_text("utf-8")
+    (tmp_path / "page.html").unlink()
     assert not fill_reference(place, tmp_path)
     write_references(tmp_path)
     before = state(tmp_path)
