@@ -38,7 +38,8 @@ from embedbench.learning.network import mlp_net
 from embedbench.learning.optimisers import NAdam
 from embedbench.learning.stopping import Stop
 from embedbench.runs.run_one import execute
-from embedbench.runs.stream_cache import StreamCache, make_task
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.runs.stream_runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of, table_of

@@ -238,8 +238,8 @@ def fisher_diagonal(
     mask: Tensor | None = None,
     device: str = "cpu",
 ) -> list[Tensor]:
-    """Diagonal Fisher information at x (n, D) or (n, C, H, W), y (n,): one tensor per trained
-    parameter.
+    """Diagonal Fisher information at x, n samples (D,) or (C, H, W), and y (n,): one tensor per
+    trained parameter, on `device`.
 
     F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²]. The expectation over c is over all classes ("exact",
     up to `most_classes`), over one draw from p ("sampled"), or the true class alone ("empirical").

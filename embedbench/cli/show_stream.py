@@ -15,7 +15,7 @@ from . import command_output, run
 from . import shared_options as shared
 
 if TYPE_CHECKING:
-    from embedbench.runs.stream_cache import Task
+    from embedbench.runs.run_task import Task
     from embedbench.streams.stream_summary import StreamSummary
 
 
@@ -39,7 +39,8 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.interop.exported_stream import export as export_stream
-    from embedbench.runs.stream_cache import StreamCache, make_task
+    from embedbench.runs.run_task import make_task
+    from embedbench.runs.stream_cache import StreamCache
     from embedbench.streams.stream_summary import StreamSummary
     from embedbench.studies.resolve import resolve
 
@@ -71,7 +72,7 @@ def show(
 
 
 def _class_names(task: Task) -> list[str]:
-    from embedbench.runs.stream_cache import described_stream
+    from embedbench.runs.stream_metadata import described_stream
 
     return [name for part in described_stream(task)["classes"] for name in part]
 

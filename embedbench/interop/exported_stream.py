@@ -18,7 +18,8 @@ from embedbench.array_types import Bools, Ints
 from embedbench.config.json_records import ABSENT, JsonRecord, parse_json
 from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError, short
-from embedbench.runs.stream_cache import Task, described_stream, list_packages
+from embedbench.runs.run_task import Task
+from embedbench.runs.stream_metadata import described_stream, list_packages
 from embedbench.scores import offline_references, run_record
 from embedbench.storage import atomic_write, regular_files, value_digest
 from embedbench.streams import layer_columns, view

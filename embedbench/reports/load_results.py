@@ -305,7 +305,7 @@ def load_runs(
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
     for run, brief in zip(runs, align_records([run._brief for run in runs]), strict=True):
-        run.__dict__["_brief"] = brief
+        run.__dict__["_brief"] = brief  # in the place of the cached property
     return Runs(tuple(runs))
 
 

@@ -35,7 +35,8 @@ from embedbench.system.callback_types import Notify, StageProgress
 from . import checkpoint, run_spec, runs_status
 from .run_dirs import fill_if_free, publish, replacing, run_at, tidy_if_free
 from .run_one import hold, run_one
-from .stream_cache import StreamCache, Task, make_task
+from .run_task import Task, make_task
+from .stream_cache import StreamCache
 
 MARK = ".directory"  # its name in the runs directory
 SEEN = 60.0  # seconds until a network file system must show what another machine wrote

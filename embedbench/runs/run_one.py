@@ -25,7 +25,8 @@ from embedbench.version import __version__
 
 from . import run_dirs, stream_runner
 from .checkpoint import CheckpointDirectory, UnusableError
-from .stream_cache import Task, described_stream, list_packages
+from .run_task import Task
+from .stream_metadata import described_stream, list_packages
 
 
 def run_one(task: Task, threads: int, notify: Notify) -> bool:

@@ -1,6 +1,6 @@
 """The specification of a run: one learner, one stream, one seed. It opens no file.
 
-`stream_cache` makes a task of it, `run_one` runs that.
+`run_task` makes a task of it, `run_one` runs that.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from embedbench.storage import atomic_write, leases
 from embedbench.storage.regular_files import read_text
 
 from .run_dirs import checkpoint_path, run_at
-from .stream_cache import Task
+from .run_task import Task
 
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")

@@ -1,20 +1,18 @@
-"""Files and streams that are opened or built once for all runs of a command, and runs as tasks."""
+"""Files and streams that are opened or built once for all runs of a command."""
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedbench.array_types import Ints
-from embedbench.files import embedding_file, provenance
-from embedbench.files.remote import fetch, uri
-from embedbench.plugins import find_package
-from embedbench.scores import offline_references, run_record
-from embedbench.storage import leases, value_digest
+from embedbench.files import embedding_file
+from embedbench.files.remote import fetch
+from embedbench.scores import offline_references
+from embedbench.storage import value_digest
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 from embedbench.streams.unknown_samples import with_far_samples
@@ -170,151 +168,3 @@ def reference_key(stream: Stream) -> str:
 
 def _key(spec: run_spec.RunSpec) -> _Key:
     return spec.files, spec.protocol, spec.seeds.order, spec.unknown
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run that is to be made, and where its record belongs.
-
-    It reads nothing until it is asked, and may be sent to another process. Its state lies on disk:
-    a finished run, a lease or a checkpoint.
-
-    Parameters
-    ----------
-    root : Path
-        The directory of all runs.
-    anew : bool
-        Whether a checkpoint is dropped and a finished run replaced.
-    replaces : str or None
-        What `run_at` says of the finished run that it replaces.
-    """
-
-    spec: run_spec.RunSpec
-    run_dir: Path
-    root: Path
-    streams: StreamCache = field(repr=False, compare=False)
-    anew: bool = False
-    replaces: str | None = None
-
-    @property
-    def label(self) -> str:
-        """The run as sentences name it."""
-        return f"{self.spec.learner} seed {self.spec.seed}"
-
-    @property
-    def lease(self) -> Path:
-        """The lease on `run_dir`."""
-        return leases.lease_path(self.run_dir)
-
-    @property
-    def checkpoint(self) -> Path:
-        """The directory of the checkpoint."""
-        return run_dirs.checkpoint_path(self.run_dir)
-
-    def is_done(self) -> bool:
-        """Whether it is finished, and not by the run that it replaces."""
-        return run_dirs.run_at(self.run_dir) not in (None, self.replaces)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Paths or names of the files behind `stream`."""
-        alone = self.spec.is_offline and self.streams.stream(self.spec).alone
-        return (self.spec.files[self.spec.part],) if alone else self.spec.files
-
-    @property
-    def files(self) -> tuple[embedding_file.EmbeddingFile, ...]:
-        """The files behind `stream`."""
-        return tuple(map(self.streams.file, self.names))
-
-    def group_samples(self, ids: Ints) -> Ints | None:
-        """(n,) number of the `group` of each sample; None where a file has none.
-
-        A protocol of someone else may have ids that are no rows of its files.
-        """
-        groups = self.streams.groups(self.names)
-        known = groups is not None and (not len(ids) or 0 <= ids.min() <= ids.max() < len(groups))
-        return groups[ids] if groups is not None and known else None
-
-    @property
-    def stream(self) -> Stream:
-        """The stream that the learner gets: that of the run, or one of its references."""
-        return self.streams.stream_to_learn(self.spec)
-
-    @property
-    def reference(self) -> offline_references.References:
-        """Directories of the runs that the metrics refer to, and how Ω is computed."""
-        return self.streams.reference(self.spec, self.root)
-
-
-def make_task(spec: run_spec.RunSpec, root: Path, streams: StreamCache) -> Task:
-    """The task of a run that is saved under `root`."""
-    return Task(spec, streams.run_dir(spec, root), root, streams)
-
-
-# --- the description of a stream in a record ---
-
-
-def described_stream(task: Task) -> dict[str, Any]:
-    """The fields of a record that depend on the stream alone, as `RunRecord` has them."""
-    spec, stream, files = task.spec, task.stream, task.files
-    protocol = spec.protocol.settings
-    order = protocol.order_record()
-    classes = [stream.classes] if stream.classes else [_leaves(file) for file in files]
-    return {
-        "schema": run_record.SCHEMA,
-        "protocol": spec.protocol.name,
-        "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
-        "session_id_at_test": stream.spec.reveals_session_id,
-        "seed": spec.seed,
-        "seeds": spec.seeds,
-        "files": tuple(map(_file_info, files, task.names)),
-        "order": None if order is None else run_record.ClassOrder(**order),
-        "digests": run_record.Digests(**stream.digests),
-        "validation": stream.validation,
-        "notes": (*stream.notes, *_seen(task, classes)),
-        "scale": stream.scale or None,
-        "n_train": tuple(len(s.x) for s in stream.sessions),
-        "n_classes": tuple(len(s.classes) for s in stream.sessions),
-        "n_candidates": tuple(
-            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
-        ),
-        "n_train_by_class": stream.class_sizes,
-        "classes": tuple(map(tuple, classes)),
-        "reference": task.reference,
-        "unknown": None
-        if stream.far is None
-        else _file_info(task.streams.file(spec.unknown), spec.unknown),
-    }
-
-
-def list_packages(**code: object) -> dict[str, run_record.Package] | None:
-    """The packages of what is not ours; None where all is."""
-    made = {kind: find_package(thing) for kind, thing in code.items()}
-    return {kind: run_record.Package(*package) for kind, package in made.items() if package} or None
-
-
-def _file_info(file: embedding_file.EmbeddingFile, name: str) -> run_record.FileInfo:
-    made = run_record.FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
-    if not uri.is_name(name):
-        return made
-    source = fetch.origin(name)
-    if source is None:  # of the package
-        return dataclasses.replace(made, url=name)
-    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
-
-
-def _leaves(file: embedding_file.EmbeddingFile) -> Sequence[str]:
-    return file.classes[: file.samples.n_leaves]
-
-
-def _seen(task: Task, classes: Sequence[Sequence[str]]) -> list[str]:
-    """Sentences on classes of the stream that the files' backbones were pretrained on."""
-    names = [name for part in classes for name in part]
-    introduced = {names[c] for s in task.stream.sessions for c in s.classes.tolist()}
-    return [
-        note
-        for file in task.files
-        for note in provenance.seen_note(
-            file.path.name, provenance.read_weights_entry(file.provenance).classes_seen, introduced
-        )
-    ]

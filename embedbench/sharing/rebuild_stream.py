@@ -17,9 +17,12 @@ from embedbench.config import fields_added_later, make_from_settings, run_seeds
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError, short
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs import learner_and_protocol_names, stream_cache
+from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.answers_from_scores import allowed_classes, moments, stream_truth
 from embedbench.runs.run_spec import RunSpec, Spec
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
+from embedbench.runs.stream_metadata import described_stream
 from embedbench.scores.label_set_predictions import AnyPredictions
 from embedbench.scores.predictions import UNRANKED, Predictions
 from embedbench.scores.run_record import RunRecord
@@ -60,7 +63,7 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self.streams = stream_cache.StreamCache()
+        self.streams = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_and_protocol_names.learner_class("chance")())
@@ -110,8 +113,8 @@ class Rebuilder:
     ) -> dict[str, Any]:
         """Compare a run with its stream; returns what a record says of that stream."""
         try:
-            task = stream_cache.make_task(spec, Path(), self.streams)
-            described = stream_cache.described_stream(task)
+            task = make_task(spec, Path(), self.streams)
+            described = described_stream(task)
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
             raise UserError(f"its stream cannot be rebuilt ({e})") from e
         names = ", ".join(file.name for file in described["files"])

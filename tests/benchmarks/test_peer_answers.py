@@ -13,7 +13,8 @@ from embedbench.config.run_seeds import Seeds, generator
 from embedbench.interop.exported_stream import export
 from embedbench.learning.network import mlp_net
 from embedbench.models.ranpac import RanPAC
-from embedbench.runs.stream_cache import StreamCache, Task, make_task
+from embedbench.runs.run_task import Task, make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.streams.stream import StreamSpec
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

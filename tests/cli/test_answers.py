@@ -14,7 +14,8 @@ from protocol_files import make_file
 import embedbench
 from embedbench.api import build_stream
 from embedbench.files.embedding_file import EmbeddingFile
-from embedbench.runs.stream_cache import StreamCache, make_task
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuild_stream import Rebuilder
 from embedbench.sharing.verify_pack import verify

@@ -13,7 +13,8 @@ from embedbench.engines.engine import Engine
 from embedbench.runs import grid_scheduler
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_dirs import run_at
-from embedbench.runs.stream_cache import StreamCache, Task, make_task
+from embedbench.runs.run_task import Task, make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.storage import user_cache
 

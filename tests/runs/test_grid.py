@@ -22,7 +22,8 @@ from embedbench.reports.tables_from_runs import collect, to_json
 from embedbench.reports.terminal_tables import table_text
 from embedbench.runs import run_one
 from embedbench.runs.grid_scheduler import run_grid
-from embedbench.runs.stream_cache import StreamCache, make_task
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 from embedbench.scores.verified_records import rescore
 

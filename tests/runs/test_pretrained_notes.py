@@ -11,7 +11,8 @@ from plan_runs import plan
 from embedbench.files.write_file import write_file
 from embedbench.reports.tables_from_runs import collect
 from embedbench.runs.run_one import execute
-from embedbench.runs.stream_cache import StreamCache, make_task
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 
 NOTE = (
     "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "

@@ -158,7 +158,7 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
-        "from embedbench.runs.stream_cache import Task\n"
+        "from embedbench.runs.run_task import Task\n"
         "from embedbench.runs.runs_status import keep_plan\n"
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"

@@ -24,7 +24,8 @@ from embedbench.runs import learner_and_protocol_names
 from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.run_one import checkpoint_key
 from embedbench.runs.run_spec import RunSpec, Spec
-from embedbench.runs.stream_cache import StreamCache, make_task
+from embedbench.runs.run_task import make_task
+from embedbench.runs.stream_cache import StreamCache
 from embedbench.scores import record_files
 
 

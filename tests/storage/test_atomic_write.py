@@ -208,6 +208,8 @@ def test_nobody_else_writes_files() -> None:
         ("with writing(path) as t, h5py.File(t, 'w') as f: pass", False),
         ("with writing(path) as t: np.savez(t)", False),
         ("with writing(path) as t: np.savez(path)", True),
+        ("with atomic_write.writing(path) as t, open(t, 'wb') as f: pass", False),
+        ("with rewriting(path) as t, open(t, 'wb') as f: pass", True),
     ],
 )
 def test_this_test_sees_what_writes(line: str, caught: bool) -> None:
