@@ -14,7 +14,6 @@ from toy import blobs, context, session
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop
 from embedbench.models.alice import ALICE
@@ -171,18 +170,3 @@ def test_base_and_novel_classes_are_learned_and_every_byte_is_counted(
     weights = {2: 16 * 32 + 32 + 32 * 32 + 32, 0: 0}[layers]  # no head is kept
     assert learner.footprint()["parameters"] == 4 * weights
     assert logs[0].footprint == logs[-1].footprint
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"scale": 0.0}, "alice.scale must be above 0, got 0.0"),
-        ({"margin": -0.1}, "alice.margin must be at least 0, got -0.1"),
-        ({"mixes": -1}, "alice.mixes must be at least 0, got -1"),
-        ({"shots": 0}, "alice.shots must be at least 1, got 0"),
-        ({"lr": 0.0}, "alice.lr must be above 0, got 0.0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        ALICE(**settings)

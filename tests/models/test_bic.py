@@ -225,16 +225,3 @@ def test_a_class_that_comes_again_keeps_its_pair() -> None:
     learner = taught(stream, 3)
     assert learner.session_of.tolist() == [0, 0, 1]
     assert learner.biases[2].tolist() == [1, 0]  # session 2 introduced no class
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"temperature": 0.0}, "bic.temperature must be above 0, got 0.0"),
-        ({"hold_out": 1.0}, r"bic.hold_out must be in \(0, 1\), got 1.0"),
-        ({"memory": Memory(per_class=0)}, "must not be 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        BiC(**settings)

@@ -14,7 +14,6 @@ from toy import blobs, context
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop
 from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
@@ -212,16 +211,3 @@ def test_the_base_session_teaches_what_to_leave_out(seed: int) -> None:
         answer = learner.scores(test.x.tensor()).argmax(1).numpy()
         right[epochs] = float((answer == test.y).mean())
     assert right[40] > max(0.9, right[1] + 0.1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"mode": 4}, "c-fscil.mode must be 1, 2 or 3, got 4"),
-        ({"nudge_lr": 0.0}, "c-fscil.nudge_lr must be above 0, got 0.0"),
-        ({"units": 0}, "c-fscil.units must be at least 1, got 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        CFSCIL(**settings)

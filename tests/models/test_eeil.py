@@ -9,7 +9,6 @@ import torch
 from toy import class_stream, context
 
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
@@ -135,17 +134,3 @@ def test_goes_on_from_a_checkpoint() -> None:
     x = STREAM.eval_sets[0].x.tensor()
     assert torch.equal(first.scores(x), other.scores(x))
     assert first.footprint()["samples"] == 25 * (6 * 4 + 8)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lam": -1.0}, "eeil.lam must be at least 0, got -1.0"),
-        ({"finetune_rate": 0.0}, "eeil.finetune_rate must be above 0, got 0.0"),
-        ({"memory": Memory(per_class=0)}, "must not be 0"),
-        ({"memory": Memory(select="all")}, "unknown eeil.memory.select 'all'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        EEIL(**settings)

@@ -554,25 +554,3 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
     held = learner.footprint()
     assert held["parameters"] == held["fisher"] == held["anchor"] == held.total / 3
     assert abs((held["parameters"] + held["fisher"]) / 1e6 - megabytes) <= 0.005
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lam": -1.0}, "ewc.lam must be at least 0, got -1.0"),
-        ({"lam": math.nan}, "got nan"),
-        ({"lam": math.inf}, "got inf"),
-        ({"lam_start": 0.0}, "ewc.lam_start must be above 0"),
-        ({"lam_decay": 1.0}, "ewc.lam_decay must be in (0, 1), got 1.0"),
-        ({"lam_drop": 2.0}, "ewc.lam_drop must be in [0, 1]"),
-        ({"gamma": 1.5}, "ewc.gamma must be in [0, 1], got 1.5"),
-        ({"fisher_samples": 0}, "ewc.fisher_samples must be at least 1, got 0"),
-        ({"fisher": "exakt"}, "Did you mean 'exact'"),
-        ({"merge": "per_task"}, "unknown ewc.merge 'per_task'"),
-        ({"optimiser_state": "keep"}, "unknown ewc.optimiser_state 'keep'"),
-    ],
-)
-def test_refused_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        EWC(**settings)
-    assert message in str(caught.value)

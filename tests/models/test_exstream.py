@@ -281,20 +281,6 @@ def test_with_loss_seen_the_weights_of_a_class_that_has_not_come_stay() -> None:
 # --- settings, memory, the contract ---
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"buffer": "kmean"}, "unknown exstream.buffer 'kmean'. Did you mean 'kmeans'"),
-        ({"replays": 0}, "exstream.replays must be at least 1"),
-        ({"memory.per_class": -1}, "memory.per_class must be at least 0"),
-        ({"units": 0}, "exstream.units must be at least 1"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        make(ExStream, settings, name="exstream")
-
-
 def test_a_memory_without_a_place_for_each_class_is_refused() -> None:
     with pytest.raises(UserError, match=r"room for a prototype .* 4 classes, got 3"):
         ExStream(memory=Capacity(total=3)).start(StreamSpec((5,), 4), SEEDS, "cpu")

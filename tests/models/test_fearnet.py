@@ -11,7 +11,6 @@ from torch.nn.functional import elu, log_softmax
 
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.fearnet import MPFC, Codes, FearNet, recall
@@ -233,18 +232,3 @@ def test_bytes_are_near_those_that_are_quoted(
     each = learner.code if covariance == "diagonal" else learner.code**2
     assert held["covariances"] == 4 * classes * each
     assert held.total / 1e6 == pytest.approx(megabytes, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"covariance": "diag"}, "Did you mean 'diagonal'"),
-        ({"optimiser": "adamm"}, "Did you mean 'adam'"),
-        ({"epsilon": 0.0}, "fearnet.epsilon must be above 0, got 0.0"),
-        ({"period": 0}, "fearnet.period must be at least 1, got 0"),
-        ({"pseudo": -1}, "fearnet.pseudo must be at least 0, got -1"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        FearNet(**settings)

@@ -488,19 +488,3 @@ def test_streams_that_fr_cannot_learn_are_refused() -> None:
     assert "unknown layer 'stage-4'. Did you mean" in message(spec, layers="stage-4")
     for layers in ("stage-3", "stage-3, stage-3"):
         assert started(spec, layers=layers).slices == [(0, 8), (12, 20)]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"w_cos": -1.0}, "fr.w_cos must be at least 0, got -1.0"),
-        ({"epochs": 0}, "fr.epochs must be at least 1, got 0"),
-        ({"hidden": 0}, "fr.hidden must be at least 1, got 0"),
-        ({"momentum": 1.0}, r"fr.momentum must be in \[0, 1\), got 1.0"),
-        ({"ensemble": "cosin"}, "Did you mean 'cosine'"),
-        ({"optimiser": "nadam"}, "unknown fr.optimiser 'nadam'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        FR(**settings)

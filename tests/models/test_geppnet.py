@@ -11,7 +11,6 @@ from plain_som import PlainSom
 from toy import Array, class_stream, context
 
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.sample_containers import Store
 from embedbench.models._som import Rehearsal, Som
@@ -251,20 +250,3 @@ def test_sizes(inputs: int, classes: int, n: int, plain: float, stm: float) -> N
         held = learner.footprint()
         assert abs((held.total - held["index"]) / 1e6 - published) <= 0.005
         assert held["index"] == 8 * n
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Rehearsal(iterations=0), "rehearsal.iterations must be at least 1, got 0"),
-        (lambda: Rehearsal(share=1.5), "rehearsal.share must be in [0, 1], got 1.5"),
-        (lambda: Rehearsal(draws="balance"), "Did you mean 'balanced'"),
-        (lambda: GeppNetSTM(memory=0), "geppnet-stm.memory must be at least 1, got 0"),
-        (lambda: GeppNetSTM(period=0), "geppnet-stm.period must be at least 1, got 0"),
-        (lambda: GeppNetSTM(sleep=0), "geppnet-stm.sleep must be at least 1, got 0"),
-    ],
-)
-def test_refused_settings(make: Any, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make()
-    assert message in str(caught.value)

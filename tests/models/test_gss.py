@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import class_stream, context
 
-from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import Net, mlp_net
@@ -172,19 +170,3 @@ def test_a_whole_session_is_offered_when_it_has_ended_in_random_order() -> None:
     learn_session(learner, stream.sessions[0], context())
     assert {*learner.exemplars.y.tolist()} == {0, 1}  # the first 8 in the file are of class 0
     assert learner.offered == 8  # batches of 3 of 24 samples
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"memory.select": "reservoir"}, "unknown gss.memory.select 'reservoir'"),
-        ({"memory.total": "none"}, 'memory.select "gradients" has a fixed size: give it one'),
-        ({"compared": "0"}, "gss.compared must be at least 1, got 0"),
-        ({"averaged": "0"}, "gss.averaged must be at least 1, got 0"),
-        ({"updates": "0"}, "gss.updates must be at least 1, got 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make(GSS, settings, name="gss")
-    assert message in str(caught.value)

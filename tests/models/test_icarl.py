@@ -11,7 +11,6 @@ from toy import class_stream, context, session
 
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
@@ -151,24 +150,6 @@ def test_old_classes_are_kept(seed: int) -> None:
     stream = class_stream([[0, 1], [2, 3], [4, 5]], n_train=30, width=10)
     p, _ = run_stream(stream, ICaRL(units=32), Seeds.of(seed))
     assert float((p.answer[-1] == p.y).mean()) > 0.9
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"memory.per_class": "0"},
-            "icarl answers with the means of exemplars: icarl.memory.total and "
-            "icarl.memory.per_class must not be 0",
-        ),
-        ({"memory.total": "0"}, "icarl answers with the means of exemplars"),
-        ({"memory.select": "reservoir", "memory.total": "9"}, "unknown icarl.memory.select"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make(ICaRL, settings, name="icarl")
-    assert message in str(caught.value)
 
 
 def test_answers_by_logits_need_no_exemplars() -> None:

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from toy import class_stream, context, session
 
-from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
@@ -160,13 +158,3 @@ def test_old_classes_win_back_samples() -> None:
     assert (plain != rectified).any()
     assert (rectified < 3).sum() > (plain < 3).sum()
     assert float((rectified == y).float().mean()) > float((plain == y).float().mean())
-
-
-def test_bad_settings_are_refused() -> None:
-    for settings, message in (
-        ({"rectified": "logit"}, "unknown il2m.rectified 'logit'. Did you mean 'logits'?"),
-        ({"memory.select": "balanced"}, "unknown il2m.memory.select 'balanced'"),
-    ):
-        with pytest.raises(UserError) as caught:
-            make(IL2M, settings, name="il2m")
-        assert message in str(caught.value)

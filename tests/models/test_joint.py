@@ -10,7 +10,6 @@ from toy import class_stream, context
 
 from embedbench.cli import list_entries
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
 from embedbench.learning.stopping import Stop
@@ -140,10 +139,3 @@ def test_other_names_are_the_same_learners() -> None:
     said = {e["name"]: e["summary"] for e in list_entries.entries("learners")}
     assert said["finetune"] == "another name of mlp"
     assert said["incremental-joint"] == "another name of joint"
-
-
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(UserError, match=r"unknown joint.weights 'new'"):
-        Joint(weights="new")
-    with pytest.raises(UserError, match=r"joint.lr must be above 0"):
-        Joint(lr=0.0)

@@ -10,8 +10,6 @@ import torch
 from toy import class_stream, context
 
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
-from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.lucir import LUCIR, ranking
@@ -131,18 +129,3 @@ def test_features_are_linear_at_the_end_and_logits_are_scaled_cosines(layers: in
     assert (torch.equal(phi, x)) == (layers == 0)
     cosines = torch.cosine_similarity(phi[:, None], learner.net.theta[None], dim=2)
     torch.testing.assert_close(learner.scores(x), (learner.net.eta * cosines).detach())
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lam": -1.0}, "lucir.lam must be at least 0, got -1.0"),
-        ({"margin": -0.1}, "lucir.margin must be at least 0, got -0.1"),
-        ({"negatives": 0}, "lucir.negatives must be at least 1, got 0"),
-        ({"eta": 0.0}, "lucir.eta must be above 0, got 0.0"),
-        ({"memory": Memory(total=9, select="balanced")}, "unknown lucir.memory.select"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        LUCIR(**settings)

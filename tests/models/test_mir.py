@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from toy import class_stream, context
 
-from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.network import mlp_net
@@ -129,16 +127,3 @@ def test_a_whole_session_replays_the_worst_of_earlier_ones() -> None:
     torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01).step()
     for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"candidates": "0"}, "mir.candidates must be at least 1, got 0"),
-        ({"memory.select": "gradients"}, "unknown mir.memory.select 'gradients'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make(MIR, settings, name="mir")
-    assert message in str(caught.value)

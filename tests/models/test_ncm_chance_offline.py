@@ -97,11 +97,6 @@ def test_ncm_sums_do_not_drift() -> None:
     assert float(learner.sums[0, 0] / 60_000) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
 
 
-def test_ncm_refuses_other_metrics() -> None:
-    with pytest.raises(UserError, match="Did you mean 'cosine'"):
-        NCM(metric="cosin")
-
-
 # --- chance ---
 
 

@@ -459,20 +459,3 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
         assert learner.footprint()["parameters"] == 4 * count
     assert abs(learner.footprint()["parameters"] / 1e6 - megabytes) <= 0.005
     assert learner.footprint()["paths"] == 10 * (2 * 10 + 8)  # a byte a module, and the session id
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"contestants": "batch"}, "Did you mean 'batched'"),
-        ({"population": 1}, "pathnet.population must be at least 2, got 1"),
-        ({"active": 0}, "pathnet.active must be at least 1, got 0"),
-        ({"patience": -1}, "pathnet.patience must be at least 0, got -1"),
-        ({"val_samples": 0}, "pathnet.val_samples must be at least 1, got 0"),
-        ({"lr": math.nan}, "got nan"),
-    ],
-)
-def test_refused_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        PathNet(**settings)
-    assert message in str(caught.value)

@@ -175,20 +175,6 @@ def test_the_alias_klda() -> None:
     assert learner_and_protocol_names.alias_settings("klda")["features"] == 5000
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"features": 0}, "randumb.features must be at least 1, got 0"),
-        ({"gamma": 0.0}, "randumb.gamma must be above 0, got 0.0"),
-        ({"shrinkage": 0.0}, r"randumb.shrinkage must be in \[1e-9, 1\], got 0.0"),
-        ({"ensemble": 0}, "randumb.ensemble must be at least 1, got 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        RanDumb(**settings)
-
-
 def test_too_many_features_are_refused_before_memory_is_taken() -> None:
     with pytest.raises(UserError, match="randumb holds"):
         RanDumb(features=100_000).start(StreamSpec((5,), 4), Seeds.of(0), "cpu")

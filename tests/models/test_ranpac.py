@@ -10,7 +10,6 @@ from sklearn.linear_model import Ridge
 from toy import blobs, class_stream, context, session
 
 from embedbench.config.run_seeds import Seeds, generator
-from embedbench.errors import UserError
 from embedbench.learning.learner import learn_session
 from embedbench.models.ranpac import LAMBDAS, RanPAC
 from embedbench.streams.stream import Session, StreamSpec
@@ -180,17 +179,3 @@ def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> 
     h = projected(one, given.x.tensor())
     np.testing.assert_allclose(gram.numpy(), h.T @ h, rtol=1e-5)
     np.testing.assert_allclose(targets.numpy(), h.T @ np.eye(3)[y], rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"projections": 0}, "ranpac.projections must be at least 1, got 0"),
-        ({"lam": -1.0}, "ranpac.lam must be at least 0, got -1.0"),
-        ({"lam_rule": "sessions"}, "Did you mean 'session'"),
-        ({"lam_sessions": 0}, "ranpac.lam_sessions must be at least 1, got 0"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        RanPAC(**settings)

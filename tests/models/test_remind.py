@@ -11,7 +11,6 @@ from toy import class_stream
 
 from embedbench.checks.conformance_suite import check_learner
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.network import mlp_net
 from embedbench.models.remind import CENTROIDS, REMIND, ProductQuantiser
@@ -182,16 +181,3 @@ class Early(REMIND):
 def test_the_contract_is_kept_with_codes() -> None:
     bad = [r for r in check_learner(Early) if r.applies and not r.passed]
     assert not bad, "; ".join(f"{r.name}: {r.message}" for r in bad)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"codes": 0}, "remind.codes must be at least 1, got 0"),
-        ({"base_samples": 0}, "remind.base_samples must be at least 1, got 0"),
-        ({"memory": Memory(select="herding")}, "unknown remind.memory.select 'herding'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        REMIND(**settings)

@@ -16,7 +16,6 @@ from toy import class_stream
 from embedbench.checks.learner_check_tools import state_bytes
 from embedbench.config.make_from_settings import make
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import Learner
 from embedbench.learning.network import mlp_net
@@ -367,25 +366,6 @@ def test_the_footprint_is_the_bytes_of_the_state(cls: type[Any]) -> None:
 
 
 # --- settings ---
-
-
-@pytest.mark.parametrize(
-    ("cls", "settings", "message"),
-    [
-        (ER, {"memory.select": "herding"}, "unknown er.memory.select 'herding'"),
-        (ER, {"memory.total": "none"}, "a reservoir has a fixed size"),
-        (ER, {"optimiser": "sdg"}, "unknown er.optimiser 'sdg'. Did you mean 'sgd'?"),
-        (AGEM, {"memory.select": "herding"}, "unknown agem.memory.select 'herding'"),
-        (DERpp, {"alpha": "-1"}, "derpp.alpha must be at least 0, got -1.0"),
-        (DERpp, {"beta": "inf"}, "derpp.beta must be finite and at least 0, got inf"),
-        (GDumb, {"lr_min": "0.1"}, "gdumb.lr_min must be in (0, 0.05], got 0.1"),
-        (GDumb, {"clip": "0"}, "gdumb.clip must be above 0, got 0.0"),
-    ],
-)
-def test_bad_settings_are_refused(cls: type, settings: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        make(cls, settings, name=cls.__name__.lower())
-    assert message in str(caught.value)
 
 
 def test_one_setting_of_the_memory_leaves_the_others() -> None:

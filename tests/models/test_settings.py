@@ -82,6 +82,56 @@ EARLIER: dict[str, dict[str, Any]] = {  # the defaults then
     "slda": {"shrinkage": 1e-4},
     **{n: {"updates": 1} for n in ("er", "er-ace", "er-infinite", "gss", "mir", "remind")},
 }
+
+# Of a setting a value that is refused, and one at its bound that is not.
+BOUNDS = {
+    "acil": "projections:0:1 lam:0:1e-9",
+    "agem": "memory.select:herding:reservoir",
+    "alice": "scale:0:1e-9 margin:-.1:0 mixes:-1:0 shots:0:1 lr:0:1e-9",
+    "bic": "temperature:0:1e-9 hold_out:1:.99 hold_out:0:.01 memory.per_class:0:1",
+    "c-fscil": "mode:4:3 mode:0:1 nudge_lr:0:1e-9 units:0:1",
+    "derpp": "alpha:-1:0 beta:inf:0",
+    "eeil": "lam:-1:0 finetune_rate:0:1e-9 memory.per_class:0:1 memory.select:all:random",
+    "er": "memory.select:herding:random memory.total:none:0 optimiser:sdg:sgd",
+    "ewc": "lam:-1:0 lam:nan:1 lam:inf:1 lam_start:0:1e-9 lam_decay:1:.99 lam_drop:2:1 gamma:1.5:1 "
+    "fisher_samples:0:1 fisher:exakt:exact merge:per_task:per_session optimiser_state:keep:kept",
+    "exstream": "buffer:kmean:kmeans replays:0:1 memory.per_class:-1:0 units:0:1",
+    "fearnet": "covariance:diag:diagonal optimiser:adamm:adam epsilon:0:1e-9 period:0:1 "
+    "pseudo:-1:0",
+    "fecam": "beta:0:1 gamma1:0:1e-9 gamma2:1.5:1 covariance:bass:base",
+    "fel": "value:signs:sign optimiser_state:keep:kept lr_later:0:1e-9",
+    "fr": "w_cos:-1:0 epochs:0:1 hidden:0:1 momentum:1:.99 ensemble:cosin:cosine "
+    "optimiser:nadam:adam",
+    "gdumb": "lr_min:.1:.05 clip:0:1e-9",
+    "geppnet": "som.side:0:1 som.iterations:10:20000 som.hold:20001:20000 som.eps:1:.99 "
+    "som.eps_end:0:1e-9 som.eps_later:-.1:0 som.sigma:0:1e-3 som.sigma_end:0:1e-3 "
+    "som.kappa:0:1e-9 som.ema:1.1:1 som.sharpness:nan:1e-9 som.lr:-1:0 rehearsal.iterations:0:1 "
+    "rehearsal.share:1.5:1 rehearsal.draws:balance:balanced",
+    "geppnet-stm": "memory:0:1 period:0:1 sleep:0:1",
+    "gss": "memory.select:reservoir:gradients memory.total:none:0 compared:0:1 averaged:0:1",
+    "icarl": "memory.per_class:0:1 memory.total:0:1 memory.select:balanced:random",
+    "il2m": "rectified:logit:logits memory.select:balanced:random",
+    "joint": "weights:new:kept lr:0:1e-9",
+    "knn": "k:0:1 metric:cosinus:cosine memory.select:herding:balanced",
+    "lucir": "lam:-1:0 margin:-.1:0 negatives:0:1 eta:0:1e-9 memory.select:balanced:random",
+    "lwf": "lam:-1:0 temperature:0:1e-9 memory.select:balanced:random",
+    "mas": "lam:-1:0",
+    "mir": "candidates:0:1 memory.select:gradients:reservoir",
+    "naive-bayes": "shrinkage:0:1 likelihood:gauss:gaussian",
+    "nc-fscil": "lr:0:1e-9",
+    "ncm": "metric:cosin:cosine average:units:unit",
+    "one-vs-rest": "score:ratios:ratio",
+    "pathnet": "contestants:batch:batched population:1:2 active:0:1 patience:-1:0 val_samples:0:1 "
+    "lr:nan:0",
+    "prototype": "classifier.base:train:trained classifier.epochs:0:1",
+    "randumb": "features:0:1 gamma:0:1e-9 shrinkage:0:1e-9 ensemble:0:1",
+    "ranpac": "projections:0:1 lam:-1:0 lam_rule:sessions:session lam_sessions:0:1",
+    "remind": "codes:0:1 base_samples:0:1 memory.select:herding:reservoir",
+    "si": "c:-1:0 xi:0:1e-9",
+    "slda": "weight:classes:class shrinkage:0:1 base_samples:-1:0",
+    "teen": "alpha:1.5:1 scale:0:1e-9",
+    "wa": "temperature:0:1e-9 memory.select:balanced:random",
+}
 OWN = [name for name in learner_names() if name not in ALIASES]
 NET_LEARNERS = [name for name in OWN if issubclass(learner_class(name), NetLearner)]
 
@@ -110,6 +160,14 @@ def test_a_net_learner_alone_learns_nothing() -> None:
     assert not learns_sessions(NetLearner())
     with pytest.raises(TypeError, match="NetLearner has no learn"):
         NetLearner().learn(None, None)  # type: ignore[arg-type]  # neither is looked at
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_value_outside_the_bounds_of_a_setting_is_refused(name: str) -> None:
+    for setting, wrong, right in (item.split(":") for item in BOUNDS[name].split()):
+        make(learner_class(name), {setting: right}, name=name)
+        with pytest.raises(UserError, match=setting.rpartition(".")[2]):
+            make(learner_class(name), {setting: wrong}, name=name)
 
 
 def documented(cls: type) -> set[str]:

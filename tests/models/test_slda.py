@@ -11,7 +11,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from toy import blobs
 
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import slda
 from embedbench.models.slda import SLDA
@@ -141,20 +140,6 @@ def test_oas_of_what_has_no_direction_is_that() -> None:
     learner = taught(x, np.array([0, 1, 2, 0, 1, 2]), [], base_samples=6)
     assert not learner.scatter.any()
     assert torch.isfinite(learner.scores(torch.tensor(x))).all()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"weight": "classes"}, "Did you mean 'class'"),
-        ({"shrinkage": 0.0}, r"slda.shrinkage must be in \(0, 1\], got 0.0"),
-        ({"base_samples": -1}, "slda.base_samples must be at least 0, got -1"),
-        ({"freeze": True}, "slda.freeze needs slda.base_samples"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        SLDA(**settings)
 
 
 @pytest.mark.parametrize("n", [4, 12, 60])

@@ -8,7 +8,6 @@ import torch
 from plain_som import PlainSom
 from toy import Array
 
-from embedbench.errors import UserError
 from embedbench.models import _som
 from embedbench.models._som import MapNetwork, Som, by_last_use, previous
 
@@ -193,29 +192,6 @@ def test_how_draws_are_cut_into_blocks(seed: int) -> None:
     assert (index[local] == drawn).all()
     for t, prefix in enumerate(over):
         assert set(index[prefix:]) == set(drawn[t + 1 :])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"side": 0}, "som.side must be at least 1, got 0"),
-        ({"iterations": 10}, "som.som_iterations must be in [0, 10], got 20000"),
-        ({"hold": 20_001}, "som.hold must be in [0, 20000], got 20001"),
-        ({"eps": 1.0}, "som.eps must be in (0, 1), got 1.0"),
-        ({"eps_end": 0.0}, "som.eps_end must be in (0, 1)"),
-        ({"eps_later": -0.1}, "som.eps_later must be in [0, 1)"),
-        ({"sigma": 0.0}, "som.sigma must be at least 0.001"),
-        ({"sigma_end": 0.0}, "som.sigma_end must be at least 0.001"),
-        ({"kappa": 0.0}, "som.kappa must be above 0"),
-        ({"ema": 1.1}, "som.ema must be in [0, 1]"),
-        ({"sharpness": float("nan")}, "som.sharpness must be finite and above 0, got nan"),
-        ({"lr": -1.0}, "som.lr must be at least 0"),
-    ],
-)
-def test_refused_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        Som(**settings)
-    assert message in str(caught.value)
 
 
 def test_what_the_kernel_would_overrun_is_refused() -> None:

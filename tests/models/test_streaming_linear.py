@@ -11,7 +11,6 @@ from sklearn.naive_bayes import GaussianNB
 from toy import blobs
 
 from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import perceptron
@@ -176,19 +175,3 @@ def test_online_ewc_is_a_running_fisher_that_fades() -> None:
     settings = alias_settings("online-ewc")
     assert settings["merge"] == "online"
     assert 0 < settings["gamma"] < 1
-
-
-@pytest.mark.parametrize(
-    ("cls", "settings", "message"),
-    [
-        (NaiveBayes, {"shrinkage": 0.0}, r"naive-bayes.shrinkage must be in \(0, 1\], got 0.0"),
-        (NaiveBayes, {"likelihood": "gauss"}, "Did you mean 'gaussian'"),
-        (OneVsRest, {"score": "ratios"}, "Did you mean 'ratio'"),
-        (NCM, {"average": "units"}, "Did you mean 'unit'"),
-    ],
-)
-def test_bad_settings_are_refused(
-    cls: type[Learner], settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        cls(**settings)

@@ -6,25 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from teaching import teach
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
-from embedbench.errors import UserError
-from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models import wa
 from embedbench.models.wa import WA, align
-from embedbench.streams.stream import Stream
 
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}
 STREAM = class_stream([[0, 1], [2, 3], [4]])
-
-
-def taught(stream: Stream, sessions: int, seed: int = 0, **settings: Any) -> tuple[WA, list[Any]]:
-    learner = WA(**{**SMALL, **settings})
-    learner.start(stream.spec, Seeds.of(seed), "cpu")
-    return learner, [learn_session(learner, part, context()) for part in stream.sessions[:sessions]]
 
 
 def test_gamma_by_hand() -> None:
@@ -40,9 +31,8 @@ def test_without_two_groups_of_lengths_nothing_is_aligned(old: list[int], new: l
     assert w.tolist() == [[3, 4], [0, 0]]
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_new(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before: list[Any] = []
 
@@ -50,7 +40,8 @@ def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_ne
         before.append(copy.deepcopy(learner.net))
         return align(weights, old, new)
 
-    learner, _ = taught(STREAM, 1, seed)
+    learner, (first,) = teach(WA(**SMALL), STREAM, 1)
+    assert first["gamma"] == 1
     monkeypatch.setattr(wa, "align", spied)
     log = learn_session(learner, STREAM.sessions[1], context())
     length = learner.net.head.weight.detach().norm(dim=1)
@@ -67,7 +58,7 @@ def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_ne
 
 def test_the_loss_a_sample_at_a_time() -> None:
     """(1 - λ) cross-entropy + λ distillation, λ = 4/5, the old answers those of the aligned net."""
-    learner, _ = taught(STREAM, 2)
+    learner, _ = teach(WA(**SMALL), STREAM, 2)
     x, y = STREAM.sessions[2].x.tensor()[:5], torch.tensor(STREAM.sessions[2].y)[:5]
     objective = learner._objective([0, 1, 2, 3], [4])
     old = learner.net(x).detach().double().numpy()
@@ -85,46 +76,23 @@ def test_the_loss_a_sample_at_a_time() -> None:
         for z, w, c in zip(new, old, y.tolist(), strict=True)
     ]
     assert objective(x, y).item() == pytest.approx(np.mean(losses), rel=1e-4)
-
-
-def test_the_first_session_is_plain_cross_entropy_over_its_classes() -> None:
-    learner, logs = taught(STREAM, 1)
-    assert logs[0]["gamma"] == 1
-    x, y = STREAM.sessions[0].x.tensor()[:7], torch.tensor(STREAM.sessions[0].y)[:7]
-    z = learner.net(x)[:, :2]
-    expected = torch.nn.functional.cross_entropy(z, y)
+    y = y % 2  # in the first session: plain cross-entropy over its classes
+    expected = torch.nn.functional.cross_entropy(learner.net(x)[:, :2], y)
     torch.testing.assert_close(learner._objective([], [0, 1])(x, y), expected)
 
 
 def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
-    learner, _ = taught(class_stream([[0, 1], [1, 2]]), 2)
+    learner, _ = teach(WA(**SMALL), class_stream([[0, 1], [1, 2]]))
     length = learner.net.head.weight.detach().norm(dim=1)
     assert float(length[0]) == pytest.approx(float(length[[1, 2]].mean()), rel=1e-5)
-    assert taught(class_stream([[0, 1], [0, 1]]), 2)[1][1]["gamma"] == 1  # no old class
+    _, logs = teach(WA(**SMALL), class_stream([[0, 1], [0, 1]]))
+    assert logs[1]["gamma"] == 1  # no old class
 
 
-def test_clipped_weights_are_not_negative() -> None:
-    assert (taught(STREAM, 2, positive=False)[0].net.head.weight[:4] < 0).any()
-    assert (taught(STREAM, 2)[0].net.head.weight >= 0).all()
-
-
-def test_goes_on_from_a_checkpoint() -> None:
-    first, other = taught(STREAM, 2)[0], taught(STREAM, 0)[0]
-    other.load_state_dict(first.state_dict())
-    for learner in (first, other):
-        learn_session(learner, STREAM.sessions[2], context())
-    x = STREAM.eval_sets[0].x.tensor()
-    assert torch.equal(first.scores(x), other.scores(x))
-    assert first.footprint()["samples"] == 100 * (6 * 4 + 8)  # 20 of each of five classes
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"temperature": 0.0}, "wa.temperature must be above 0, got 0.0"),
-        ({"memory": Memory(total=5, select="reservoir")}, "unknown wa.memory.select 'reservoir'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        WA(**settings)
+@pytest.mark.parametrize("positive", [True, False])
+def test_clipped_weights_are_not_negative_and_twenty_samples_of_a_class_are_kept(
+    positive: bool,
+) -> None:
+    learner, _ = teach(WA(**SMALL, positive=positive), STREAM)
+    assert bool((learner.net.head.weight >= 0).all()) == positive
+    assert learner.footprint()["samples"] == 5 * 20 * (6 * 4 + 8)

@@ -22,7 +22,6 @@ from embedbench.learning.loss import batch_loss
 from embedbench.learning.network import mlp_net
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
-from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid_scheduler import run_grid
@@ -180,22 +179,6 @@ def test_the_loss_of_a_batch_over_some_classes_by_hand() -> None:
     assert (logits.grad[:, 1] == 0).all()
     whole = torch.nn.functional.cross_entropy(logits, y)
     assert torch.equal(batch_loss(logits, y, None), whole)
-
-
-@pytest.mark.parametrize("faster", [True, False], ids=["mlp", "any net"])
-def test_mas_sensitivity_of_some_logits_is_that_of_a_smaller_head(faster: bool) -> None:
-    net = mlp_net(4, 5, 1, 3, seed=0)
-    x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
-    expected = [torch.zeros_like(p) for p in net.parameters()]
-    for row in x:
-        some = net(row[None])[0, [0, 2]].square().sum()
-        parts = torch.autograd.grad(some, list(net.parameters()))
-        expected = [e + g.abs() for e, g in zip(expected, parts, strict=True)]
-    assert not expected[-1][1].any()
-    same = net if faster else torch.nn.Sequential(*net.children(), torch.nn.Identity())
-    found = sensitivity(same, x, torch.tensor([0, 2]))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_derpp_over_the_classes_seen_is_its_equation() -> None:

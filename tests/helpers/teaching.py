@@ -1,0 +1,100 @@
+"""Learners that are started and taught, and the plain training that they are compared with."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from toy import Array, context
+
+from embedbench.config.run_seeds import Seeds
+from embedbench.learning.learner import learn_session
+from embedbench.learning.network import mlp_net
+from embedbench.learning.stopping import Stop
+from embedbench.streams.stream import Stream, StreamSpec
+
+SGD: dict[str, Any] = {
+    "units": 6, "batch_size": 8, "lr": 0.02, "optimiser": "sgd", "stop": Stop("epochs", epochs=3),
+}  # fmt: skip
+ONLINE: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "updates": 1}
+
+
+def start(learner: Any, spec: StreamSpec, seed: int = 0) -> Any:
+    learner.start(spec, Seeds.of(seed), "cpu")
+    return learner
+
+
+def teach(
+    learner: Any, stream: Stream, sessions: int | None = None, seed: int = 0
+) -> tuple[Any, list[Any]]:
+    """The learner, started and taught the first sessions, and its logs."""
+    start(learner, stream.spec, seed)
+    return learner, [learn_session(learner, s, context()) for s in stream.sessions[:sessions]]
+
+
+def show(
+    learner: Any, x: Array, y: Array, cuts: Sequence[int] = (), seed: int = 0, n_classes: int = 4
+) -> Any:
+    """The learner, started, given x in batches cut at `cuts`, and ready to answer."""
+    start(learner, StreamSpec((x.shape[1],), n_classes), seed)
+    for part in np.split(np.arange(len(y)), list(cuts)):
+        learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
+    learner.prepare()
+    return learner
+
+
+def assert_same_weights(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-6) -> None:
+    """Of learners, of networks, or of lists of tensors."""
+    torch.testing.assert_close(weights(a), weights(b), rtol=rtol, atol=atol)
+
+
+def weights(source: Any) -> list[Tensor]:
+    net = getattr(source, "net", source)
+    return [p.detach() for p in (net.parameters() if isinstance(net, nn.Module) else net)]
+
+
+def minibatches(
+    n: int, draw: torch.Generator, *, epochs: int = 3, size: int = 8
+) -> Iterator[Tensor]:
+    """Indices of n samples, shuffled in every epoch."""
+    for _ in range(epochs):
+        yield from torch.randperm(n, generator=draw).split(size)
+
+
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take one step."""
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+
+
+def check_online_steps(
+    learner: Any,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    gradients: Callable[..., None],
+    seed: int = 0,
+    lr: float = 0.05,
+) -> None:
+    """Each batch moves a learner with `ONLINE` and a memory of all as a plain step moves a net.
+
+    `gradients(net, (x, y), (old_x, old_y), draw)` adds those of a batch and of what came before;
+    `draw(k)` chooses k of the old ones as the learner does.
+    """
+    seeds = Seeds.of(seed)
+    start(learner, StreamSpec((6,), 4), seed)
+    net = mlp_net(6, 8, 2, 4, seeds.init)
+    sgd = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9, weight_decay=0.01)
+    old_x, old_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)
+    for step, (x, y) in enumerate(batches):
+        learner.observe(x, y)
+        rng, n = np.random.default_rng([seeds.batches, step]), len(old_y)
+
+        def draw(k: int, rng: Any = rng, n: int = n) -> Array:
+            return rng.choice(n, min(k, n), replace=False, shuffle=False)
+
+        sgd.zero_grad()
+        gradients(net, (x, y), (old_x, old_y), draw)
+        sgd.step()
+        assert_same_weights(learner, net)
+        old_x, old_y = torch.cat([old_x, x]), torch.cat([old_y, y])
