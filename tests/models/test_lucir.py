@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from teaching import teach
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import learn_session
 from embedbench.learning.stopping import Stop
 from embedbench.models.lucir import LUCIR, ranking
@@ -20,10 +20,7 @@ STREAM = class_stream([[0, 1], [2, 3], [4]])
 
 
 def taught(stream: Stream, sessions: int, **settings: Any) -> LUCIR:
-    learner = LUCIR(**{**SMALL, **settings})
-    learner.start(stream.spec, Seeds.of(0), "cpu")
-    for part in stream.sessions[:sessions]:
-        learn_session(learner, part, context())
+    learner: LUCIR = teach(LUCIR(**{**SMALL, **settings}), stream, sessions)[0]
     return learner
 
 
@@ -103,23 +100,13 @@ def test_the_loss_a_sample_at_a_time() -> None:
 
 
 def test_lambda_grows_with_the_share_of_old_classes() -> None:
-    learner = LUCIR(**SMALL)
-    learner.start(STREAM.spec, Seeds.of(0), "cpu")
-    found = [learn_session(learner, s, context())["lam"] for s in STREAM.sessions]
-    assert found == pytest.approx([0, 5 * math.sqrt(2 / 2), 5 * math.sqrt(4 / 1)])
+    _, logs = teach(LUCIR(**SMALL), STREAM)
+    assert [log["lam"] for log in logs] == pytest.approx(
+        [0, 5 * math.sqrt(2 / 2), 5 * math.sqrt(4 / 1)]
+    )
 
 
-def test_features_may_not_turn() -> None:
-    x = STREAM.sessions[0].x.tensor()
-    before = taught(STREAM, 1).net.features(x)
-    turned = []
-    for lam in (0.0, 100.0):
-        after = taught(STREAM, 2, lam=lam, margin=0.0).net.features(x)
-        turned.append((1 - torch.cosine_similarity(before, after).mean()).item())
-    assert turned[1] < 0.3 * turned[0]
-
-
-@pytest.mark.parametrize("layers", [0, 1, 2])
+@pytest.mark.parametrize("layers", [0, 2])
 def test_features_are_linear_at_the_end_and_logits_are_scaled_cosines(layers: int) -> None:
     learner = taught(STREAM, 1, layers=layers)
     x = STREAM.eval_sets[0].x.tensor()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from few_shot import few_shot_stream
 from numpy.typing import NDArray
+from teaching import start
 from toy import blobs, context, session
 
 from embedbench.checks.learner_check_tools import state_bytes
@@ -17,6 +18,9 @@ from embedbench.learning.base_session_prototypes import Classifier
 from embedbench.learning.learner import Learner, learn_session
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stopping import Stop
+from embedbench.models.alice import ALICE
+from embedbench.models.c_fscil import CFSCIL
+from embedbench.models.fr import FR
 from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
@@ -28,8 +32,7 @@ GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 
 
 def started(learner: Learner, width: int, n_classes: int) -> Any:
-    learner.start(StreamSpec((width,), n_classes), Seeds.of(0), "cpu")
-    return learner
+    return start(learner, StreamSpec((width,), n_classes))
 
 
 def cosine(a: Array, b: Array) -> float:
@@ -39,9 +42,8 @@ def cosine(a: Array, b: Array) -> float:
 # --- prototype ---
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_prototype_answers_by_cosine_to_class_means(seed: int) -> None:
-    first, second = np.repeat([0, 2], [7, 4]), np.repeat([1], 3)
+def test_prototype_answers_by_cosine_to_class_means() -> None:
+    seed, first, second = 0, np.repeat([0, 2], [7, 4]), np.repeat([1], 3)
     x, shots = blobs(first, 5, seed, 1.0), blobs(second, 5, seed + 1, 1.0)
     test = blobs([0, 1, 2, 1], 5, seed + 2, 1.0)
     learner = started(Prototype(), 5, 4)
@@ -106,9 +108,8 @@ def test_teen_by_hand_on_three_classes() -> None:
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_teen_is_the_prototype_learner_at_alpha_0_and_the_base_classes_mix_at_1(seed: int) -> None:
-    stream = few_shot_stream(GROUPS, seed=seed, spread=1.0)
+def test_teen_is_the_prototype_learner_at_alpha_0_and_the_base_classes_mix_at_1() -> None:
+    stream = few_shot_stream(GROUPS, spread=1.0)
     none, whole, plain = TEEN(alpha=0.0), TEEN(alpha=1.0), Prototype()
     for learner in (none, whole, plain):
         run_stream(stream, learner, Seeds.of(0))
@@ -125,9 +126,8 @@ def test_teen_is_the_prototype_learner_at_alpha_0_and_the_base_classes_mix_at_1(
 
 
 @pytest.mark.parametrize(("width", "n"), [(16, 5), (8, 8), (7, 8), (1, 2)])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_frame_is_a_simplex(width: int, n: int, seed: int) -> None:
-    frame = simplex(width, n, torch.Generator().manual_seed(seed)).double()
+def test_the_frame_is_a_simplex(width: int, n: int) -> None:
+    frame = simplex(width, n, torch.Generator().manual_seed(0)).double()
     gram = frame.T @ frame
     expected = torch.full((n, n), -1 / (n - 1), dtype=torch.float64)
     expected.fill_diagonal_(1.0)
@@ -181,19 +181,36 @@ def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before
 # --- all of them ---
 
 
-@pytest.mark.parametrize("seed", range(2))
+FR_SHORT: dict[str, Any] = {
+    "epochs": 8, "epoch_samples": 64, "batch_classes": 4, "batch_samples": 16,
+    "optimiser": "adam", "lr": 3e-3,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "learner",
-    [Prototype(), Prototype(Classifier("trained")), TEEN(), NCFSCIL(units=64)],
-    ids=["prototype", "trained", "teen", "nc-fscil"],
+    ("learner", "held"),
+    [
+        (Prototype(), {}),
+        (Prototype(Classifier("trained")), {}),
+        (TEEN(), {}),
+        (NCFSCIL(units=64), {}),
+        (ALICE(units=32), {"parameters": 4 * (16 * 32 + 32 + 32 * 32 + 32)}),  # no head is kept
+        (ALICE(units=32, mixes=0), {}),
+        (ALICE(layers=0), {"parameters": 0}),
+        *((CFSCIL(units=64, mode=mode), {"parameters": 4 * (16 * 64 + 64)}) for mode in (1, 2, 3)),
+        (FR(**FR_SHORT), {"covariances": 4 * 3 * 16 * 16 * 4 + 7 * 2 * 3 * 8 + 7}),
+        (FR(**FR_SHORT, classifier=Classifier("trained")), {}),
+    ],
 )
 def test_novel_and_base_classes_are_learned_and_every_byte_is_counted(
-    learner: Learner, seed: int
+    learner: Learner, held: dict[str, int]
 ) -> None:
-    stream = few_shot_stream(GROUPS, width=16, seed=seed)
-    found, logs = run_stream(stream, learner, Seeds.of(seed))
+    stream = few_shot_stream(GROUPS, width=16, layers=2 * learner.tags.needs_layers)
+    found, logs = run_stream(stream, learner, Seeds.of(0))
     right = found.answer[-1] == found.y
     assert right[found.y < 4].mean() > 0.9
     assert right[found.y >= 4].mean() > 0.9
-    assert learner.footprint().total == state_bytes(learner.state_dict())
+    footprint = learner.footprint()
+    assert footprint.total == state_bytes(learner.state_dict())
+    assert {kind: footprint[kind] for kind in held} == held
     assert logs[0].footprint == logs[-1].footprint  # nothing grows with the sessions
