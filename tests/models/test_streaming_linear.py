@@ -1,16 +1,13 @@
 """naive-bayes, perceptron, one-vs-rest, and ncm as SimpleCIL: by hand, by plain loops, by others'
 equations."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
-from toy import blobs
+from teaching import show
+from toy import Array, blobs
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.learning.learner import Learner
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import perceptron
@@ -20,18 +17,8 @@ from embedbench.models.ncm import NCM
 from embedbench.models.one_vs_rest import OneVsRest
 from embedbench.models.perceptron import Perceptron
 from embedbench.runs.learner_and_protocol_names import alias_settings, learner_class
-from embedbench.streams.stream import StreamSpec
 
-Array = NDArray[Any]
-CUTS: list[list[int]] = [[], [1, 2, 3], [50], list(range(10, 200, 10))]
-
-
-def taught(learner: Learner, x: Array, y: Array, cuts: list[int]) -> Any:
-    learner.start(StreamSpec((x.shape[1],), 4), Seeds.of(0), "cpu")
-    for part in np.split(np.arange(len(y)), cuts):
-        learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
-    learner.prepare()
-    return learner
+CUTS: list[list[int]] = [[], [1, 2, 3], list(range(10, 200, 10))]
 
 
 def scores_of(learner: Learner, asked: Array) -> Array:
@@ -49,21 +36,19 @@ def data(seed: int, n: int = 200) -> tuple[Array, Array, Array]:
 
 
 @pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("seed", range(2))
-def test_naive_bayes_is_scikit_learns(seed: int, cuts: list[int]) -> None:
-    x, y, asked = data(seed)
-    scores = scores_of(taught(NaiveBayes(shrinkage=1e-12), x, y, cuts), asked)
+def test_naive_bayes_is_scikit_learns(cuts: list[int]) -> None:
+    x, y, asked = data(0)
+    scores = scores_of(show(NaiveBayes(shrinkage=1e-12), x, y, cuts), asked)
     known = GaussianNB(priors=[1 / 3] * 3, var_smoothing=1e-13).fit(x.astype(float), y)
     expected = known.predict_joint_log_proba(asked.astype(float)) + np.log(3)
     np.testing.assert_allclose(scores[:, :3], expected, rtol=1e-9)
     assert (scores[:, 3] == UNSEEN).all()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_naive_bayes_as_published(seed: int) -> None:
+def test_naive_bayes_as_published() -> None:
     """The authors' loop: running means, variances by n - 1, w = Λμ, x·w - μ·w / 2."""
-    x, y, asked = data(seed)
-    scores = scores_of(taught(NaiveBayes(likelihood="published"), x, y, [7]), asked)
+    x, y, asked = data(0)
+    scores = scores_of(show(NaiveBayes(likelihood="published"), x, y, [7]), asked)
     for c in range(3):
         mean, square = np.zeros(5), np.zeros(5)
         for n, row in enumerate(x[y == c].astype(float), 1):
@@ -78,7 +63,7 @@ def test_naive_bayes_as_published(seed: int) -> None:
 def test_naive_bayes_by_hand() -> None:
     """Class 0: 1 and 3, mean 2, variance 1. Class 1: one sample, 6, variance ε = .5."""
     x = np.array([[1], [3], [6]], dtype=np.float32)
-    learner = taught(NaiveBayes(shrinkage=0.5), x, np.array([0, 0, 1]), [])
+    learner = show(NaiveBayes(shrinkage=0.5), x, np.array([0, 0, 1]), [])
     first = -0.5 * (4 / 1 + np.log(2 * np.pi))  # v = .5 · 1 + .5
     second = -0.5 * (4 / 0.5 + np.log(np.pi))
     np.testing.assert_allclose(scores_of(learner, np.float32([[4]]))[0, :2], [first, second])
@@ -104,13 +89,12 @@ def plain_perceptron(x: Array, y: Array) -> Array:
 
 @pytest.mark.parametrize("block", [256, 7])
 @pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("seed", range(3))
 def test_the_perceptron_is_the_plain_loop(
-    seed: int, cuts: list[int], block: int, monkeypatch: pytest.MonkeyPatch
+    cuts: list[int], block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(perceptron, "BLOCK", block)
-    x, y, asked = data(seed)
-    learner = taught(Perceptron(), x, y, cuts)
+    x, y, asked = data(0)
+    learner = show(Perceptron(), x, y, cuts)
     expected = plain_perceptron(x, y)
     assert np.abs(expected).max() > 3  # there were errors
     np.testing.assert_allclose(learner.rows.numpy(), expected, atol=1e-9)
@@ -121,7 +105,7 @@ def test_the_perceptron_is_the_plain_loop(
 
 def test_the_perceptron_by_hand() -> None:
     x = np.array([[1, 0], [0, 1], [2, 1], [1, 2]], dtype=np.float32)
-    learner = taught(Perceptron(), x, np.array([0, 1, 1, 1]), [2])
+    learner = show(Perceptron(), x, np.array([0, 1, 1, 1]), [2])
     # rows (1, 0) and (0, 1); (2, 1) is answered 0: rows (-1, -1) and (2, 2); (1, 2) is right
     assert learner.rows[:2].tolist() == [[-1, -1], [2, 2]]
     assert learner.counts.tolist() == [1, 3, 0, 0]
@@ -131,11 +115,10 @@ def test_the_perceptron_by_hand() -> None:
 
 
 @pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("seed", range(2))
-def test_one_vs_rest_as_published(seed: int, cuts: list[int]) -> None:
-    x, y, asked = (np.abs(part) for part in data(seed))  # features without negative values
-    ratio = scores_of(taught(OneVsRest(score="ratio"), x, y, cuts), asked)
-    plain = scores_of(taught(OneVsRest(), x, y, cuts), asked)
+def test_one_vs_rest_as_published(cuts: list[int]) -> None:
+    x, y, asked = (np.abs(part) for part in data(0))  # features without negative values
+    ratio = scores_of(show(OneVsRest(score="ratio"), x, y, cuts), asked)
+    plain = scores_of(show(OneVsRest(), x, y, cuts), asked)
     means = np.stack([x[y == c].astype(float).mean(0) for c in range(3)])
     counts = np.bincount(y)
     for c in range(3):
@@ -150,7 +133,7 @@ def test_one_vs_rest_as_published(seed: int, cuts: list[int]) -> None:
 
 def test_one_vs_rest_divides_by_nothing() -> None:
     x = np.array([[1, 0], [-1, 0]], dtype=np.float32)
-    learner = taught(OneVsRest(score="ratio"), x, np.array([0, 1]), [])
+    learner = show(OneVsRest(score="ratio"), x, np.array([0, 1]), [])
     assert scores_of(learner, np.float32([[0, 3], [2, 1]]))[:, :2].tolist() == [[0, 0], [0, 0]]
 
 
@@ -162,11 +145,11 @@ def test_simplecil_averages_samples_as_they_are() -> None:
     assert learner_class("simplecil") is NCM
     x = np.array([[10, 0], [0, 1], [1, 1]], dtype=np.float32)
     y, asked = np.array([0, 0, 1]), np.float32([[3, 1]])
-    made = taught(NCM(**alias_settings("simplecil")), x, y, [1])
+    made = show(NCM(**alias_settings("simplecil")), x, y, [1])
     means = np.array([[5, 0.5], [1, 1]])
     expected = (asked @ means.T)[0] / np.linalg.norm(means, axis=1) / np.sqrt(10)
     np.testing.assert_allclose(scores_of(made, asked)[0, :2], expected, rtol=1e-6)
-    unit = taught(NCM(metric="cosine"), x, y, [1])  # (1, 1)/2, as class 1: a tie
+    unit = show(NCM(metric="cosine"), x, y, [1])  # (1, 1)/2, as class 1: a tie
     assert scores_of(unit, asked)[0, 0] == pytest.approx(scores_of(unit, asked)[0, 1])
 
 
