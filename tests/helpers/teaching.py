@@ -75,6 +75,7 @@ def check_online_steps(
     gradients: Callable[..., None],
     seed: int = 0,
     lr: float = 0.05,
+    **spec: Any,
 ) -> None:
     """Each batch moves a learner with `ONLINE` and a memory of all as a plain step moves a net.
 
@@ -82,7 +83,7 @@ def check_online_steps(
     `draw(k)` chooses k of the old ones as the learner does.
     """
     seeds = Seeds.of(seed)
-    start(learner, StreamSpec((6,), 4), seed)
+    start(learner, StreamSpec((6,), 4, **spec), seed)
     net = mlp_net(6, 8, 2, 4, seeds.init)
     sgd = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9, weight_decay=0.01)
     old_x, old_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)

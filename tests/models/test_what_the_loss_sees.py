@@ -9,32 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from plan_runs import plan
 from protocol_files import make_file
+from teaching import start
 from torch import Tensor
+from toy import context
 
 from embedbench.config.make_from_settings import make
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
-from embedbench.learning.exemplars import Memory
-from embedbench.learning.learner import Learner
+from embedbench.learning.learner import learn_session
 from embedbench.learning.loss import batch_loss
-from embedbench.learning.network import mlp_net
-from embedbench.models.derpp import DERpp
-from embedbench.models.er import ER
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs.grid_scheduler import run_grid
 from embedbench.runs.learner_and_protocol_names import ALIASES, learner_class, learner_names
-from embedbench.runs.stream_runner import run_stream
-from embedbench.scores import record_files
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.studies.presets import preset
 from embedbench.studies.study import Key
 
-SEEDS = Seeds.of(0)
 ALL = StreamSpec((6,), 4)
-SEEN = replace(ALL, loss_over_seen=True)
 PROTOCOLS: dict[str, type[IncrementalClass | FSCIL]] = {
     "incremental-class": IncrementalClass,
     "fscil": FSCIL,
@@ -87,12 +78,11 @@ def stream_of(folder: Path, protocol: str, loss: str, batch: int = 5) -> Stream:
     return PROTOCOLS[protocol](**settings).build([file], seed=0)
 
 
-def small(name: str) -> Learner:
+def small(name: str) -> Any:
     """A small learner without weight decay, which would move the head without a loss."""
     cls: Any = learner_class(name)
     settings: dict[str, Any] = {"units": 8, "lr": 0.05, "batch_size": 8, "weight_decay": 0.0}
-    known = {f.name for f in fields(cls)}
-    if "stop" in known:
+    if "stop" in {f.name for f in fields(cls)}:
         settings["stop"] = {"rule": "epochs", "epochs": 2}
     special = {
         "ewc": {"lam": 5.0},
@@ -100,35 +90,31 @@ def small(name: str) -> Learner:
         "remind": {"base_samples": 5},
         "wa": {"positive": False},  # else all rows are clipped
     }
-    settings |= special.get(name, {})
-    made: Learner = make(cls, settings, name=name)
-    return made
+    return make(cls, settings | special.get(name, {}), name=name)
 
 
 def head(learner: Any) -> Tensor:
     """The head's rows, one per class: weights, and biases if there are any."""
     if hasattr(learner.net, "theta"):
-        rows: Tensor = learner.net.theta.detach()
+        rows: Tensor = learner.net.theta.detach().clone()
         return rows
     linear = learner.net.head
     return torch.cat([linear.weight, linear.bias[:, None]], 1).detach()
 
 
-def head_after(name: str, stream: Stream, sessions: int) -> tuple[Any, Tensor, Tensor]:
-    """The learner after the first sessions, its head, and the head before any session."""
-    fresh: Any = small(name)
-    fresh.start(stream.spec, SEEDS, "cpu")
-    learner: Any = small(name)
-    run_stream(
-        replace(
-            stream,
-            sessions=tuple(stream.sessions)[:sessions],
-            eval_sets=stream.eval_sets[:sessions],
-        ),
-        learner,
-        SEEDS,
-    )
-    return learner, head(learner), head(fresh)
+def heads(name: str, stream: Stream, sessions: int) -> tuple[Any, list[Tensor]]:
+    """The learner after the first sessions; its head before and after each of them."""
+    learner = start(small(name), stream.spec)
+    found = [head(learner)]
+    for s in stream.sessions[:sessions]:
+        if stream.observe_batch:
+            for rows in torch.arange(len(s.y)).split(stream.observe_batch):
+                learner.observe(s.x.batch(rows), torch.from_numpy(s.y)[rows])
+            learner.prepare()
+        else:
+            learn_session(learner, s, context())
+        found.append(head(learner))
+    return learner, found
 
 
 def test_the_list_of_heads_is_whole() -> None:
@@ -138,29 +124,32 @@ def test_the_list_of_heads_is_whole() -> None:
         tags = learner.tags
         if tags.offline or tags.needs_session_id or not hasattr(learner, "units"):
             continue
-        learner.start(ALL, SEEDS, "cpu")
+        start(learner, ALL)
         if len(head(learner)) == ALL.n_classes:  # the last layer may be a projection
             found.append(name)
     assert [name for name in found if name not in ALIASES] == list(HEADS)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(("name", "batch"), WAYS)
+@pytest.mark.parametrize(
+    ("name", "batch", "protocol"),
+    [
+        *((*way, "incremental-class") for way in WAYS),
+        *((*way, "fscil") for way in (("mlp", 0), ("er", 5), ("ewc", 0))),
+    ],
+)
 def test_rows_of_classes_that_have_not_come_stay_as_they_began(
     name: str, protocol: str, batch: int, tmp_path: Path
 ) -> None:
-    limited = stream_of(tmp_path, protocol, "seen", batch)
-    for sessions in (1, 2):
-        taught, after, before = head_after(name, limited, sessions)
-        assert torch.equal(after[2 * sessions :], before[2 * sessions :])  # gradients exactly 0
-        assert (after[: 2 * sessions] != before[: 2 * sessions]).any(1).all()
-        importance = getattr(taught, "importance", getattr(taught, "weight", None))
-        if name in ("ewc", "mas", "si"):  # Fisher information and the like: of the same logits
-            assert importance[-2][: 2 * sessions].any(1).all()
-            assert not importance[-2][2 * sessions :].any()
-            assert not importance[-1][2 * sessions :].any()
-    free = stream_of(tmp_path, protocol, "all", batch)
-    _, after, before = head_after(name, free, 1)
+    learner, found = heads(name, stream_of(tmp_path, protocol, "seen", batch), 2)
+    for seen, after in zip((2, 4), found[1:], strict=True):
+        assert torch.equal(after[seen:], found[0][seen:])  # gradients exactly 0
+        assert (after[:seen] != found[0][:seen]).any(1).all()
+    importance = getattr(learner, "importance", getattr(learner, "weight", None))
+    if name in ("ewc", "mas", "si"):  # Fisher information and the like: of the same logits
+        assert importance[-2][:4].any(1).all()
+        assert not importance[-2][4:].any()
+        assert not importance[-1][4:].any()
+    _, (before, after) = heads(name, stream_of(tmp_path, protocol, "all", batch), 1)
     assert bool((after[2:] != before[2:]).any()) is HEADS[name]
 
 
@@ -179,53 +168,6 @@ def test_the_loss_of_a_batch_over_some_classes_by_hand() -> None:
     assert (logits.grad[:, 1] == 0).all()
     whole = torch.nn.functional.cross_entropy(logits, y)
     assert torch.equal(batch_loss(logits, y, None), whole)
-
-
-def test_derpp_over_the_classes_seen_is_its_equation() -> None:
-    """Classes 0 and 1, then 2, of four; the stored logits of class 2 count once it has come."""
-    x = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
-    y = torch.tensor([0, 1, 0, 1, 1, 0, 2, 2, 0])
-    how: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 4}
-    how["updates"] = 1
-    learner = DERpp(memory=Memory(total=100, select="reservoir"), alpha=0.4, beta=0.7, **how)
-    learner.start(SEEN, SEEDS, "cpu")
-    net = mlp_net(6, 8, 2, 4, SEEDS.init)
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
-    stored = torch.zeros(0, 4)
-    for step, (part, n) in enumerate(zip(torch.split(torch.arange(9), 3), (2, 2, 3), strict=True)):
-        learner.observe(x[part], y[part])
-        z = net(x[part])
-        loss = torch.nn.functional.cross_entropy(z[:, :n], y[part])
-        if step:
-            draw = np.random.default_rng([SEEDS.batches, step])
-            size = min(4, len(stored))
-            first, second = (
-                draw.choice(len(stored), size, replace=False, shuffle=False) for _ in range(2)
-            )
-            off = (net(x[first])[:, :n] - stored[first][:, :n]).square()
-            again = torch.nn.functional.cross_entropy(net(x[second])[:, :n], y[second])
-            loss = loss + 0.4 * off.sum() / (size * n) + 0.7 * again
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        stored = torch.cat([stored, z.detach()])
-    for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
-        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("select", ["reservoir", "balanced", "all"])
-def test_what_a_memory_keeps_does_not_depend_on_the_loss(select: str) -> None:
-    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
-    y = torch.tensor([0, 1] * 10 + [2, 3] * 5)
-    kept = []
-    for spec in (ALL, SEEN):
-        learner = ER(units=4, memory=Memory(total=7, select=select))
-        learner.start(spec, SEEDS, "cpu")
-        for part in torch.split(torch.arange(30), 4):
-            learner.observe(x[part], y[part])
-        kept.append((learner.exemplars.x, learner.exemplars.y))
-    assert torch.equal(kept[0][0], kept[1][0])
-    assert torch.equal(kept[0][1], kept[1][1])
 
 
 # --- the setting of the protocols ---
@@ -262,18 +204,6 @@ def test_another_word_is_refused() -> None:
     for cls in PROTOCOLS.values():
         with pytest.raises(UserError, match=r"unknown loss 'sen'. Did you mean 'seen'\?"):
             cls(loss="sen")
-
-
-def test_records_hold_the_setting(tmp_path: Path) -> None:
-    make_file(tmp_path, [6] * 4, [0] * 4, [2] * 4)
-    for items, expected in (([], "all"), (["protocol.loss=seen"], "seen")):
-        parsed = ["references=0", *items]
-        file = str(tmp_path / "file.h5")
-        cells = plan([file], "incremental-class", ["ncm"], [0], parsed)
-        outcome = run_grid(cells, tmp_path / "runs")
-        assert not outcome.failed
-        assert record_files.load(outcome.run_dirs[0]).protocol_params["loss"] == expected
-    assert len({p.parent.parent for p in (tmp_path / "runs").glob("*/ncm-*/seed-0")}) == 2
 
 
 def test_what_imitates_facil_has_its_loss() -> None:
