@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from plain_som import PlainSom
+from plain_som import PlainSom, assert_close
 from toy import Array
 
 from embedbench.models import _som
@@ -13,7 +13,7 @@ from embedbench.models._som import MapNetwork, Som, by_last_use, previous
 
 # side, inputs, classes, samples. As many samples as units or more: of two units that begin at one
 # sample either may be the nearest, by how a matrix product rounds.
-SHAPES = [(3, 5, 4, 12), (4, 40, 3, 60), (6, 12, 10, 150), (1, 3, 2, 9), (2, 2, 1, 30)]
+SHAPES = [(3, 5, 4, 12), (6, 12, 10, 150), (1, 3, 2, 9), (2, 2, 1, 30)]
 BRIEF: dict[str, Any] = {"iterations": 700, "som_iterations": 250, "hold": 60, "lr": 0.02}
 
 
@@ -40,42 +40,23 @@ def both(
     return fast, plain, (take, y), (x, y)
 
 
-def assert_close(fast: MapNetwork, plain: PlainSom, rtol: float = 2e-5) -> None:
-    """Float32 keeps 6e-8 a step; its errors fade at the rate at which the map forgets, but they
-    add up in the readout. Some hundred steps lie between 1e-7 and 1e-6; a wrong step costs 1e-2.
-    """
-    for name in ("W", "V", "b"):
-        found, expected = getattr(fast, name).numpy(), getattr(plain, name)
-        scale = max(1.0, float(np.abs(expected).max()))
-        np.testing.assert_allclose(found, expected, atol=rtol * scale, rtol=0, err_msg=name)
-    assert fast.error == pytest.approx(plain.error, rel=rtol)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("block", [2, 7, 128])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_base_session_is_the_plain_algorithm(shape: tuple[int, ...], seed: int) -> None:
-    fast, plain, teach, samples = both(shape, seed)
+def test_the_map_learns_as_the_plain_algorithm_one_sample_after_another(
+    shape: tuple[int, ...], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = block
+    monkeypatch.setattr(_som, "BLOCK", block)
+    fast, plain, teach, samples = both(shape, seed, theta=0.2, eps_later=0.1)
     log = fast.learn_base(*teach, seed, np.random.default_rng(seed))
     novel = plain.learn_base(*samples, seed, np.random.default_rng(seed))
     assert log == {"iterations": 700, "novelty": np.mean(novel)}
     assert_close(fast, plain)
     assert plain.W.std(0).max() > 0.1 or shape[0] == 1  # the units did not all fall into one
-
-
-@pytest.mark.parametrize("block", [2, 7, 128])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", SHAPES)
-def test_later_steps_are_the_plain_algorithm_one_by_one(
-    shape: tuple[int, ...], seed: int, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_som, "BLOCK", block)
-    fast, plain, teach, samples = both(shape, seed, theta=0.2, eps_later=0.1)
-    fast.learn_base(*teach, seed, np.random.default_rng(seed))
-    plain.learn_base(*samples, seed, np.random.default_rng(seed))
     flipped = ((samples[1] + 1) % shape[2]).astype(np.int32)  # something to learn anew
     rng = np.random.default_rng(seed + 100)
     rates = []
-    for size in (1, 1, 1, 2, 5, 30, 400):
+    for size in (1, 1, 2, 5, 30, 200):
         drawn = rng.integers(shape[3], size=size)
         rates.append(fast.learn(teach[0], flipped, drawn)["novelty"])
         novel = plain.learn(samples[0], flipped, drawn)
@@ -85,13 +66,11 @@ def test_later_steps_are_the_plain_algorithm_one_by_one(
         assert 0 < rates[-1] <= 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_decision_is_the_plain_one(seed: int) -> None:
-    shape = (6, 12, 10, 150)
-    fast, plain, teach, samples = both(shape, seed, theta=0.2)
-    fast.learn_base(*teach, seed, np.random.default_rng(seed))
-    plain.learn_base(*samples, seed, np.random.default_rng(seed))
-    drawn = np.random.default_rng(seed).integers(20, size=900)
+def test_every_decision_is_the_plain_one() -> None:
+    fast, plain, teach, samples = both((6, 12, 10, 150), 0, theta=0.2)
+    fast.learn_base(*teach, 0, np.random.default_rng(0))
+    plain.learn_base(*samples, 0, np.random.default_rng(0))
+    drawn = np.random.default_rng(0).integers(20, size=900)
     decisions = fast._learn(*teach, drawn, np.full(900, 0.05), np.full(900, 0.7), _som.GATED)
     expected = [plain.step(samples[0][i], samples[1][i], 0.05, 0.7, "gated") for i in drawn]
     assert decisions.tolist() == expected
@@ -117,11 +96,9 @@ def test_units_that_move_far_end_a_block(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_close(fast, plain)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_outputs_are_the_plain_ones(seed: int) -> None:
-    shape = (6, 12, 10, 150)
-    fast, plain, teach, samples = both(shape, seed, theta=0.05)
-    fast.learn_base(*teach, seed, np.random.default_rng(seed))
+def test_outputs_are_the_plain_ones() -> None:
+    fast, plain, teach, samples = both((6, 12, 10, 150), 0, theta=0.05)
+    fast.learn_base(*teach, 0, np.random.default_rng(0))
     for name in ("W", "V", "b"):
         setattr(plain, name, getattr(fast, name).double().numpy())
     plain.error = fast.error
@@ -129,7 +106,7 @@ def test_outputs_are_the_plain_ones(seed: int) -> None:
     found = fast.outputs(torch.from_numpy(x)).numpy()
     expected = np.stack([plain.respond(row)[0] for row in x.astype(np.float64)])
     np.testing.assert_allclose(found, expected, atol=1e-6)  # float32 of numbers below 10
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn, y = rng.integers(150, size=400), expected.argmax(1).astype(np.int32)
     y[:50] = 0
     novel = fast.is_novel(lambda i: torch.from_numpy(x[i]), y, drawn)
@@ -137,9 +114,8 @@ def test_outputs_are_the_plain_ones(seed: int) -> None:
     assert 0 < novel.mean() < 1
 
 
-def test_what_is_known_is_left_alone() -> None:
-    shape = (6, 12, 3, 150)
-    fast, _, teach, _ = both(shape, 0, theta=0.0)
+def test_what_is_known_is_left_alone_and_the_mean_distance_always() -> None:
+    fast, _, teach, _ = both((6, 12, 3, 150), 0, theta=0.0)
     fast.learn_base(*teach, 0, np.random.default_rng(0))
     x = teach[0](np.arange(150))
     right = fast.outputs(x).argmax(1).numpy().astype(np.int32)
@@ -147,13 +123,8 @@ def test_what_is_known_is_left_alone() -> None:
     log = fast.learn(teach[0], right, np.arange(150))
     assert log["novelty"] == 0.0
     assert all(torch.equal(a, b) for a, b in zip(before, (fast.W, fast.V, fast.b), strict=True))
-
-
-def test_the_mean_distance_is_frozen_after_the_base_session() -> None:
-    fast, _, teach, _ = both((4, 40, 3, 60), 0)
-    fast.learn_base(*teach, 0, np.random.default_rng(0))
     error = fast.error
-    assert fast.learn(*teach, np.arange(60))["novelty"] > 0
+    assert fast.learn(teach[0], (right + 1) % 3, np.arange(60))["novelty"] > 0
     assert fast.error == error
 
 
@@ -179,9 +150,8 @@ def test_schedule() -> None:
     assert eps.tolist() == [0.1, 0.1, 0.03, 0.03]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_how_draws_are_cut_into_blocks(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_how_draws_are_cut_into_blocks() -> None:
+    rng = np.random.default_rng(0)
     drawn = rng.integers(rng.integers(1, 30), size=50)
     seen: dict[int, int] = {}
     for t, (i, before) in enumerate(zip(drawn, previous(drawn), strict=True)):
