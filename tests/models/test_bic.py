@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from teaching import assert_same_weights, start, teach
 from toy import class_stream, context
 
-from embedbench.config.run_seeds import Seeds
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.learning.learner import learn_session
@@ -21,10 +21,7 @@ STREAM = class_stream([[0, 1], [2, 3], [4]])
 
 
 def taught(stream: Stream, sessions: int, **settings: Any) -> BiC:
-    learner = BiC(**{**SMALL, **settings})
-    learner.start(stream.spec, Seeds.of(0), "cpu")
-    for part in stream.sessions[:sessions]:
-        learn_session(learner, part, context())
+    learner: BiC = teach(BiC(**{**SMALL, **settings}), stream, sessions)[0]
     return learner
 
 
@@ -41,7 +38,7 @@ def penalised(bias: Any, logits: Any, y: Any, new: list[int]) -> float:
     return mean + 0.05 * ((bias[0] - 1) ** 2 + bias[1] ** 2)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_pair_is_the_optimum_of_a_balanced_loss(seed: int) -> None:
     rng = np.random.default_rng(seed)
     y = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 3])  # of unequal size: each class counts the same
@@ -50,22 +47,6 @@ def test_the_pair_is_the_optimum_of_a_balanced_loss(seed: int) -> None:
     found = fitted_bias(torch.tensor(logits, dtype=torch.float32), torch.tensor(y), [2, 3])
     known = minimize(penalised, [1.0, 0.0], args=(logits, y, [2, 3]), tol=1e-10)
     np.testing.assert_allclose(found.numpy(), known.x, atol=2e-3)
-
-
-def test_a_bias_to_new_classes_is_taken_back() -> None:
-    rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(4), 25)
-    fair = rng.normal(size=(100, 4)) + 2 * np.eye(4)[y]
-    biased = fair + np.array([0, 0, 3, 3])
-    alpha, beta = fitted_bias(torch.tensor(biased).float(), torch.tensor(y), [2, 3]).tolist()
-    moved = biased * np.array([1, 1, alpha, alpha]) + np.array([0, 0, beta, beta])
-    assert beta < -0.5
-
-    def right(z: Any) -> float:
-        return float((z.argmax(1) == y).mean())
-
-    assert right(biased) < 0.7 * right(fair)
-    assert right(moved) > 0.95 * right(fair)
 
 
 def test_a_hold_out_that_can_be_separated_has_an_optimum() -> None:
@@ -159,8 +140,7 @@ def test_a_kept_hold_out_is_never_trained_on_and_shrinks_with_the_quota(
 
     monkeypatch.setattr(BiC, "train", train)
     settings = {"hold_out": 0.34, "hold_out_kept": True, "memory": Memory(total=12)}
-    learner = BiC(**{**SMALL, **settings})
-    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    learner = taught(STREAM, 0, **settings)
     held: list[torch.Tensor] = []
     for part, log, kept, stored in zip(
         STREAM.sessions,
@@ -182,13 +162,6 @@ def test_a_kept_hold_out_is_never_trained_on_and_shrinks_with_the_quota(
     assert len(apart) == 3 + 3 + 2 + 2 + 1  # a part of a class shrinks and is never drawn anew
 
 
-def test_the_default_hold_out_is_trained_on_later() -> None:
-    """What `hold_out_kept` changes: by default an old class's hold-out comes from its exemplars."""
-    learner = taught(STREAM, 2, memory=Memory(per_class=4))
-    assert len(learner.kept) == 0
-    assert len(learner.exemplars) == 16
-
-
 def test_a_kept_hold_out_of_all_samples_and_of_small_classes() -> None:
     learner = taught(STREAM, 2, hold_out_kept=True, memory=Memory(select="all"))
     assert np.bincount(learner.kept.y).tolist() == [2] * 4  # a tenth of 20
@@ -203,13 +176,13 @@ def test_a_kept_hold_out_goes_on_from_a_checkpoint() -> None:
     other.load_state_dict(first.state_dict())
     for learner in (first, other):
         learn_session(learner, STREAM.sessions[2], context())
-    x = STREAM.eval_sets[0].x.tensor()
-    assert torch.equal(first.scores(x), other.scores(x))
+    assert_same_weights(first, other, rtol=0, atol=0)
+    assert torch.equal(first.biases, other.biases)
 
 
 def test_a_kept_hold_out_is_refused_for_label_sets() -> None:
-    with pytest.raises(UserError, match="for streams of one label a sample"):
-        BiC(hold_out_kept=True).start(StreamSpec((4,), 3, multilabel=True), Seeds.of(0), "cpu")
+    with pytest.raises(UserError, match="one label a sample"):
+        start(BiC(hold_out_kept=True), StreamSpec((4,), 3, multilabel=True))
 
 
 def test_a_class_of_one_sample_is_trained_on() -> None:

@@ -2,13 +2,13 @@
 
 import copy
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from multilabel_streams import N_CLASSES, hierarchy_stream, plain_pw_js, teach
+from teaching import assert_same_weights, descend, minibatches, start
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from toy import class_stream, context
@@ -58,8 +58,7 @@ def entropy(logits: Any, targets: Any, classes: list[int]) -> float:
 
 
 def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
-    learner = ER(memory=RANDOM, **FEW)
-    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    learner = start(ER(memory=RANDOM, **FEW), STREAM.spec)
     net = mlp_net(10, 8, 2, N_CLASSES, Seeds.of(0).init)
     for t, s in enumerate(STREAM.sessions):
         x = torch.cat([s.x.tensor(), learner.exemplars.x])
@@ -67,16 +66,11 @@ def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
         seen = [c for part in STREAM.sessions[: t + 1] for c in part.classes]
         learn_session(learner, s, context())
         optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
-        draw = generator(Seeds.of(0).batches, t)
-        for _ in range(3):
-            for index in torch.split(torch.randperm(len(y), generator=draw), 16):
-                p = torch.sigmoid(net(x[index])[:, seen])
-                t_ = y[index][:, seen]
-                optimiser.zero_grad()
-                (-(t_ * p.log() + (1 - t_) * (1 - p).log()).mean()).backward()
-                optimiser.step()
-        for a, b in zip(learner.net.parameters(), net.parameters(), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+        for index in minibatches(len(y), generator(Seeds.of(0).batches, t), size=16):
+            p = torch.sigmoid(net(x[index])[:, seen])
+            true = y[index][:, seen]
+            descend(optimiser, -(true * p.log() + (1 - true) * (1 - p).log()).mean())
+        assert_same_weights(learner, net, rtol=1e-3, atol=1e-5)
     assert len(learner.exemplars) == 10 * N_CLASSES
 
 
@@ -87,8 +81,10 @@ def test_er_infinite_keeps_every_sample_as_it_was_shown() -> None:
     assert (learner.exemplars.y.sum(1) == 1).all()  # the labels of a shared sample never meet
 
 
-@pytest.mark.parametrize("cls", [ER, AGEM])
-@pytest.mark.parametrize("select", ["random", "reservoir", "balanced", "all"])
+@pytest.mark.parametrize(
+    ("cls", "select"),
+    [(ER, "random"), (ER, "reservoir"), (ER, "balanced"), (ER, "all"), (AGEM, "random")],
+)
 def test_whole_sessions_of_one_label_a_sample(cls: Any, select: str) -> None:
     stream = class_stream([[0, 1], [2], [3]], n_train=30)
     memory = Memory(total=40 if select != "all" else None, select=select)
@@ -113,14 +109,13 @@ def gradient_of(learner: Any) -> Tensor:
     return torch.cat([p.grad.flatten() for p in learner.net.parameters()])
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_agems_gradient_never_raises_the_loss_on_old_classes(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With all exemplars in the reference batch; its loss is over old classes, g's over new."""
-    stream = hierarchy_stream(seed=seed)
+    stream = STREAM
     learner = AGEM(memory=RANDOM, **{**FEW, "batch_size": 500, "lr": 0.5})
-    teach(learner, stream.sessions[:1], stream.spec, seed)
+    teach(learner, stream.sessions[:1], stream.spec)
     old_x, old_y = learner.exemplars.x.clone(), learner.exemplars.y.float()
     x, y = stream.sessions[1].x.tensor(), torch.from_numpy(stream.sessions[1].y).float()
     dots, raw = [], []
@@ -155,8 +150,7 @@ def test_agems_gradient_never_raises_the_loss_on_old_classes(
 
 @pytest.mark.parametrize("head", ["linear", "cosine"])
 def test_icarls_targets_of_old_classes_are_the_old_networks_for_every_sample(head: str) -> None:
-    learner = ICaRL(head=head, **FEW)
-    learner.start(STREAM.spec, Seeds.of(1), "cpu")
+    learner = start(ICaRL(head=head, **FEW), STREAM.spec, 1)
     teacher = copy.deepcopy(learner.net)
     objective = learner._objective([2, 5, 7], [0, 1])
     moved(learner.net)
@@ -192,30 +186,18 @@ def test_a_cosine_layer_by_hand() -> None:
 
 def test_eta_is_learned_begins_anew_and_does_not_change_the_answer() -> None:
     learner = ICaRL(head="cosine", **FEW)
-    begins = []
-    inner = learner._objective
+    begins, train = [], learner.train
 
-    def watched(new: list[int], old: list[int]) -> Any:
-        loss = inner(new, old)
-        first = True
+    def watched(*given: Any, **hooks: Any) -> Any:
+        begins.append(learner.net.eta.item())
+        return train(*given, **hooks)
 
-        def watching(x: Tensor, y: Tensor) -> Tensor:
-            nonlocal first
-            if first:
-                begins.append(learner.net.eta.item())
-                first = False
-            return loss(x, y)
-
-        return watching
-
-    learner._objective = watched  # type: ignore[method-assign]  # watched
-    learner.start(STREAM.spec, Seeds.of(0), "cpu")
-    ends = []
+    learner.train = watched  # type: ignore[method-assign]
+    start(learner, STREAM.spec)
     for s in STREAM.sessions:
         learn_session(learner, s, context())
-        ends.append(learner.net.eta.item())
+        assert abs(learner.net.eta.item() - 1) > 1e-3
     assert begins == [1.0] * 4
-    assert all(abs(e - 1) > 1e-3 for e in ends)
     x = STREAM.eval_sets[0].x.tensor()
     assert ((learner.scores(x) > 0) == (learner.net(x) > 0)).all()
     before = learner.scores(x)
@@ -274,8 +256,7 @@ def test_lucirs_loss_a_sample_at_a_time() -> None:
 
 
 def test_lucirs_lambda_frozen_vectors_and_imprinting() -> None:
-    learner = LUCIR(units=8, stop=Stop(rule="epochs", epochs=3))
-    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    learner = start(LUCIR(units=8, stop=Stop(rule="epochs", epochs=3)), STREAM.spec)
     lams = []
     for s in STREAM.sessions:
         before = learner.net.theta.detach().clone()
@@ -357,7 +338,6 @@ LONG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("cls", "settings", "least"),
     [
@@ -370,14 +350,11 @@ LONG: dict[str, Any] = {
         (Joint, {}, 0.6),
     ],
 )
-def test_label_sets_are_learned(
-    cls: type[Learner], settings: dict[str, Any], least: float, seed: int
-) -> None:
+def test_label_sets_are_learned(cls: type[Learner], settings: dict[str, Any], least: float) -> None:
     """Fine-tuning is at 1/12 here, half the labels of the last class; chance likewise."""
-    stream = hierarchy_stream(seed=seed)
     learner = cls(**{**LONG, **settings})
-    teach(learner, stream.sessions, stream.spec, seed)
-    test = stream.eval_sets[0]
+    teach(learner, STREAM.sessions, STREAM.spec)
+    test = STREAM.eval_sets[0]
     found = plain_pw_js(learner.scores(test.x.tensor()), test.y, range(N_CLASSES))
     assert found > least
     assert learner.footprint().total >= state_bytes(learner.state_dict())
@@ -385,15 +362,13 @@ def test_label_sets_are_learned(
 
 def test_online_batches_of_label_sets() -> None:
     """Through observe: the classes met so far, and no other, are in the loss."""
-    stream = replace(STREAM, observe_batch=10)
     for cls in (ER, AGEM):
-        learner: Any = cls(units=8, lr=0.05, updates=1)
-        learner.start(stream.spec, Seeds.of(0), "cpu")
+        learner = start(cls(units=8, lr=0.05, updates=1), STREAM.spec)
         head = learner.net[-1]
-        start = head.weight.detach().clone()
-        s = stream.sessions[0]
+        began = head.weight.detach().clone()
+        s = STREAM.sessions[0]
         for index in torch.split(torch.arange(len(s.x)), 10):
             learner.observe(s.x.batch(index), torch.from_numpy(s.y)[index])
         decay = (1 - 0.05 * 1e-4) ** 100  # nothing but the weight decay reached the others
-        assert (head.weight[2:] - start[2:]).abs().max() < 1 - decay
-        assert (head.weight[:2] - start[:2]).abs().max() > 0.01
+        assert (head.weight[2:] - began[2:]).abs().max() < 1 - decay
+        assert (head.weight[:2] - began[:2]).abs().max() > 0.01
