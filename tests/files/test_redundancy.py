@@ -3,15 +3,16 @@
 import json
 import math
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import caller
+from file_helpers import refusal
 from PIL import Image
-from trunk_runs import run
 
-from embedbench.errors import UserError
 from embedbench.files import feature_redundancy
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.feature_redundancy import (
@@ -108,13 +109,6 @@ def test_matrices_by_plain_loops(seed: int) -> None:
     np.testing.assert_allclose(class_su(codes, y), of_class, atol=1e-12)
 
 
-def test_blocks_of_many_samples_lose_none() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 7, (2, 10_001))
-    found = su_between(coded([a]), coded([b])).item()
-    assert found == pytest.approx(su_by_loops(a.tolist(), b.tolist()), abs=1e-12)
-
-
 # --- the filter ---
 
 
@@ -139,40 +133,6 @@ def test_fcbf_by_plain_loops(seed: int) -> None:
     expected = fcbf_by_loops(codes, y)
     assert kept == expected
     assert 0 < len(kept) < 14  # something goes, something stays
-
-
-def test_copies_go_and_the_first_stays() -> None:
-    y = np.arange(40) % 4
-    high, low = y // 2, y % 2  # each half of the class, independent of the other
-    codes = coded([low, high, low, 1 - high, high, low])
-    assert fcbf(codes, class_su(codes, y)).tolist() == [0, 1]
-    whole = coded([low, high, y, y])  # the class itself makes all else redundant
-    assert fcbf(whole, class_su(whole, y)).tolist() == [2]
-
-
-def test_what_says_nothing_goes() -> None:
-    y = np.arange(40) % 4
-    constant, independent = np.zeros(40, int), np.arange(40) // 4 % 2
-    codes = coded([constant, y % 2, independent])
-    assert class_su(codes, y)[[0, 2]].tolist() == [0, pytest.approx(0, abs=1e-12)]
-    assert fcbf(codes, class_su(codes, y)).tolist() == [1]
-    nothing = codes.take(np.array([0, 2]))
-    assert fcbf(nothing, class_su(nothing, y)).tolist() == []
-
-
-def test_a_feature_that_is_removed_removes_none() -> None:
-    # p removes q; q alone would remove r, p does not: r stays
-    rng = np.random.default_rng(0)
-    found = 0
-    for _ in range(2000):
-        y = rng.integers(0, 2, 24)
-        codes = coded([np.where(rng.random(24) < 0.3, rng.integers(0, 2, 24), y) for _ in "pqr"])
-        relevance, su = class_su(codes, y), su_matrix(codes)
-        p, q, r = np.argsort(-relevance, kind="stable")
-        if su[p, q] >= relevance[q] and su[q, r] >= relevance[r] > su[p, r] + 1e-6:
-            assert fcbf(codes, relevance).tolist() == [p, r]
-            found += 1
-    assert found > 3
 
 
 # --- intervals ---
@@ -232,7 +192,7 @@ def mdlp_by_loops(pairs: list[tuple[float, int]]) -> list[float]:
 
 
 @pytest.mark.parametrize("levels", [12, 1000])  # many ties, few ties
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
     n, k = 150, int(rng.integers(2, 6))
@@ -269,11 +229,6 @@ def test_intervals_of_equal_frequency_by_hand(values: Any, cuts: list[int]) -> N
     assert codes.bins.tolist() == [len(cuts) + 1]
 
 
-def test_an_unknown_discretisation_is_named() -> None:
-    with pytest.raises(UserError, match=r"unknown discretisation 'mdl'\. Did you mean 'mdlp'"):
-        discretise(np.zeros((3, 1), np.float32), np.zeros(3, int), "mdl")
-
-
 # --- files and the command line ---
 
 
@@ -292,13 +247,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
     x[:, 3] = rng.normal(size=n)
     split = np.where(np.arange(n) < 300, TRAIN, np.where(np.arange(n) < 320, VAL, TEST))
     x[split == TEST] = rng.normal(size=(80, 5))
-    samples = Samples(
-        ids=np.array([f"{i:03d}" for i in range(n)]),
-        labels=y,
-        split=split.astype(np.uint8),
-        classes=tuple("abcd"),
-        parents=np.full(4, -1),
-    )
+    ids, none = np.array([f"{i:03d}" for i in range(n)]), np.full(4, -1)
+    samples = Samples(ids, y, split.astype(np.uint8), tuple("abcd"), none)
     path = tmp_path_factory.mktemp("redundant") / "bits.h5"
     return write_file(path, samples, x.astype(np.float32), {})
 
@@ -329,48 +279,30 @@ def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) 
     s = file.samples
     samples = Samples(s.ids, s.labels, np.full_like(s.split, TEST), s.classes, s.parents)
     only = write_file(tmp_path / "only.h5", samples, file.read(), {})
-    with pytest.raises(UserError, match=r"only\.h5 has no samples but test samples"):
-        feature_redundancy.redundancy(only)
-
-
-def inspect(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, str]:
-    code = run(monkeypatch, "inspect", *words)
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+    assert "only.h5 has no samples but test" in refusal(feature_redundancy.redundancy, only)
 
 
 def test_the_command_line(
     file: EmbeddingFile,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def call(*words: str) -> tuple[int, str, str]:
-        return inspect([str(file.path), *words], monkeypatch, capsys)
-
+    call = partial(caller(monkeypatch, capfd), "inspect", str(file.path))
     code, text, _ = call("--redundancy")
     assert code == 0
     assert "2 of 5 features are not redundant (40.0 %; FCBF, 3 bear on the class)" in text
     assert "mdlp, 1 to 2 a feature, median 2; 320 samples" in text
     assert "not redundant" not in call()[1]
-    plain = json.loads(call("--json")[1])
-    assert "redundancy" not in plain
-    png = tmp_path / "map.png"
-    code, text, _ = call("--discretise", "frequency", "--heatmap", str(png), "--json")
-    assert code == 0
-    found = json.loads(text)
+    plain, png = json.loads(call("--json")[1]), tmp_path / "map.png"
+    png.write_bytes(b"mine")
+    words = ("--discretise", "frequency", "--heatmap", str(png), "--json")
+    assert call(*words)[:2] == (2, "")
+    assert png.read_bytes() == b"mine"
+    found = json.loads(call(*words, "--overwrite")[1])
     assert found.pop("redundancy")["discretisation"] == "frequency"
     assert found == plain
     assert png.read_bytes()[:4] == b"\x89PNG"
-    before = png.read_bytes()
-    code, text, told = call("--heatmap", str(png))
-    assert (code, text) == (2, "")
-    assert "is there already; name another file or add --overwrite" in told
-    assert png.read_bytes() == before
-    assert call("--heatmap", str(png), "--overwrite")[0] == 0
-    assert png.read_bytes() != before
     code, _, told = call("--discretise", "mdl")
     assert code == 2
     assert "Did you mean 'mdlp'?" in told

@@ -1,18 +1,26 @@
-"""Splits: exact counts, no group on both sides, the same for every team."""
+"""Splits: exact counts and shares, no group on both sides, the same for every team."""
 
 import hashlib
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from file_helpers import refusal
 
-from embedbench.errors import UserError
-from embedbench.files.sample_metadata import TEST, TRAIN
-from embedbench.files.train_test_split import hash_split, make_split, read_split_list
+from embedbench.files.sample_metadata import TEST, TRAIN, VAL
+from embedbench.files.train_test_split import (
+    describe_lopsided,
+    hash_split,
+    make_split,
+    read_split_list,
+    split_rule,
+    stratify_groups,
+)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("fraction", [0.1, 0.35, 0.5])
+@pytest.mark.parametrize(("seed", "fraction"), list(enumerate([0.1, 0.35, 0.5])))
 def test_groups_never_straddle_and_their_number_is_exact(seed: int, fraction: float) -> None:
     rng = np.random.default_rng(seed)
     groups = [f"speaker {g}" for g in rng.integers(0, 60, 2000)]
@@ -39,17 +47,21 @@ def test_without_groups_every_sample_is_its_own() -> None:
     assert (make_split("0.9999", ids) == TRAIN).sum() == 1
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.2, 30.0, float("nan")])
-def test_fractions_outside_zero_and_one_are_refused(fraction: float) -> None:
-    with pytest.raises(UserError, match="between 0 and 1"):
-        hash_split(None, fraction, ["a", "b"])
-
-
-def test_groups_that_cannot_be_split_are_refused() -> None:
-    with pytest.raises(UserError, match="of one group"):
-        hash_split(["x", "x"], 0.3, ["a", "b"])
-    with pytest.raises(UserError, match="1 groups for 2 samples"):
-        hash_split(["x"], 0.3, ["a", "b"])
+@pytest.mark.parametrize(
+    ("choice", "groups", "classes", "message"),
+    [
+        *((choice, None, None, "between 0 and 1") for choice in ("0", "1.0", "-0.2", "30", "nan")),
+        ("0.3", ["x", "x"], None, "of one group"),
+        ("0.3", ["x", "x"], np.zeros(2, np.int64), "of one group"),
+        ("0.3", ["x"], None, "1 groups for 2 samples"),
+        ("list.csv", None, np.zeros(2, np.int64), "--stratify belongs to a hash split"),
+        ("speaker", None, None, "neither a fraction such as 0.3 nor"),
+    ],
+)
+def test_what_makes_no_split_is_refused(
+    choice: str, groups: list[str] | None, classes: Any, message: str
+) -> None:
+    assert message in refusal(make_split, choice, ["a", "b"], groups, classes)
 
 
 @pytest.mark.parametrize(
@@ -68,22 +80,106 @@ def test_a_list_file_says_where_each_sample_goes(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("data", "message"),
     [
-        ("a,train\n", r"no split for 1 of 2 samples, the first 'b'"),
-        ("a,train\nb,test\nz,test\n", r"line 3: no sample 'z'"),
-        ("a,train\na,test\nb,test\n", r"line 2: sample 'a' is listed twice"),
-        ("a,training\nb,test\n", r"line 1: expected sample_id,train\|val\|test"),
-        ("a\nb\n", r"line 1: expected"),
+        (b"a,train\n", "no split for 1 of 2 samples, the first 'b'"),
+        (b"a,train\nb,test\nz,test\n", "line 3: no sample 'z'"),
+        (b"a,train\na,test\nb,test\n", "line 2: sample 'a' is listed twice"),
+        (b"a,training\nb,test\n", "line 1: expected sample_id,train|val|test"),
+        (b"a\nb\n", "line 1: expected"),
+        (b"\xff\xfe", "not a text file"),
+        (b'"' + b"a" * 200_000, "CSV"),
     ],
 )
-def test_bad_list_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_list_files_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "split.csv"
-    path.write_text(text)
-    with pytest.raises(UserError, match=message):
-        read_split_list(path, ["a", "b"])
+    path.write_bytes(data)
+    assert message in refusal(read_split_list, path, ["a", "b"])
 
 
-def test_a_choice_that_is_neither_number_nor_file_is_refused() -> None:
-    with pytest.raises(UserError, match=r"neither a fraction such as 0\.3 nor"):
-        make_split("speaker", ["a", "b"])
+# --- stratified ---
+
+
+@pytest.mark.parametrize(("seed", "fraction"), list(enumerate([0.1, 0.3, 0.75])))
+def test_every_class_has_its_share_exactly(seed: int, fraction: float) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(12, 500, p=rng.dirichlet(np.ones(12)))
+    ids = [f"{row:05d}" for row in range(500)]
+    split = make_split(str(fraction), ids, None, labels)
+    for c in np.unique(labels):
+        n, test = int((labels == c).sum()), int((split[labels == c] == TEST).sum())
+        rounded = int(fraction * n + 0.5)
+        assert test == (0 if n == 1 else min(max(rounded, 1), n - 1))
+    assert set(split.tolist()) == {TRAIN, TEST}
+    order = rng.permutation(500)
+    shuffled = make_split(str(fraction), [ids[i] for i in order], None, labels[order])
+    np.testing.assert_array_equal(shuffled, split[order])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_stay_whole_and_classes_come_closer_than_by_hash(seed: int) -> None:
+    """30 speakers, each with some of 8 words; by hash, whole words may lack a side."""
+    rng = np.random.default_rng(seed)
+    speakers = rng.integers(0, 30, 600)
+    labels = (speakers % 4 * 2 + rng.integers(0, 2, 600)).astype(np.int64)
+    groups, ids = [f"s{s}" for s in speakers], [str(row) for row in range(600)]
+    split = make_split("0.3", ids, groups, labels)
+    sides = defaultdict(set)
+    for group, part in zip(groups, split.tolist(), strict=True):
+        sides[group].add(part)
+    assert {len(parts) for parts in sides.values()} == {1}
+
+    def off(split: Any) -> Any:
+        return np.array([(split[labels == c] == TEST).mean() - 0.3 for c in range(8)])
+
+    assert np.square(off(split)).sum() < np.square(off(hash_split(groups, 0.3, ids))).sum()
+    assert abs(off(split)).max() < 0.15
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_change_of_one_group_would_be_better(seed: int) -> None:
+    """The sum over classes of ((in test - wanted) / n)², +1 for a class on one side, naively."""
+    rng = np.random.default_rng(seed)
+    groups = [f"g{g}" for g in rng.integers(0, 15, 120)]
+    labels = rng.integers(0, 5, 120)
+
+    def cost(test: set[str]) -> float:
+        total = 0.0
+        for c in range(5):
+            mine = [group in test for group, y in zip(groups, labels, strict=True) if y == c]
+            n, there = len(mine), sum(mine)
+            wanted = min(max(int(0.3 * n + 0.5), 1), n - 1)
+            total += ((there - wanted) / n) ** 2 + (there in (0, n))
+        return total
+
+    split = stratify_groups(groups, 0.3, labels)
+    test = {group for group, part in zip(groups, split, strict=True) if part == TEST}
+    best = min(cost(test ^ {group}) for group in set(groups))
+    assert cost(test) <= best + 1e-9
+    assert cost(test) < 0.1
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.3, 0.95])
+def test_two_groups_are_never_on_one_side(fraction: float) -> None:
+    split = stratify_groups(["a"] * 50 + ["b"] * 50, fraction, np.array([0, 1] * 50))
+    assert sorted({split[0], split[99]}) == [TRAIN, TEST]
+
+
+def test_lopsided_by_hand() -> None:
+    """a: 9 train, 1 test; b: 5 test; c: 4 train, 2 val; d: 7 and 3; e has no sample."""
+    labels = np.repeat([0, 1, 2, 3], [10, 5, 6, 10])
+    split = np.array([TRAIN] * 9 + [TEST] * 6 + [TRAIN] * 4 + [VAL] * 2 + [TRAIN] * 7 + [TEST] * 3)
+    split, names = split.astype(np.uint8), ["a", "b", "c", "d", "e"]
+    both = (
+        "the split is lopsided: 1 of 4 classes (first 'b') has no training samples; "
+        "1 of 4 classes (first 'c') has no test samples"
+    )
+    assert describe_lopsided(split, labels, names, {}) == f"{both}."
+    assert describe_lopsided(split, labels, names, split_rule("0.3", "stem")) == (
+        f"{both}; 1 of 4 classes (first 'a') has a share of test samples far from 30 % "
+        "(of 'a': 10 %). --stratify keeps the shares of classes."
+    )
+    stratified = split_rule("0.25", "stem", stratify=True)
+    assert describe_lopsided(split, labels, names, stratified) == f"{both}."
+    fair = labels == 3
+    assert describe_lopsided(split[fair], labels[fair], names, {"test_fraction": 0.3}) == ""

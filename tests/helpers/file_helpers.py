@@ -2,16 +2,21 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from embedbench.errors import UserError
+from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.output_path import check_target
 from embedbench.files.resumable_file import Partial
 from embedbench.files.sample_metadata import Samples
+from embedbench.files.write_file import write_file
 
 PROVENANCE: dict[str, Any] = {
     "backbone": {
@@ -47,6 +52,29 @@ def make_samples(n: int = 2500, seed: int = 0) -> Samples:
 def make_features(n: int = 2500, width: int = 5, seed: int = 0) -> NDArray[np.float32]:
     """Return (n, width) normal float32."""
     return np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
+
+
+def make_columns(n: int = 30) -> dict[str, NDArray[Any]]:
+    """Return (n,) values of the optional columns, by name."""
+    return {
+        "time": np.arange(n) / 4,
+        "group": np.array([f"größe {i // 7}" for i in range(n)]),
+        "domain": np.array(["art", "photo"] * n)[:n],
+    }
+
+
+def written(path: Path, n: int = 2500, features: Any = None, **more: Any) -> EmbeddingFile:
+    """Write a file of ``make_samples(n)``, and of ``make_features(n)`` where none are given."""
+    features = make_features(n) if features is None else features
+    return write_file(path, make_samples(n), features, PROVENANCE, **more)
+
+
+def refusal(call: Callable[..., object], *args: Any, **options: Any) -> str:
+    """The one sentence with which a call is refused."""
+    with pytest.raises(UserError) as error:
+        call(*args, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
@@ -97,6 +125,12 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= 1 << bit
     path.write_bytes(data)
+
+
+def damage(path: Path, table: str, row: int, *, byte: int = 0) -> None:
+    """Flip one bit of a row of a table; `byte` may count from its end."""
+    start, size = span(path, table)
+    flip(path, start + row * size + byte % size)
 
 
 def foreign_write(

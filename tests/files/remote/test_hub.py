@@ -2,31 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
-from file_helpers import make_small
-from file_server import COMMIT, TOKEN, Served, run_main, serving
+from commands import caller
+from file_helpers import refusal
+from file_server import COMMIT, TOKEN, Served, run_main
 
-from embedbench.errors import UserError
+from embedbench import build_stream
 from embedbench.files.remote.fetch import fetch, local, pin_name
 from embedbench.storage import user_cache
 
 NAME = "hf://datasets/org/{}/small.h5"
 FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "none"))
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    data = make_small(tmp_path / "s.h5").read_bytes()
-    with serving({"/lfs/small.h5": data}) as store, serving() as served:
-        served.elsewhere = store
-        monkeypatch.setenv("HF_ENDPOINT", served.address)
-        yield served
 
 
 def store_of(hub: Served) -> Served:
@@ -35,13 +25,12 @@ def store_of(hub: Served) -> Served:
     return hub.elsewhere
 
 
-def test_a_branch_is_fixed_to_its_commit(hub: Served) -> None:
-    data = store_of(hub).files["/lfs/small.h5"]
+def test_a_branch_is_fixed_to_its_commit(hub: Served, small: bytes) -> None:
     assert pin_name(NAME.format("open")) == FIXED.format("open")
     found = fetch(NAME.format("open"))
-    assert (found.commit, found.sha256) == (COMMIT, hashlib.sha256(data).hexdigest())
+    assert (found.commit, found.sha256) == (COMMIT, hashlib.sha256(small).hexdigest())
     hub.asked.clear()
-    assert local(FIXED.format("open")).read_bytes() == data  # of a commit nothing is asked
+    assert local(FIXED.format("open")).read_bytes() == small  # of a commit nothing is asked
     assert hub.asked == []
 
 
@@ -64,30 +53,20 @@ def test_a_new_commit_with_the_same_file(hub: Served) -> None:
     ],
 )
 def test_what_the_hub_refuses(hub: Served, name: str, sentence: str) -> None:
-    with pytest.raises(UserError) as error:
-        local(name)
-    assert sentence in str(error.value)
-    assert "\n" not in str(error.value)
+    assert sentence in refusal(local, name)
 
 
 def test_no_hub(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(UserError, match=r"small.h5 could not be reached \(\w+\)"):
-        local(NAME.format("open"))
+    assert "small.h5 could not be reached (" in refusal(local, NAME.format("open"))
 
 
-def test_other_bytes_than_the_hub_says(hub: Served) -> None:
+def test_other_bytes_than_the_hub_says(hub: Served, small: bytes) -> None:
     hub.faults["lfs"] = "0" * 64
-    with pytest.raises(UserError, match="expected 0000"):
-        local(NAME.format("open"))
-
-
-def test_another_size_than_the_hub_says(hub: Served) -> None:
-    size = len(store_of(hub).files["/lfs/small.h5"])
+    assert "expected 0000" in refusal(local, NAME.format("open"))
     hub.faults["size"] = "7"
-    with pytest.raises(UserError) as error:
-        local(NAME.format("open"))
-    assert str(error.value) == f"{FIXED.format('open')} has {size:,} bytes, and the hub says 7"
+    said = refusal(local, NAME.format("open"))
+    assert said == f"{FIXED.format('open')} has {len(small):,} bytes, and the hub says 7"
 
 
 def test_a_token_appears_nowhere(
@@ -120,3 +99,94 @@ def test_a_token_appears_nowhere(
     assert not any(TOKEN.encode() in text or b"Signature" in text for text in texts)
     assert TOKEN not in said
     assert "Signature" not in said
+
+
+# --- commands that take names: their records work on another machine
+
+OPEN = NAME.format("open")
+RUN = ["--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm"]
+RUN += ["--device", "cpu", "--jobs", "1", "-q", "--out"]
+
+
+@pytest.fixture
+def here(hub: Served, small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """The hub; its file lies in the working directory, too."""
+    (tmp_path / "small.h5").write_bytes(small)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    return hub
+
+
+def records(root: str) -> dict[str, dict[str, Any]]:
+    """The records of a directory of runs, by learner."""
+    found = [json.loads(p.read_text()) for p in Path(root).rglob("record.json")]
+    return {r["learner"]: r for r in found}
+
+
+def test_a_run_of_a_name(here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_main(monkeypatch, ["run", OPEN, *RUN, "named"]) == 0
+    assert run_main(monkeypatch, ["run", "small.h5", *RUN, "plain"]) == 0
+    named, plain = records("named"), records("plain")
+    assert set(named) == set(plain) == {"ncm", "offline", "chance"}
+    where, sha256 = FIXED.format("open"), hashlib.sha256(small).hexdigest()
+    for learner, record in named.items():
+        (file,), (same,) = record["files"], plain[learner]["files"]
+        assert set(same) == {"name", "kind", "digests"}
+        assert file == same | {"url": where, "commit": COMMIT, "sha256": sha256}
+        assert record["metrics"] == plain[learner]["metrics"]
+        assert record["command"].split()[:3] == ["embedbench", "run", where]
+    # on another machine: an empty cache, and another place for runs
+    monkeypatch.setenv("EMBEDBENCH_CACHE", "other")
+    words = shlex.split(named["chance"]["command"].replace("--out named", "--out again"))[1:]
+    assert run_main(monkeypatch, [*words, "--jobs", "1", "--device", "cpu"]) == 0
+    for key in ("files", "digests", "predictions_sha256"):
+        assert records("again")["chance"][key] == named["chance"][key]
+    texts = [p.read_bytes() for p in Path().rglob("*") if p.is_file()]
+    assert len(texts) > 20
+    assert not any(TOKEN.encode() in text for text in texts)
+
+
+def test_another_content_is_refused(
+    here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for file in (f"{here.address}/small.h5", "small.h5"):
+        assert run_main(monkeypatch, ["run", file, "--expect", "ab", *RUN, "runs"]) == 2
+        said = capfd.readouterr().err
+        assert "has the content digest" in said
+        assert said.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_every_command_that_takes_a_file(
+    here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (
+        ["inspect", OPEN],
+        ["inspect", OPEN, "--redundancy"],
+        ["verify", OPEN],
+        ["diff", OPEN, f"{here.address}/small.h5"],
+        ["export", OPEN, "--out", "small.npz"],
+        ["order", OPEN, "--kind", "random", "--sessions", "3", "--out", "order.json"],
+    ):
+        assert run_main(monkeypatch, words) == 0, words
+    whole = f"bytes=0-{len(small) - 1}"
+    # by the card, as the file is that small, and once into the cache
+    assert store_of(here).asked_for("/lfs/small.h5").count(whole) == 2
+    assert here.asked_for("/small.h5") == ["bytes=0-0", whole]
+    named, plain = (build_stream(x, "incremental-class", base=2) for x in (OPEN, "small.h5"))
+    assert named.digests == plain.digests
+
+
+def test_list_and_prune(
+    here: Served, small: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    call = caller(monkeypatch, capfd)
+    assert call("verify", OPEN)[0] == 0
+    shipped, fetched = json.loads(call("list", "files", "--json")[1])
+    assert (shipped["name"], fetched["name"]) == ("known:emoji-vit", FIXED.format("open"))
+    assert fetched["size"] == str(len(small))
+    code, out, err = call("list", "files", "--prune")
+    assert code == 0
+    assert "removed 1 fetched file, 0.0 MB" in err
+    assert "open" not in out
+    assert call("list", "--prune")[0] == 2

@@ -1,22 +1,21 @@
 """The card of a file elsewhere, by ranges."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from file_helpers import PROVENANCE, make_features, make_samples, make_small
+from file_helpers import make_features, make_small, refusal, written
 from file_server import Served, serving
 from hostile_hdf5 import mutate
 
-from embedbench.errors import DamagedFileError, UserError
+from embedbench.errors import DamagedFileError
 from embedbench.files.embedding_file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.remote import remote_inspection
 from embedbench.files.remote.fetch import local
 from embedbench.files.remote.remote_inspection import BLOCK, Ranges, peek
-from embedbench.files.write_file import write_file
 from embedbench.storage import user_cache
 
 PATH = "/large.h5"
@@ -26,14 +25,11 @@ PATH = "/large.h5"
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of 2 MB: 4,000 rows of 128 values."""
     path = tmp_path_factory.mktemp("large") / "large.h5"
-    features = make_features(4000, 128)
-    write_file(path, make_samples(4000), features, PROVENANCE, compress=False)
-    return path
+    return written(path, 4000, make_features(4000, 128)).path
 
 
 @pytest.fixture
-def web(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+def web(large: Path) -> Iterator[Served]:
     with serving({PATH: large.read_bytes()}) as served:
         yield served
 
@@ -44,13 +40,11 @@ def test_the_same_card_by_few_bytes(web: Served, large: Path) -> None:
     local_card = card(EmbeddingFile.open(large), remote_inspection.ROWS)
     assert replace(result, path=str(large), transfer=None) == local_card
     assert result.path == url
-    assert result.transfer is not None
-    cost, requests = result.transfer["bytes"], result.transfer["requests"]
     ranges = [r.split("=")[1].split("-") for r in web.asked_for(PATH)[1:]]
-    assert requests == len(ranges) <= 9
-    assert (
-        cost == sum(int(end) - int(start) + 1 for start, end in ranges) < large.stat().st_size / 4
-    )
+    cost = sum(int(end) - int(start) + 1 for start, end in ranges)
+    assert result.transfer == {"bytes": cost, "requests": len(ranges)}
+    assert len(ranges) <= 9
+    assert cost < large.stat().st_size / 4
     assert not user_cache.directory().exists()  # nothing is fetched
 
 
@@ -68,16 +62,18 @@ def test_without_ranges_the_file_is_fetched(web: Served) -> None:
     assert local(web.address + PATH).is_file()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_damaged_metadata(web: Served, seed: int) -> None:
-    """A flipped byte of a class's name, a cut file, and zeros."""
-    data = web.files[PATH]
+def damaged_name(data: bytes) -> bytes:
     at = data.index(b"animal")
-    web.files[PATH] = [
-        data[:at] + b"b" + data[at + 1 :],
-        data[: len(data) // 2],
-        data[:8] + bytes(5000),
-    ][seed]
+    return data[:at] + b"b" + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [damaged_name, lambda data: data[: len(data) // 2], lambda data: data[:8] + bytes(5000)],
+    ids=["a class's name", "cut", "zeros"],
+)
+def test_damaged_metadata(web: Served, damaged: Callable[[bytes], bytes]) -> None:
+    web.files[PATH] = damaged(web.files[PATH])
     with pytest.raises(DamagedFileError) as error:
         peek(web.address + PATH)
     assert web.address + PATH in str(error.value)
@@ -86,22 +82,17 @@ def test_damaged_metadata(web: Served, seed: int) -> None:
 
 def test_no_hdf5(web: Served) -> None:
     web.files[PATH] = b"<html>"
-    with pytest.raises(UserError, match=r"large.h5 is not an HDF5 file"):
-        peek(web.address + PATH)
+    assert "large.h5 is not an HDF5 file" in refusal(peek, web.address + PATH)
 
 
-@pytest.mark.parametrize("seed", [2, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("seed", [2, 4, 5, 7])
 def test_hostile_files(web: Served, tmp_path: Path, seed: int) -> None:
     """What is refused here is refused there, by a sentence that names the file."""
     path = make_small(tmp_path / "hostile.h5")
     mutate(path, np.random.default_rng(seed))
     web.files[PATH] = path.read_bytes()
-    with pytest.raises(UserError):
-        EmbeddingFile.open(path)
-    with pytest.raises(UserError) as error:
-        peek(web.address + PATH)
-    assert web.address in str(error.value)
-    assert "\n" not in str(error.value)
+    refusal(EmbeddingFile.open, path)
+    assert web.address in refusal(peek, web.address + PATH)
 
 
 def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> None:
