@@ -6,7 +6,6 @@ is in it.
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -86,27 +85,6 @@ def test_the_golden_file_loads_for_ever_and_is_written_again_alike(tmp_path: Pat
     copy = write_file(tmp_path / "a.h5", *args, columns=file.columns)
     assert copy.digests == file.digests
     assert contents(copy.path) == contents(file.path)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"domian": COLUMNS["domain"]}, "unknown column 'domian'. Did you mean 'domain'"),
-        ({"time": np.arange(N + 1)}, r"'time' is int64 of shape \(31,\); expected one number"),
-        ({"domain": np.full((N, 1), "a")}, r"'domain' is <U1 of shape \(30, 1\); expected one t"),
-        ({"domain": np.ones(N)}, "'domain' is float64 .* expected one text .*; convert"),
-        ({"time": np.full(N, "1")}, "'time' is <U1 .* expected one number"),
-        ({"group": np.array(["a"] * 7 + [""] * 23)}, "'group' has no text in row 7"),
-        ({"time": np.array([0.0] * 9 + [np.nan] * 21)}, "'time' has NaN .* in row 9"),
-        ({"group": np.array(["a\0b"] * N)}, "holds a zero byte"),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(
-    tmp_path: Path, columns: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        written(tmp_path / "a.h5", N, columns=columns)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_numbers_of_groups_are_texts_and_there_is_one_zero(tmp_path: Path) -> None:

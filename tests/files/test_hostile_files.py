@@ -56,7 +56,18 @@ def removed(name: str) -> Callable[[h5py.File], None]:
     return lambda f: f.pop(name)
 
 
+def said(text: bytes) -> Callable[[h5py.File], None]:
+    """Another provenance."""
+    return replaced("provenance", text)
+
+
+def from_nothing(name: str) -> Callable[[h5py.File], None]:
+    """Nine million bytes of zeros."""
+    return replaced(name, np.zeros(N, "S300000"), chunks=(1,), compression="gzip")
+
+
 TEXTS = np.full(N, b"a")
+WRONG_PARTS = {"backbone": "x", "source": [1], "skipped": 3, "date_utc": {}, "weights": "x"}
 CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "scalar labels": (replaced("labels", np.int32(1)), r"labels is int32 of shape \(\); expected"),
     "scalar ids": (replaced("sample_ids", b"a"), r"sample_ids is .S1 of shape \(\)"),
@@ -78,37 +89,22 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "no digests": (removed("digests"), "no group 'digests'"),
     "a table more": (replaced("other", np.zeros(3)), "a table 'other', which is none of the"),
     "a table for a group": (replaced("digests", 1), "no group 'digests'"),
-    "ids from nothing": (
-        replaced("sample_ids", np.zeros(N, "S300000"), chunks=(1,), compression="gzip"),
-        "sample_ids has 9,000,000 bytes; expected at most 8,388,608",
-    ),
+    "ids from nothing": (from_nothing("sample_ids"), "9,000,000 bytes; expected at most 8,388,608"),
     "a long provenance": (
-        replaced("provenance", np.array(b" " * (hdf5_layout.PROVENANCE + 1))),
-        "provenance has 33,554,433 bytes; expected at most",
+        said(b" " * (hdf5_layout.PROVENANCE + 1)),
+        "has 33,554,433 bytes; expect",
     ),
     "kind is a number": (lambda f: f.attrs.create("kind", 1), "'kind' is not a text"),
-    "a provenance that is a list": (replaced("provenance", b"[]"), "must be a JSON object"),
-    "no JSON": (replaced("provenance", b"{"), "provenance is not JSON"),
-    "not UTF-8": (replaced("provenance", b'{"a": "\xff"}'), "provenance is not JSON"),
-    "deep JSON": (replaced("provenance", b'{"a":' + b"[" * 10**5), "not JSON"),
-    "deep and whole": (
-        replaced("provenance", b'{"a":' + b"[" * 200 + b"]" * 200 + b"}"),
-        "nested deeper than 100 levels",
-    ),
+    "a provenance that is a list": (said(b"[]"), "must be a JSON object"),
+    "no JSON": (said(b"{"), "provenance is not JSON"),
+    "not UTF-8": (said(b'{"a": "\xff"}'), "provenance is not JSON"),
+    "deep JSON": (said(b'{"a":' + b"[" * 10**5), "not JSON"),
+    "deep and whole": (said(b'{"a":' + b"[" * 200 + b"]" * 200 + b"}"), "deeper than 100 levels"),
     **{
-        f"{key} is {value}": (
-            replaced("provenance", json.dumps({key: value}).encode()),
-            f"provenance: {key} must be",
-        )
-        for key, value in (
-            *(("backbone", "x"), ("source", [1]), ("skipped", 3), ("date_utc", {})),
-            ("weights", "x"),
-        )
+        f"{key} is {value}": (said(json.dumps({key: value}).encode()), f"{key} must be")
+        for key, value in WRONG_PARTS.items()
     },
-    "a number for names": (
-        replaced("provenance", b'{"weights": {"pretrained_on": 3}}'),
-        "weights.pretrained_on must be a list",
-    ),
+    "a number for names": (said(b'{"weights": {"pretrained_on": 3}}'), "pretrained_on must be a"),
     "a long column": (replaced("columns/domain", np.full(N + 1, b"a")), "columns/domain is .S1 of"),
     "a number for a text": (replaced("columns/domain", np.zeros(N)), "columns/domain is float64"),
     "a text for a number": (replaced("columns/time", TEXTS), "columns/time is .S1 .*expected <f8"),
@@ -122,13 +118,10 @@ CASES: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "checksums of none": (removed("columns/time"), "'checksums/columns/time', which is none"),
     "no digest": (lambda f: f["digests"].attrs.pop("columns"), "damaged"),
     "version 1.0": (
-        lambda f: hdf5_layout.set_attribute(f, "format_version", "1.0"),
-        "of format 1.0, which has no columns",
+        lambda f: f.attrs.modify("format_version", b"1.0"),
+        "1.0, which has no columns",
     ),
-    "texts from nothing": (
-        replaced("columns/domain", np.zeros(N, "S300000"), chunks=(1,), compression="gzip"),
-        "columns/domain has 9,000,000 bytes; expected at most 8,388,608",
-    ),
+    "texts from nothing": (from_nothing("columns/domain"), "columns/domain has 9,000,000 bytes"),
     "NaN": (replaced("columns/time", np.full(N, np.nan)), "'time' has NaN or an infinite value in"),
     "no text": (replaced("columns/domain", np.full(N, b"")), "'domain' has no text in row 0"),
     "other values": (replaced("columns/domain", TEXTS), "columns do not match their digest"),
@@ -163,7 +156,7 @@ def test_a_file_that_breaks_the_format_is_refused_before_it_is_read(path: Path, 
 def test_empty_parts_of_a_provenance_count_as_left_out(path: Path) -> None:
     parts = ("backbone", "preprocessing", "arithmetic", "source", "split", "made_by")
     made = {**dict.fromkeys(parts, ""), "skipped": None, "date_utc": None, "other": 1}
-    remade(path, replaced("provenance", json.dumps(made).encode()))
+    remade(path, said(json.dumps(made).encode()))
     file = EmbeddingFile.open(path)
     assert file.provenance == {"other": 1}
     assert "skipped" in card_text(card(file))

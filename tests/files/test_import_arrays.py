@@ -237,14 +237,6 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
         assert message in refusal(import_file, tmp_path / name, tmp_path / "a.h5")
 
 
-def test_import_overwrites_only_when_asked(tmp_path: Path) -> None:
-    src, out = save(tmp_path / "a.npz"), tmp_path / "a.h5"
-    import_file(src, out)
-    assert "exists" in refusal(import_file, src, out)
-    import_file(src, out, overwrite=True)
-    assert EmbeddingFile.open(out).shape == (30, 5)
-
-
 @pytest.mark.parametrize("form", ["bytes", "rows of bytes", "rows", "images"])
 def test_pixels_of_an_npz_are_those_of_extract(tmp_path: Path, form: str) -> None:
     """Values between 0 and 1 with the name of the backbone, which a stream then leaves unscaled."""

@@ -2,10 +2,10 @@
 
 import errno
 import os
-import subprocess
-import sys
+import time
 from collections import namedtuple
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -121,24 +121,25 @@ def test_what_a_killed_process_left_is_removed() -> None:
     assert not left.exists()
 
 
-TWO = """
-import sys, time
-import numpy as np
-from embedbench.files.mmap_cache import map_copy
-def blocks():
-    print("makes", flush=True)
-    for k in range(4):
-        time.sleep(0.15)
-        yield np.full((2, 3), k, np.float32)
-rows = map_copy("two", np.dtype("<f4"), (8, 3), blocks(), "it")
-print(rows.sum(), flush=True)
-"""
+def map_slowly(folder: Path) -> None:
+    def blocks() -> Iterator[NDArray[Any]]:
+        (folder / f"{os.getpid()}.made").touch()
+        for k in range(4):
+            time.sleep(0.05)
+            yield np.full((2, 3), k, np.float32)
+
+    assert map_copy("two", np.dtype("<f4"), (8, 3), blocks(), "it").sum() == 36
 
 
-def test_two_processes_make_one_copy() -> None:
-    run = [subprocess.Popen([sys.executable, "-c", TWO], stdout=-1, text=True) for _ in range(3)]
-    words = [word for process in run for word in process.communicate()[0].split()]
-    assert sorted(words) == ["36.0", "36.0", "36.0", "makes"]
+def test_three_processes_make_one_copy(tmp_path: Path) -> None:
+    fork = get_context("fork")
+    processes = [fork.Process(target=map_slowly, args=(tmp_path,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert len(list(tmp_path.glob("*.made"))) == 1
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,23 +86,39 @@ def test_impossible_targets_are_refused(tmp_path: Path) -> None:
         assert message in refusal(begin, path, JOB)
 
 
+FEATURES, IMAGES = make_features(10), np.zeros((10, 4, 5, 3), np.uint8)
+
+
 @pytest.mark.parametrize(
-    ("features", "layers", "message"),
+    ("given", "message"),
     [
-        (make_features(10).astype(np.float64), {}, "float32 or float16, or .*, not float64"),
-        (make_features(10)[:, 0], {}, "must be"),
-        (make_features(10)[:, :0], {}, "must be"),
-        (make_features(9), {}, "9 rows for 10"),
-        (make_features(10), {"b": make_features(11)}, "layers/b has 11 rows for 10"),
-        (make_features(10), {"a/b": make_features(10)}, "layer name 'a/b'"),
-        (make_features(10), {"": make_features(10)}, "layer name ''"),
+        ({"features": FEATURES.astype(np.float64)}, "float32 or float16, or .*, not float64"),
+        ({"features": FEATURES[:, 0]}, "must be"),
+        ({"features": FEATURES[:, :0]}, "must be"),
+        ({"features": FEATURES[:9]}, "9 rows for 10"),
+        ({"layers": {"b": make_features(11)}}, "layers/b has 11 rows for 10"),
+        ({"layers": {"a/b": FEATURES}}, "layer name 'a/b'"),
+        ({"layers": {"": FEATURES}}, "layer name ''"),
+        ({"features": IMAGES, "layers": {"b": FEATURES}}, "images have no layers"),
+        ({"features": IMAGES, "layers": {"b": IMAGES}}, r"layers/b must be \(N, D\)"),
+        ({"columns": {"domian": np.full(10, "a")}}, "'domian'. Did you mean 'domain'"),
+        ({"columns": {"time": np.arange(11)}}, r"is int64 of shape \(11,\); expected one number"),
+        ({"columns": {"domain": np.full((10, 1), "a")}}, r"shape \(10, 1\); expected one text"),
+        ({"columns": {"domain": np.ones(10)}}, "'domain' is float64 .* expected one text"),
+        ({"columns": {"time": np.full(10, "1")}}, "'time' is <U1 .* expected one number"),
+        (
+            {"columns": {"group": np.array([*"aaaaaaa", "", "", ""])}},
+            "'group' has no text in row 7",
+        ),
+        ({"columns": {"time": np.r_[np.zeros(9), np.nan]}}, "'time' has NaN .* in row 9"),
+        ({"columns": {"group": np.full(10, "a\0b")}}, "holds a zero byte"),
     ],
 )
-def test_bad_features_are_refused(
-    tmp_path: Path, features: Any, layers: dict[str, Any], message: str
+def test_what_is_not_of_the_format_is_not_written(
+    tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        written(tmp_path / "a.h5", 10, features, layers=layers)
+        written(tmp_path / "a.h5", 10, **given)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,10 +17,7 @@ MISSING = FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.npy"
         (MemoryError(), "it failed (MemoryError); try again."),
         (MISSING, "it failed (not there, or a link to nothing); try again."),
         # of libraries, which raise OSError for what is no error of the system
-        (
-            FileNotFoundError("no data 'x' on the hub"),
-            "(FileNotFoundError: no data 'x' on the hub)",
-        ),
+        (FileNotFoundError("no 'x' on the hub"), "(FileNotFoundError: no 'x' on the hub)"),
         (ConnectionError("\nno network\n"), "it failed (ConnectionError: no network); try again."),
         (UserError("a sentence"), "a sentence"),
     ],

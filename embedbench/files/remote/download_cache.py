@@ -26,7 +26,6 @@ from embedbench.storage.atomic_write import continuing
 from embedbench.storage.user_cache import is_mine
 from embedbench.system.callback_types import Notify, Progress
 
-from . import download_cache
 from .remote_servers import LostError, Remote, ask, file_changed
 from .uri import Name
 
@@ -207,8 +206,8 @@ def download(
     What has arrived is kept after an error, unless it is wrong. By hand, since the hub's client and
     fsspec begin an interrupted download anew, and name a file before it is verified.
     """
-    place = download_cache.directory()
-    mark = hashlib.sha256(download_cache.key(remote.url, remote.version).encode()).hexdigest()
+    place = directory()
+    mark = hashlib.sha256(key(remote.url, remote.version).encode()).hexdigest()
     path = place / f"{mark[:32]}.partial"
     lease = leases.wait(
         path.with_suffix(".lease"),
@@ -236,8 +235,8 @@ def download(
             size=remote.size,
             digests=_verified(path, remote.url),
         )
-        made = download_cache.put(path, about, name)
-    download_cache.remember(remote, sha256)
+        made = put(path, about, name)
+    remember(remote, sha256)
     return made
 
 
