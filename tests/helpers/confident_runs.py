@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from report_records import unscored
-from toy import Array, predictions
+from pinned_runs import write_run
+from report_records import HEX
+from toy import Array, predictions, random_predictions
 
-from embedbench.scores import record_files
 from embedbench.scores.predictions import Predictions
-from embedbench.storage import user_cache
+
+FLOATS = ("score", "logp", "true_logp", "squares")
 
 
 def log_softmax(scores: Array) -> Array:
@@ -25,7 +26,12 @@ def from_scores(
     far: Array | None = None,
 ) -> Predictions:
     """What a run with these (T, n, C) logits stores; `far` are those of far samples, (T, k, C)."""
-    made = predictions(truth, np.zeros(scores.shape[:2]), groups)
+    within = np.tile(np.concatenate(truth), (len(scores), 1))
+    return _answered(predictions(truth, within, groups, within=within), scores, far)
+
+
+def _answered(made: Predictions, scores: Array, far: Array | None = None) -> Predictions:
+    """The predictions with the answers that follow from logits."""
     logs = log_softmax(np.where(made.seen[:, None], scores, -np.inf))
     best, y = logs.argmax(axis=2), made.y[None, :, None]
     true = np.take_along_axis(logs, np.broadcast_to(y, (len(logs), len(made.y), 1)), 2)
@@ -41,7 +47,6 @@ def from_scores(
     made = replace(
         made,
         answer=best.astype(np.int32),
-        within=np.broadcast_to(made.y, best.shape).astype(np.int32),
         rank=np.where(known, rank, 65535).astype(np.uint16),
         **{name: table.astype(np.float32) for name, table in tables.items()},
     )
@@ -55,6 +60,23 @@ def from_scores(
         )
     made.check()
     return made
+
+
+def confident_predictions(
+    seed: int, *, permutation: bool = False, logits: bool = True, groups: bool = True
+) -> Predictions:
+    """Answers of version 1.1 from random scores; some scores are NaN, many are equal.
+
+    Without `logits` there are no probabilities; without `groups` the samples have no `group`.
+    """
+    made, rng = random_predictions(seed, permutation=permutation), np.random.default_rng(seed)
+    scores = rng.integers(-4, 5, (*made.answer.shape, made.seen.shape[1])) / 2
+    made, none = _answered(made, scores), rng.random(made.answer.shape) < 0.1
+    blank = {"answer": -1, "within": -1, "rank": 65535} | dict.fromkeys(FLOATS, np.nan)
+    tables = {name: np.where(none, value, getattr(made, name)) for name, value in blank.items()}
+    if not logits:
+        tables |= dict.fromkeys(FLOATS[1:])
+    return replace(made, **tables, group=rng.integers(0, 4, len(made.y)) if groups else None)
 
 
 def random_run(seed: int, n_classes: int = 9) -> tuple[Predictions, Array]:
@@ -72,12 +94,7 @@ def keep_runs(root: Path, runs: Mapping[str, Sequence[Predictions]]) -> None:
     """Records of runs on one stream: learner → the predictions of its seeds."""
     for learner, each in runs.items():
         for seed, p in enumerate(each):
-            place = root / "stream-1" / learner / f"seed-{seed}"
-            place.mkdir(parents=True)
-            p.save(place / "predictions.h5")
-            made = unscored(len(p.set_classes), learner=learner, seed=seed).to_json()
-            made["seeds"] = dict.fromkeys(("order", "init", "batches", "memory"), seed)
-            made["digests"]["train"] = f"{seed:064x}"
-            made["predictions_sha256"] = user_cache.sha256(place / "predictions.h5")
-            run = type(unscored(1)).from_json(made)
-            record_files.save(record_files.evaluate(run, place, root), place)
+            seeds = dict.fromkeys(("order", "init", "batches", "memory"), seed)
+            how = {"learner": learner, "seed": seed, "seeds": seeds}
+            digests = HEX | {"train": f"{seed:064x}"}
+            write_run(root, f"stream-1/{learner}/seed-{seed}", p, **how, digests=digests)

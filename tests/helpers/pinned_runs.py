@@ -26,7 +26,6 @@ def write_run(root: Path, name: str, p: Predictions, **changes: Any) -> RunRecor
     p.save(place / "predictions.h5")
     pin = user_cache.sha256(place / "predictions.h5")
     made = unscored(int(p.session[-1]) + 1, predictions_sha256=pin, **changes)
-    made = replace(made, n_candidates=None)
     record_files.save(record_files.evaluate(made, place, root), place)
     return record_files.load(place)
 

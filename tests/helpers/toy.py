@@ -171,47 +171,6 @@ def plain(p: Predictions) -> Predictions:
     return replace(p, **nothing)
 
 
-def confident_predictions(
-    seed: int, *, permutation: bool = False, logits: bool = True, groups: bool = True
-) -> Predictions:
-    """Answers of version 1.1 from random scores, by loops; some scores are NaN, many are equal.
-
-    Without `logits` there are no probabilities; without `groups` the samples have no `group`.
-    """
-    made, rng = random_predictions(seed, permutation=permutation), np.random.default_rng(seed)
-    shape = made.answer.shape
-    values: dict[str, Array] = {
-        "answer": np.full(shape, -1, np.int32),
-        "within": np.full(shape, -1, np.int32),
-        "rank": np.full(shape, 65535, np.uint16),
-    }
-    names = ("score", "logp", "true_logp", "squares") if logits else ("score",)
-    values |= {name: np.full(shape, np.nan, np.float32) for name in names}
-    for m in range(shape[0]):
-        for i in range(shape[1]):
-            scores = rng.integers(-4, 5, (made.seen.shape[1],)) / 2
-            if rng.random() < 0.1:
-                continue  # a score was NaN
-            candidates = np.flatnonzero(made.seen[m])
-            inside = np.flatnonzero(made.set_classes[made.eval_set[i]])
-            best, true = candidates[scores[candidates].argmax()], made.y[i]
-            values["answer"][m, i] = best
-            values["within"][m, i] = inside[scores[inside].argmax()]
-            values["score"][m, i] = scores[best]
-            chances = np.exp(scores[candidates]) / np.exp(scores[candidates]).sum()
-            if logits:
-                values["logp"][m, i] = np.log(chances.max())
-                values["squares"][m, i] = (chances**2).sum()
-            if true in candidates:
-                order = np.lexsort((candidates, -scores[candidates]))
-                values["rank"][m, i] = candidates[order].tolist().index(true)
-                if logits:
-                    values["true_logp"][m, i] = np.log(chances[candidates == true][0])
-    if groups:
-        values["group"] = rng.integers(0, 4, (shape[1],))
-    return replace(made, **values)
-
-
 def keep_samples(p: Predictions, mask: Array) -> Predictions:
     """The predictions of some of the samples."""
     names = [n for n in p.optional() if not n.startswith("far_")]

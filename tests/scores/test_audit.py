@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import typed, unscored
+from pinned_runs import write_run
 from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.cli.score_command import audit_text
-from embedbench.scores import metrics, record_files
+from embedbench.scores import metrics
 from embedbench.scores.metrics import Reference
 from embedbench.scores.metrics_by_library import DEFINITIONS, audit
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import score_matrix
-
-Lists = list[list[float]]
 
 
 def values(p: Predictions) -> dict[tuple[str, str], float]:
@@ -88,26 +86,20 @@ def avalanche(p: Predictions) -> dict[str, float]:
     }
 
 
-def table(p: Predictions, answers: Any) -> Lists:
-    """Rows of accuracies on the sessions so far, as PyCIL, Mammoth and FACIL collect them."""
-    rows = []
-    for t in range(len(p.session)):
-        sets = [p.eval_set == j for j in range(t + 1)]
-        rows.append([float((answers[t][s] == p.y[s]).mean()) for s in sets])
-    return rows
-
-
-def padded(rows: Lists) -> Any:
-    full = np.zeros((len(rows), len(rows)))
-    for t, row in enumerate(rows):
-        full[t, : len(row)] = row
+def table(p: Predictions, answers: Any) -> Any:
+    """Accuracies on the sessions so far, 0 elsewhere, as PyCIL, Mammoth and FACIL collect them."""
+    full = np.zeros((len(p.session), len(p.session)))
+    for t in range(len(full)):
+        for j in range(t + 1):
+            chosen = p.eval_set == j
+            full[t, j] = (answers[t][chosen] == p.y[chosen]).mean()
     return full
 
 
 def pycil(p: Predictions) -> dict[str, float]:
-    full = padded(table(p, p.answer)).T
+    full = table(p, p.answer).T
     last = len(full) - 1
-    curve = [float((a == y).mean()) for a, y in zip(*(x for x in logged(p)[:2]), strict=True)]
+    curve = [float((a == y).mean()) for a, y in zip(*logged(p)[:2], strict=True)]
     return {
         "forgetting": float(np.mean((full.max(axis=1) - full[:, last])[:last])),
         "average_accuracy": sum(curve) / len(curve),
@@ -117,7 +109,7 @@ def pycil(p: Predictions) -> dict[str, float]:
 
 def facil(p: Predictions, answers: Any) -> dict[str, float]:
     """FACIL keeps zeros where it has not evaluated, and takes the maximum of the rows before."""
-    full, sizes = padded(table(p, answers)), p.set_classes.sum(axis=1)
+    full, sizes = table(p, answers), p.set_classes.sum(axis=1)
     T = len(full)
     drops = [full[: T - 1, u].max() - full[T - 1, u] for u in range(T - 1)]
     return {
@@ -128,7 +120,7 @@ def facil(p: Predictions, answers: Any) -> dict[str, float]:
 
 
 def ocl(p: Predictions) -> dict[str, float]:
-    full = padded(table(p, p.answer))
+    full = table(p, p.answer)
     T = len(full)
     below = np.tril(full, -1).sum() - (np.diagonal(full) * np.arange(T - 1, -1, -1)).sum()
     return {
@@ -138,7 +130,7 @@ def ocl(p: Predictions) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_audit_agrees_with_independent_code(seed: int) -> None:
     p = random_predictions(seed)
     found = values(p)
@@ -169,8 +161,7 @@ def test_the_audit_agrees_with_independent_code(seed: int) -> None:
     assert groups["last"] == pytest.approx(found[a, "final, per sample"])
 
 
-@pytest.mark.parametrize("permutation", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "permutation"), [(0, False), (1, True), (2, False), (3, True)])
 def test_our_own_names_are_our_own_metrics(seed: int, permutation: bool) -> None:
     p = random_predictions(seed, permutation=permutation)
     found, none = values(p), Reference()
@@ -250,35 +241,17 @@ def test_one_session_has_accuracies_only() -> None:
     assert "forgetting: 7 definitions, 0 values, undefined" in audit_text(audit(p))
 
 
-def test_every_definition_names_its_sources() -> None:
-    named = " ".join(s for each in DEFINITIONS.values() for d in each for s in d.sources)
-    for library in ("Avalanche", "Continuum", "FACIL", "PyCIL", "Mammoth", "OCL", "embedbench"):
-        assert library in named
-    for each in DEFINITIONS.values():
-        assert len({d.name for d in each}) == len(each)
-
-
 def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
-    place = tmp_path / "stream" / "mlp" / "seed-0"
-    place.mkdir(parents=True)
     p = random_predictions(0)
-    p.save(place / "predictions.h5")
-    made = unscored(int(p.session[-1]) + 1)
-    record_files.save(record_files.evaluate(made, place, tmp_path), place)
+    write_run(tmp_path, "stream/mlp/seed-0", p)
 
-    def embedbench(*words: Any) -> Any:
-        return CliRunner().invoke(app, [str(w) for w in words])
+    def audited(*words: str) -> Any:
+        return CliRunner().invoke(app, ["score", str(tmp_path), "--audit", *words])
 
-    before = (place / "record.json").read_bytes()
-    done = embedbench("score", tmp_path, "--audit", "--json")
+    done = audited("--json")
     assert done.exit_code == 0, done.output
     kept = {(e["group"], e["name"]): e["value"] for e in json.loads(done.stdout)}
     assert kept == pytest.approx(values(p))
-    assert (place / "record.json").read_bytes() == before
-    text = embedbench("score", place, "--audit").stdout
-    assert text == audit_text(audit(p)) + "\n"
-    assert "StreamForgetting" in text
-    other = tmp_path / "stream" / "mlp" / "seed-1"
-    other.mkdir()
-    record_files.save(typed(seed=1), other)
-    assert "one run" in str(embedbench("score", tmp_path, "--audit").exception)
+    assert audited().stdout == audit_text(audit(p)) + "\n"
+    write_run(tmp_path, "stream/mlp/seed-1", p)
+    assert "one run" in str(audited().exception)

@@ -1,24 +1,23 @@
 """Few-shot scores: the corner cases' printed tables, hand-worked values, identities, quadrature."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from report_records import unscored
 from scipy.integrate import quad
+from toy import predictions
 
 from embedbench.array_types import Floats
-from embedbench.cli.list_entries import entries
 from embedbench.config.json_records import plain
 from embedbench.errors import UserError
 from embedbench.papers.paper_folders import facts
 from embedbench.scores import metrics, record_files
 from embedbench.scores.few_shot_scores import (
     CORNER_CASES,
+    CURVES,
     aacc,
     class_ratio,
     curves_from_accuracies,
@@ -40,10 +39,6 @@ from embedbench.scores.single_label_scores import score_matrix
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
 SIZES = [6, 2, 2]
-CURVES = [
-    "aacc", "tacc", "gacc", "gacc_exact", "novel_accuracy", "hacc", "pd", "kr", "rpd",
-    "max_forgetting",
-]  # fmt: skip
 
 
 def drawn(seed: int, sessions: int) -> Floats:
@@ -97,7 +92,7 @@ def test_three_sessions_by_hand() -> None:
         "max_forgetting": [NAN, 0.1, (0.3 + 0.2) / 2],
     }
     found = curves_from_accuracies(HAND, SIZES)
-    assert list(found) == CURVES
+    assert list(found) == list(expected) == list(CURVES)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, atol=1e-12, err_msg=name)
     quoted = summary(found)
@@ -222,45 +217,31 @@ def test_an_unknown_mode_is_refused() -> None:
 # --- of a run ---
 
 
-def answers(seed: int, tests: NDArray[Any]) -> Predictions:
+def answers(seed: int, tests: Sequence[int] = (7,) * 10) -> Predictions:
     """Random answers on six base classes and twice two novel ones, `tests` samples of each."""
-    draw = np.random.default_rng(seed)
-    y = np.repeat(np.arange(10), tests)
-    session = np.array([0] * 6 + [1] * 2 + [2] * 2)
-    classes = session[None, :] == np.arange(3)[:, None]
+    draw, groups = np.random.default_rng(seed), [[*range(6)], [6, 7], [8, 9]]
+    truth = [[c for c in group for _ in range(tests[c])] for group in groups]
+    y, seen = np.concatenate(truth), np.array([[6], [8], [10]])
     answer = np.where(draw.uniform(size=(3, len(y))) < 0.6, y, draw.integers(0, 10, (3, len(y))))
-    return Predictions(
-        ids=np.arange(len(y)),
-        y=y,
-        eval_set=session[y],
-        set_classes=classes,
-        session=np.arange(3),
-        samples_seen=np.array([60, 70, 80]),
-        seen=np.cumsum(classes, axis=0).astype(np.bool_),
-        answer=answer.astype(np.int32),
-        within=answer.astype(np.int32),
-    )
+    within = np.where(draw.uniform(size=answer.shape) < 0.6, y, -1)
+    return predictions(truth, np.where(answer < seen, answer, -1), groups, within=within)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
-    even, uneven = np.full(10, 7), np.arange(1, 11)
-    for tests, name in ((even, "accuracy"), (even, "class_accuracy"), (uneven, "class_accuracy")):
-        scores = score_matrix(answers(seed, tests), name)
+    even, uneven = answers(seed), answers(seed, range(1, 11))
+    for p, name in ((even, "accuracy"), (even, "class_accuracy"), (uneven, "class_accuracy")):
+        scores = score_matrix(p, name)
         np.testing.assert_allclose(
             curves_from_accuracies(scores.R, scores.n_classes)["aacc"], scores.pooled
         )
-    scores = score_matrix(answers(seed, even), "accuracy")
+    scores = score_matrix(even, "accuracy")
     found = curves_from_accuracies(scores.R, SIZES)
     assert found["pd"][-1] == pytest.approx(metrics.bwt(scores, Reference()))
 
 
 def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
-    p = answers(0, np.full(10, 7))
-    seen = p.seen[np.arange(3)[:, None], p.answer]
-    own = p.set_classes[p.eval_set, p.within]
-    allowed = {"answer": seen, "within": own}
-    p = replace(p, **{k: np.where(v, getattr(p, k), np.int32(-1)) for k, v in allowed.items()})
+    p = answers(0)
     p.save(tmp_path / "predictions.h5")
     few = record_files.evaluate(unscored(3, protocol="fscil"), tmp_path, tmp_path)
     other = record_files.evaluate(unscored(3, protocol="incremental-class"), tmp_path, tmp_path)
@@ -270,10 +251,3 @@ def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
         assert {k: plain(own.curves[k]) for k in CURVES} == expected
         assert not set(CURVES) & set(other.by_score[name].curves)
         assert set(own.curves) == set(CURVES) | set(other.by_score[name].curves)
-
-
-def test_every_score_is_listed() -> None:
-    listed = {e["name"]: e["summary"] for e in entries("metrics")}
-    assert {*CURVES, "gacc_area"} - {"gacc_exact"} <= set(listed)
-    assert "curves_of" not in listed
-    assert all(summary.endswith(".") for summary in listed.values())

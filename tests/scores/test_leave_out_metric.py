@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import toy
 
-from embedbench.array_types import Bools, Ints
+from embedbench.array_types import Ints
 from embedbench.scores import few_shot_scores
 from embedbench.scores.metric_jackknife import find_metric, leave_out_metric, pair_variances
 from embedbench.scores.metrics import Reference, all_metrics
@@ -23,20 +23,9 @@ def offline_answers(p: Predictions, sessions: int, seed: int) -> Predictions:
     rng = np.random.default_rng([7, seed])
     _, rows = np.unique(np.where(p.eval_set < sessions, p.ids, -1), return_index=True)
     rows = rng.permutation(rows[p.eval_set[rows] < sessions])
-    classes = p.set_classes[:sessions].any(axis=0, keepdims=True)
-    right = rng.random(len(rows)) < 0.7
-    answer = np.where(right, p.y[rows], rng.choice(np.flatnonzero(classes[0]), len(rows)))
-    return Predictions(
-        ids=p.ids[rows],
-        y=p.y[rows],
-        eval_set=np.zeros(len(rows), np.int64),
-        set_classes=classes,
-        session=np.array([0]),
-        samples_seen=np.array([50]),
-        seen=classes,
-        answer=answer.astype(np.int32)[None],
-        within=answer.astype(np.int32)[None],
-    )
+    y, classes = p.y[rows], np.flatnonzero(p.set_classes[:sessions].any(axis=0))
+    answer = np.where(rng.random(len(rows)) < 0.7, y, rng.choice(classes, len(rows)))
+    return replace(toy.predictions([y], answer[None], [classes]), ids=p.ids[rows])
 
 
 def reference(p: Predictions, offline: Sequence[Sequence[Predictions]], score: str) -> Reference:
@@ -61,16 +50,15 @@ def compute(
 
 
 def without(p: Predictions, ids: Ints) -> Predictions:
-    gone: Bools = np.isin(p.ids, ids)
-    return toy.keep_samples(p, ~gone)
+    return toy.keep_samples(p, ~np.isin(p.ids, ids))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_leaving_out_a_group_is_the_metric_of_the_others(seed: int, grouped: bool) -> None:
     """Every metric; α_ideal of two runs, and one α_offline a session, are of the others, too."""
     rng = np.random.default_rng(seed)
-    score = SCORES[seed % 2]
+    score = SCORES[seed % 4]
     p = toy.random_predictions(seed, permutation=seed % 3 == 2)
     if seed % 3 == 2:  # each sample in every eval set, where there are as many
         p = replace(p, ids=np.concatenate([np.arange(n) for n in np.bincount(p.eval_set)]))
@@ -138,13 +126,12 @@ def test_a_minimum_has_no_jackknife() -> None:
     assert find_metric("mine.metrics:spread") is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_share_of_forgetting_is_its_variance_over_test_samples(seed: int) -> None:
+def test_the_share_of_forgetting_is_its_variance_over_test_samples() -> None:
     """400 samples of 120 a set; forgetting is a maximum, and the jackknife leans upwards.
 
     Four standard errors of √(2/400) below, and a quarter more than that above.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     metric = all_metrics()["average_forgetting"]
     recall = np.array([[0.9, 0, 0], [0.75, 0.85, 0], [0.6, 0.65, 0.8]])
     scores, shares = [], []

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from label_set_answers import Sets, above, label_sets, random_label_sets
 
-from embedbench.scores.label_set_predictions import LabelSets, levels, pack
+from embedbench.scores.label_set_predictions import LabelSets, levels
 from embedbench.scores.label_set_scores import (
     SCORES,
     confusion,
@@ -22,40 +23,11 @@ from embedbench.scores.label_set_scores import (
 )
 from embedbench.scores.make_score_matrices import score_matrices
 
-Sets = list[set[int]]
-
-
-def packed(sets: Sets, n_classes: int) -> np.ndarray:
-    bits = np.zeros((len(sets), n_classes), dtype=bool)
-    for row, labels in zip(bits, sets, strict=True):
-        row[list(labels)] = True
-    return pack(bits)
-
-
-def label_sets(
-    y: Sets, answers: list[Sets], introduces: Sets, parents: list[int], split: list[int]
-) -> LabelSets:
-    """One moment a session."""
-    n, sessions = len(parents), len(introduces)
-    seen = [set().union(*introduces[: k + 1]) for k in range(sessions)]
-    return LabelSets(
-        ids=np.arange(len(y)),
-        split=np.array(split),
-        y=packed(y, n),
-        introduces=np.unpackbits(packed(introduces, n), axis=1, count=n).astype(bool),
-        parents=np.array(parents),
-        session=np.arange(sessions),
-        samples_seen=10 * np.arange(1, sessions + 1),
-        seen=np.unpackbits(packed(seen, n), axis=1, count=n).astype(bool),
-        answer=np.stack([packed(a, n) for a in answers]),
-        undecided=np.zeros(sessions, dtype=np.int64),
-    )
-
-
 # --- by hand: two polar bears, a brown bear and a bus ---
 
 BEAR, BUS, POLAR, BROWN = range(4)
 PARENTS = [-1, -1, BEAR, BEAR]
+SESSIONS: Sets = [{BEAR, BUS}, {POLAR}, {BROWN}]
 TRUE: Sets = [{BEAR, POLAR}, {BEAR, POLAR}, {BEAR, BROWN}, {BUS}]
 GIVEN: list[Sets] = [
     [{BEAR}, {BEAR, BUS}, {BEAR}, {BUS}],
@@ -66,7 +38,7 @@ GIVEN: list[Sets] = [
 
 @pytest.fixture
 def bears() -> LabelSets:
-    return label_sets(TRUE, GIVEN, [{BEAR, BUS}, {POLAR}, {BROWN}], PARENTS, [0] * 4)
+    return label_sets(TRUE, GIVEN, SESSIONS, PARENTS, [0] * 4)
 
 
 def test_the_bears(bears: LabelSets) -> None:
@@ -106,12 +78,7 @@ def test_the_curves_of_the_bears(bears: LabelSets) -> None:
 
 def test_the_confusion_of_the_bears(bears: LabelSets) -> None:
     nan = np.nan
-    after_one = [
-        [2 / 3, 0, 1, nan],
-        [0, 0, 0, nan],
-        [1 / 2, 0, 1, nan],
-        [nan, nan, nan, nan],
-    ]
+    after_one = [[2 / 3, 0, 1, nan], [0, 0, 0, nan], [1 / 2, 0, 1, nan], [nan] * 4]
     np.testing.assert_allclose(confusion(bears, 1), after_one, rtol=1e-12)
     true = [[1, 0, 2 / 3, 1 / 3], [0, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
     np.testing.assert_allclose(confusion(bears, 2, truth=True), true, rtol=1e-12)
@@ -120,45 +87,6 @@ def test_the_confusion_of_the_bears(bears: LabelSets) -> None:
 
 
 # --- by loops ---
-
-
-def forest(rng: np.random.Generator, n: int) -> list[int]:
-    """Parents of n classes; a class's number says nothing about its place."""
-    parents = [-1] * n
-    numbers = rng.permutation(n).tolist()
-    for i in range(1, n):
-        if rng.random() < 0.7:
-            parents[numbers[i]] = numbers[int(rng.integers(i))]
-    return parents
-
-
-def above(c: int, parents: list[int]) -> set[int]:
-    """A class and all above it."""
-    return {c} | (above(parents[c], parents) if parents[c] >= 0 else set())
-
-
-def random_sets(seed: int, n_classes: int, share: float) -> LabelSets:
-    """Sessions of one to five classes; some samples get nothing, some everything."""
-    rng = np.random.default_rng(seed)
-    parents = forest(rng, n_classes)
-    order = rng.permutation(n_classes).tolist()
-    introduces: Sets = []
-    while order:
-        size = int(rng.integers(1, 6))
-        introduces.append(set(order[:size]))
-        order = order[size:]
-    split = rng.integers(0, 2, 60).tolist()
-    y = [above(int(rng.integers(n_classes)), parents) for _ in split]
-    answers, seen = [], set[int]()
-    for new in introduces:
-        seen |= new
-        told = [{c for c in seen if rng.random() < share} for _ in split]
-        for i in range(0, 60, 7):
-            told[i], told[i + 1] = set(), set(seen)
-        for i in range(3, 60, 3):
-            told[i] = y[i] & seen
-        answers.append(told)
-    return label_sets(y, answers, introduces, parents, split)
 
 
 def plain(p: LabelSets) -> list[tuple[set[int], Sets, Sets]]:
@@ -191,7 +119,7 @@ CASES = [(0, 9, 0.3), (1, 16, 0.1), (2, 21, 0.6), (3, 70, 0.05), (4, 3, 0.5)]
 
 @pytest.mark.parametrize(("seed", "n_classes", "share"), CASES)
 def test_scores_are_the_definition(seed: int, n_classes: int, share: float) -> None:
-    p = random_sets(seed, n_classes, share)
+    p = random_label_sets(seed, n_classes, share)
     sessions = [set(np.flatnonzero(row).tolist()) for row in p.introduces]
     for name in SCORES:
         found = score_matrix(p, name)
@@ -217,7 +145,7 @@ def precision(pairs: list[tuple[set[int], set[int]]], among: set[int]) -> float:
 
 @pytest.mark.parametrize(("seed", "n_classes", "share"), CASES)
 def test_curves_are_the_definition(seed: int, n_classes: int, share: float) -> None:
-    p = random_sets(seed, n_classes, share)
+    p = random_label_sets(seed, n_classes, share)
     parents = p.parents.tolist()
     classes = set(range(n_classes))
     level = {c: len(above(c, parents)) - 1 for c in classes}
@@ -246,21 +174,15 @@ def test_curves_are_the_definition(seed: int, n_classes: int, share: float) -> N
 # --- edges ---
 
 
-def test_nothing_and_everything_predicted(bears: LabelSets) -> None:
-    everything = [set(range(2)), set(range(3)), set(range(4))]
-    p = label_sets(
-        TRUE,
-        [[s] * 4 for s in everything],
-        [{BEAR, BUS}, {POLAR}, {BROWN}],
-        PARENTS,
-        [0] * 4,
-    )
+def test_nothing_and_everything_predicted() -> None:
+    everything = [[set(range(n))] * 4 for n in (2, 3, 4)]
+    p = label_sets(TRUE, everything, SESSIONS, PARENTS, [0] * 4)
     # after the last session 4 labels are given to each: bears have 2 of them, the bus 1
     for name, value in (("pw_js", (3 / 4 + 1 / 16) / 4), ("js", (3 / 2 + 1 / 4) / 4)):
         assert score_matrix(p, name).pooled[-1] == pytest.approx(value, rel=1e-12)
     assert score_matrix(p, "exact_match").pooled[-1] == 0
     assert labels_predicted(p).tolist() == [2, 3, 4]
-    nothing = label_sets(TRUE, [[set()] * 4] * 3, [{BEAR, BUS}, {POLAR}, {BROWN}], PARENTS, [0] * 4)
+    nothing = label_sets(TRUE, [[set()] * 4] * 3, SESSIONS, PARENTS, [0] * 4)
     for name in SCORES:
         found = score_matrix(nothing, name)
         assert (found.pooled == 0).all()
@@ -270,7 +192,7 @@ def test_nothing_and_everything_predicted(bears: LabelSets) -> None:
     assert (superclass_pw_js(nothing) == 0).all()
 
 
-def test_samples_without_a_seen_label_wait(bears: LabelSets) -> None:
+def test_samples_without_a_seen_label_wait() -> None:
     """The bus is introduced last: until then its sample is in no mean, whatever it is given."""
     given = [[{BEAR}] * 4, [{BEAR, POLAR}, {BEAR, POLAR}, {BEAR}, {POLAR}], TRUE]
     p = label_sets(TRUE, given, [{BEAR}, {POLAR}, {BUS, BROWN}], PARENTS, [0] * 4)

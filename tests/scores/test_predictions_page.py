@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import confident_predictions, keep_samples, random_predictions
+from confident_runs import confident_predictions
+from label_set_answers import random_label_sets
+from toy import keep_samples, random_predictions
 
-from embedbench.scores.label_set_predictions import LabelSets, pack
 from embedbench.scores.make_score_matrices import score_matrices
 from embedbench.scores.metrics import Reference, all_metrics, compute
 from embedbench.scores.unrecorded_metrics import ANSWER_METRICS
@@ -30,11 +31,8 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("finite", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_confidence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, finite: bool
-) -> None:
-    answers = confident_predictions(seed)
+def test_confidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finite: bool) -> None:
+    answers = confident_predictions(0)
     if finite:
         answers = keep_samples(answers, (answers.answer >= 0).all(axis=0))
     answers.save(tmp_path / "predictions.h5")
@@ -47,12 +45,9 @@ def test_confidence(
     assert np.isfinite(page).all() == finite
 
 
-@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_and_metrics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, full: bool
-) -> None:
-    answers = confident_predictions(seed) if full else random_predictions(seed)
+def test_scores_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    answers = confident_predictions(seed) if seed % 2 else random_predictions(seed)
     answers.save(tmp_path / "predictions.h5")
     sizes = np.random.default_rng(seed).integers(1, 40, answers.seen.shape[1])
     matrix = score_matrices(answers, sizes)["class_accuracy"]
@@ -96,27 +91,11 @@ def test_scores_and_metrics(
         assert np.array_equal([*page.values()], [ours[name] for name in page], equal_nan=True), page
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n, moments, classes = 40, 3, 10
-    introduces = np.arange(classes) % moments == np.arange(moments)[:, None]
-    seen = np.cumsum(introduces, axis=0) > 0
-    LabelSets(
-        ids=np.arange(n),
-        split=rng.integers(0, 2, n),
-        y=pack(rng.random((n, classes)) < 0.3),
-        introduces=introduces,
-        parents=np.full(classes, -1),
-        session=np.arange(moments),
-        samples_seen=np.arange(1, moments + 1),
-        seen=seen,
-        answer=np.stack([pack((rng.random((n, classes)) < 0.3) & known) for known in seen]),
-        undecided=np.zeros(moments, dtype=np.int64),
-    ).save(tmp_path / "predictions.h5")
-    space = opened(tmp_path, monkeypatch)
-    kept = score_matrices(LabelSets.load(tmp_path / "predictions.h5"))
-    for m in range(moments):
+def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = random_label_sets(0, n_classes=10, share=0.3)
+    p.save(tmp_path / "predictions.h5")
+    space, kept = opened(tmp_path, monkeypatch), score_matrices(p)
+    for m in range(len(p.session)):
         for k in range(m + 1):
             space.update(m=m, k=k)
             exec(SETS, space)

@@ -12,12 +12,9 @@ from embedbench.scores.metric_jackknife import (
     LeftOut,
     leave_out_final,
     leave_out_means,
-    leave_out_metric,
     pair_variances,
     share_of_rows,
 )
-from embedbench.scores.metrics import Reference, final_accuracy
-from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 
 def test_groups_are_those_of_all_runs() -> None:
@@ -29,27 +26,6 @@ def test_groups_are_those_of_all_runs() -> None:
     # differences .2 without "a", .2 without "b"; the first row alone .3, .2: mean .25
     np.testing.assert_allclose(variances, [[0.0025, 0], [0, 0.0025]], atol=1e-15)
     assert share_of_rows([[[]], [[]]]) == (None, 0)
-
-
-def test_the_last_value_is_the_score_of_all_samples() -> None:
-    p = toy.random_predictions(3)
-    names = np.random.default_rng(3).choice(["x", "y", "z"], len(p.ids))
-    left_out = leave_out_metric(p, "accuracy", final_accuracy, Reference(), groups=names)
-    assert left_out.values[-1] == pytest.approx(score_matrix(p, "accuracy").pooled[-1])
-    assert left_out.names.tolist() == ["x", "y", "z"]
-    rest = score_matrix(toy.keep_samples(p, names != "y"), "accuracy")
-    assert left_out.values[1] == pytest.approx(rest.pooled[-1])
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("seed", range(8))
-def test_leaving_out_a_group_is_scoring_without_it(seed: int, score: str) -> None:
-    p = toy.random_predictions(seed, permutation=seed % 2 == 1)
-    groups = np.random.default_rng(seed).integers(0, 6, len(p.y))
-    result = leave_out_final(p, groups, 6, score)
-    for g in range(6):
-        expected = score_matrix(toy.keep_samples(p, groups != g), score).pooled[-1]
-        np.testing.assert_allclose(result[g], expected, rtol=1e-12, err_msg=f"group {g}")
 
 
 def test_a_class_that_is_one_group_leaves_with_it() -> None:
@@ -67,7 +43,7 @@ def test_answers_that_another_tool_did_not_give_have_no_share() -> None:
     assert np.isnan(leave_out_final(p, np.arange(len(p.y)), len(p.y), "within_accuracy")).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_with_groups_of_one_size_it_is_the_variance_of_a_cluster_sample(seed: int) -> None:
     """v = G / (G - 1) Σ (S_g - n_g m)² / N², of the differences of two rows, one group a time."""
     rng = np.random.default_rng(seed)
@@ -110,10 +86,9 @@ def test_pairs_with_missing_runs(seed: int) -> None:
         assert result[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-18, nan_ok=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_share_is_the_variance_over_test_samples(seed: int) -> None:
+def test_the_share_is_the_variance_over_test_samples() -> None:
     """400 samples of 60 groups of unequal size: within four standard errors of √(2/400)."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     scores, shares = [], []
     for _ in range(400):
         groups = np.repeat(np.arange(60), rng.integers(1, 10, 60))

@@ -13,26 +13,8 @@ NAN = math.nan
 NOTHING = Reference()
 
 
-def matrix(values: list[list[float]], session: list[int]) -> ScoreMatrix:
-    table = np.array(values, dtype=np.float64)
-    moments, sets = table.shape
-    return ScoreMatrix(
-        name="class_accuracy",
-        values=table,
-        pooled=np.full(moments, NAN),
-        session=np.array(session),
-        samples_seen=10 * np.arange(1, moments + 1),
-        classes_seen=np.array(session) + 1,
-        n_samples=np.full(sets, 10),
-        n_classes=np.full(sets, 1),
-        learned=np.arange(sets),
-        per_class=np.full((moments, 1), NAN),
-        class_sizes=np.full(1, NAN),
-    )
-
-
 # Session 0 rises to .9, falls to .2 as session 1 begins, and is back at .8 when that ends.
-GAP = matrix(
+GAP = ScoreMatrix.from_matrix(
     [
         [0.5, NAN, NAN],
         [0.9, NAN, NAN],
@@ -54,16 +36,16 @@ def test_by_hand() -> None:
 
 
 def test_ends_of_sessions_alone_say_nothing() -> None:
-    ends = matrix(GAP.R.tolist(), [0, 1, 2])
+    ends = ScoreMatrix.from_matrix(GAP.R)
     assert math.isnan(min_accuracy(ends, NOTHING))
     assert math.isnan(windowed_forgetting(ends, NOTHING))
 
 
 def test_a_drop_outside_the_window_does_not_count() -> None:
-    slow = [[1.0]] + [[1.0 - 0.05 * k] for k in range(1, 15)]
-    assert windowed_forgetting(matrix(slow, [0] * 15), NOTHING) == pytest.approx(0.05 * 9)
-    rising = [[0.1 * k] for k in range(8)]
-    assert windowed_forgetting(matrix(rising, [0] * 8), NOTHING) == 0
+    slow = ScoreMatrix.from_matrix([[1.0 - 0.05 * k] for k in range(15)], [0] * 15)
+    assert windowed_forgetting(slow, NOTHING) == pytest.approx(0.05 * 9)
+    rising = ScoreMatrix.from_matrix([[0.1 * k] for k in range(8)], [0] * 8)
+    assert windowed_forgetting(rising, NOTHING) == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -73,7 +55,7 @@ def test_all_agree_with_loops(seed: int) -> None:
     session = [s for s in range(sets) for _ in range(rng.integers(2, 9))]
     table = rng.random((len(session), sets))
     table[np.array(session)[:, None] < np.arange(sets)] = NAN
-    scores = matrix(table.tolist(), session)
+    scores = ScoreMatrix.from_matrix(table, session)
     lows, drops = [], []
     for j in range(sets):
         later = [table[m, j] for m in range(len(session)) if session[m] > j]

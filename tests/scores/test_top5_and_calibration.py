@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confident_runs import from_scores, log_softmax, random_run
+from confident_runs import confident_predictions, from_scores, log_softmax, random_run
 from sklearn.metrics import log_loss, roc_auc_score, top_k_accuracy_score
-from toy import confident_predictions, random_predictions
+from toy import random_predictions
 
 from embedbench.scores import top5_and_calibration
 from embedbench.scores.predictions import Predictions
@@ -63,11 +63,6 @@ def test_unknown_classes_by_hand(small: Predictions) -> None:
     assert unknown_auroc(small, "softmax") == pytest.approx([5 / 6, nan], nan_ok=True)
     assert oscr(small, "softmax") == pytest.approx([4 / 6, nan], nan_ok=True)
     assert unknown_fpr95(small, "softmax") == pytest.approx([1 / 2, nan], nan_ok=True)
-    # 3, 1, 2 against 0, 2, but for rounding of the equal ones: 2 + 1 + 1.5
-    energy = [3.0, 1.0, 2.0, 0.0, 2.0]
-    exact = replace(small, score=small.logp + np.float32(energy))
-    values = exact.score.astype(np.float64) - exact.logp
-    assert values[0] == pytest.approx(energy, abs=1e-6)
     # log .82 + 3, log .61 + 1, log .9 + 2 against log .55, log .7 + 2: 2 + 1 + 2
     assert unknown_auroc(small, "score") == pytest.approx([5 / 6, nan], nan_ok=True)
     assert ANSWER_METRICS["unknown_auroc_by_score"](small) == pytest.approx(5 / 6)
@@ -76,8 +71,7 @@ def test_unknown_classes_by_hand(small: Predictions) -> None:
 def test_far_samples_by_hand(small: Predictions) -> None:
     score = np.float32([[2.5, 0.5], [1.5, 9.0]])
     p = replace(small, far_ids=np.arange(2), far_score=score, far_logp=np.log(score / 10))
-    seen = [3.0, 1.0, 2.0, 4.0, 5.0]
-    p = replace(p, score=np.float32([seen, seen]), rank=small.rank, answer=small.answer)
+    p = replace(p, score=np.float32([[3, 1, 2, 4, 5]] * 2))
     # 3, 1, 2 against 2.5, .5: 2 + 1 + 1 of six; the answer with 1 is wrong. Then all five against
     # 1.5, 9, of which the first and the last are right
     right = [np.flatnonzero(row).tolist() for row in p.answer == p.y]
@@ -216,7 +210,7 @@ def test_they_are_those_of_scikit_learn(seed: int) -> None:
 # --- what must come out ---
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_signal_turned_round_has_one_minus_its_auroc(seed: int) -> None:
     p, _ = random_run(seed)
     far = {"far_score": -p.far_score, "far_logp": -p.far_logp}
@@ -227,10 +221,9 @@ def test_a_signal_turned_round_has_one_minus_its_auroc(seed: int) -> None:
         assert ANSWER_METRICS[name](p) != 0.5  # or else this says nothing
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_scores_know_nothing(seed: int) -> None:
+def test_random_scores_know_nothing() -> None:
     n, classes = 3000, 10
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     groups = [list(range(5)), list(range(5, 10))]
     truth = [list(map(int, rng.choice(g, n))) for g in groups]
     p = from_scores(rng.normal(size=(2, 2 * n, classes)), truth, groups)
@@ -255,9 +248,8 @@ def test_known_confidences_have_known_calibration() -> None:
     assert ANSWER_METRICS["calibration_error"](right) == pytest.approx(0, abs=SINGLE)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_labels_drawn_from_the_probabilities_are_calibrated(seed: int) -> None:
-    rng, n, c = np.random.default_rng(seed), 20_000, 4
+def test_labels_drawn_from_the_probabilities_are_calibrated() -> None:
+    rng, n, c = np.random.default_rng(0), 20_000, 4
     scores = rng.normal(scale=1.5, size=(n, c))
     chances = np.exp(log_softmax(scores))
     y = [int(v) for v in (chances.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)]
@@ -274,10 +266,9 @@ def test_labels_drawn_from_the_probabilities_are_calibrated(seed: int) -> None:
 # --- what is not there ---
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_file_without_confidence_has_none_of_them(seed: int) -> None:
-    assert {metric(random_predictions(seed)) for metric in ANSWER_METRICS.values()} == {None}
-    cosines = confident_predictions(seed, logits=False)
+def test_a_file_without_confidence_has_none_of_them() -> None:
+    assert {metric(random_predictions(0)) for metric in ANSWER_METRICS.values()} == {None}
+    cosines = confident_predictions(0, logits=False)
     there = {name for name, metric in ANSWER_METRICS.items() if metric(cosines) is not None}
     near = {n for n in ANSWER_METRICS if not n.startswith("far_")}
     assert there == {"top5_accuracy", *(n for n in near if n.endswith("_by_score"))}

@@ -2,14 +2,13 @@
 
 import importlib.metadata
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from report_records import unscored
-from toy import random_predictions
+from confident_runs import keep_runs
+from pinned_runs import answers
 
 from embedbench.errors import UserError
 from embedbench.reports.compare_learners import studies
@@ -19,7 +18,6 @@ from embedbench.reports.terminal_tables import table_text
 from embedbench.scores import record_files
 from embedbench.scores.unrecorded_metrics import outside_metrics, with_outside
 from embedbench.scores.verified_records import rescore
-from embedbench.storage import user_cache
 
 HERE = __name__
 
@@ -45,29 +43,7 @@ def one(scores: Any) -> float:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Two learners with two seeds each, of random answers."""
-    for k, (learner, seed) in enumerate([(n, s) for n in ("mlp", "ncm") for s in (0, 1)]):
-        p = random_predictions(seed=4 + k % 2)
-        first = p.seen.argmax(axis=1)[:, None]  # where a score was NaN
-        p = replace(
-            p,
-            answer=np.where(p.answer < 0, first, p.answer).astype(np.int32),
-            within=np.where(p.within < 0, p.y, p.within).astype(np.int32),
-        )
-        place = tmp_path / "stream-1" / learner / f"seed-{seed}"
-        place.mkdir(parents=True)
-        p.save(place / "predictions.h5")
-        n = len(p.set_classes)
-        seeds = {"order": seed, "init": k, "batches": k, "memory": k}
-        made = unscored(n, learner=learner, seed=seed)
-        made = type(made).from_json(
-            {
-                **made.to_json(),
-                "seeds": seeds,
-                "digests": {**made.to_json()["digests"], "train": f"{seed:064x}"},
-                "predictions_sha256": user_cache.sha256(place / "predictions.h5"),
-            }
-        )
-        record_files.save(record_files.evaluate(made, place, tmp_path), place)
+    keep_runs(tmp_path, {name: [answers(4), answers(5)] for name in ("mlp", "ncm")})
     return tmp_path
 
 
@@ -80,11 +56,8 @@ def test_it_is_a_column_and_never_in_a_record(runs: Path) -> None:
     for row in rows:
         for run in row.records:
             place = runs / "stream-1" / run.learner / f"seed-{run.seed}"
-            p = record_files.read_predictions(place)
-            ends = {c: [] for c in np.unique(p.y)}  # type: ignore[var-annotated]
-            for answer, y in zip(p.answer[-1], p.y, strict=True):  # type: ignore[union-attr]
-                ends[y].append(answer == y)
-            recalls = [float(np.mean(v)) for v in ends.values()]
+            p: Any = record_files.read_predictions(place)
+            recalls = [(p.answer[-1] == c)[p.y == c].mean() for c in np.unique(p.y)]
             assert run.metrics[name] == pytest.approx(max(recalls) - min(recalls))
             assert name in run.by_score["within_accuracy"].metrics
     text = table_text(rows)

@@ -1,19 +1,16 @@
 """Sessions that introduce no class have an eval set without samples; metrics leave it out."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from toy import predictions
 
 from embedbench.scores.against_chance import aa, af
 from embedbench.scores.metrics import Reference, compute
-from embedbench.scores.predictions import Predictions
 from embedbench.scores.single_label_scores import SCORES, score_matrix
 
 # Four sessions; session 0 introduces classes 0 and 1, session 2 class 2, the others none.
-SETS = np.array([[True, True, False], [False] * 3, [False, False, True], [False] * 3])
-SEEN = np.array([[True, True, False]] * 2 + [[True] * 3] * 2)
-Y = np.array([0, 0, 1, 1, 2, 2])
+TRUTH = [[0, 0, 1, 1], [], [2, 2], []]
+GROUPS = [[0, 1], [], [2], []]
 ANSWERS = [
     [0, 0, 1, 0, 0, 1],  # set 0: 3/4
     [0, 1, 0, 0, 0, 0],  # 1/4
@@ -22,22 +19,12 @@ ANSWERS = [
 ]
 
 
-def predictions() -> Predictions:
-    return Predictions(
-        ids=np.arange(6),
-        y=Y,
-        eval_set=np.array([0, 0, 0, 0, 2, 2]),
-        set_classes=SETS,
-        session=np.arange(4),
-        samples_seen=np.array([10, 20, 30, 40]),
-        seen=SEEN,
-        answer=np.array(ANSWERS, dtype=np.int32),
-        within=np.array([[0, 0, 1, 1, 2, 2]] * 4, dtype=np.int32),
-    )
+WITHIN = np.tile([0, 0, 1, 1, 2, 2], (4, 1))
+P = predictions(TRUTH, ANSWERS, GROUPS, within=WITHIN)
 
 
 def test_metrics_by_hand() -> None:
-    scores = score_matrix(predictions(), "accuracy")
+    scores = score_matrix(P, "accuracy")
     assert scores.tested.tolist() == [True, False, True, False]
     assert scores.pooled.tolist() == [3 / 4, 1 / 4, 4 / 6, 5 / 6]  # all classes seen so far
     chance, so_far = np.full(4, 0.25), np.array([1.0, 0.5, 1.0, 1.0])
@@ -56,7 +43,7 @@ def test_metrics_by_hand() -> None:
 
 
 def test_curves_by_hand() -> None:
-    scores = score_matrix(predictions(), "accuracy")
+    scores = score_matrix(P, "accuracy")
     assert aa(scores).tolist() == [3 / 4, 1 / 4, (2 / 4 + 1) / 2, (1 + 1 / 2) / 2]
     expected = [3 / 4 - 1 / 4, 3 / 4 - 2 / 4, ((3 / 4 - 1) + (1 - 1 / 2)) / 2]
     assert af(scores)[1:] == pytest.approx(expected)
@@ -65,17 +52,7 @@ def test_curves_by_hand() -> None:
 @pytest.mark.parametrize("name", SCORES)
 def test_a_set_without_samples_changes_nothing_else(name: str) -> None:
     """Without sessions 1 and 3, the metrics of single sessions are those of the other two."""
-    p, kept = predictions(), np.array([0, 2])
-    fewer = replace(
-        p,
-        eval_set=np.array([0, 0, 0, 0, 1, 1]),
-        set_classes=SETS[kept],
-        session=np.arange(2),
-        samples_seen=p.samples_seen[kept],
-        seen=SEEN[kept],
-        answer=p.answer[kept],
-        within=p.within[kept],
-    )
-    a, b = (compute(score_matrix(q, name), Reference(ideal=0.5)) for q in (p, fewer))
+    fewer = predictions(TRUTH[::2], ANSWERS[::2], GROUPS[::2], within=WITHIN[::2])
+    a, b = (compute(score_matrix(p, name), Reference(ideal=0.5)) for p in (P, fewer))
     assert a["omega_new"] == b["omega_new"]
     assert a["learning_accuracy"] == b["learning_accuracy"]

@@ -1,0 +1,174 @@
+"""predictions.h5: what was saved is read back, and what no run can have answered is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from confident_runs import confident_predictions
+from label_set_answers import Sets, label_sets
+from toy import random_predictions
+
+from embedbench.errors import UserError
+from embedbench.scores.label_set_predictions import levels, load_any
+from embedbench.scores.predictions import Predictions
+
+NOTHING: Sets = [set(), set(), set()]
+P, S = random_predictions(1), confident_predictions(4)
+L = label_sets([{0, 2}, {1}, {0, 3}], [NOTHING] * 2, [{0, 1}, {2, 3}], [-1, -1, 0, 0], [0] * 3)
+SAVED: dict[str, Any] = {
+    "answers": P,
+    "probabilities and groups": S,
+    "scores": confident_predictions(1, logits=False),
+    "no groups": confident_predictions(2, groups=False),
+    "label sets": L,
+}
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_the_file_gives_back_what_was_saved(tmp_path: Path, kind: str) -> None:
+    path, p = tmp_path / "predictions.h5", SAVED[kind]
+    p.save(path)
+    again, tables = vars(load_any(path)), {k: v for k, v in vars(p).items() if v is not None}
+    assert {k for k, v in again.items() if v is not None} == set(tables)
+    for name, value in tables.items():
+        np.testing.assert_array_equal(again[name], value)
+        assert again[name].dtype == value.dtype
+    with h5py.File(path) as f:
+        assert f.attrs["format_version"] == ("1.1" if "rank" in tables else "1.0")
+        assert set(f) == set(tables)
+
+
+def test_a_table_that_version_1_0_does_not_have_is_not_read(tmp_path: Path) -> None:
+    """A file of 1.0 scores to the same bits, whatever lies beside its tables."""
+    P.save(tmp_path / "predictions.h5")
+    with h5py.File(tmp_path / "predictions.h5", "r+") as f:
+        f["rank"] = np.zeros(3)
+    assert Predictions.load(tmp_path / "predictions.h5").rank is None
+
+
+@pytest.mark.parametrize(("version", "says"), [("1.1", "the table rank"), ("1.2", r"1\.0 or 1\.1")])
+def test_another_version_is_refused(tmp_path: Path, version: str, says: str) -> None:
+    P.save(tmp_path / "predictions.h5")
+    with h5py.File(tmp_path / "predictions.h5", "r+") as f:
+        f.attrs["format_version"] = version
+    with pytest.raises(UserError, match=says):
+        load_any(tmp_path / "predictions.h5")
+
+
+def changed(name: str, at: Any, value: Any) -> tuple[Predictions, dict[str, Any]]:
+    """One value of a table of `S` changed."""
+    table = getattr(S, name).copy()
+    table[at] = value
+    return S, {name: table}
+
+
+def wrong_predictions() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """By what is said: predictions, and tables with which no run can have given them."""
+    assert S.rank is not None
+    places = (
+        np.argwhere(S.rank == 0)[0],
+        np.argwhere((S.rank > 0) & (S.rank < 65535))[0],
+        np.argwhere(S.answer < 0)[0],
+        np.argwhere((S.rank == 65535) & (S.answer >= 0))[0],
+    )
+    right, wrong, none, unseen = map(tuple, places)
+    M, N, C = len(P.session), len(P.y), P.seen.shape[1]
+    unseen_class, other_set = (np.flatnonzero(x)[0] for x in (~P.seen[0], P.set_classes[0]))
+    return {
+        "the table y is missing": (P, {"y": None}),
+        "y must be int64, it is float64": (P, {"y": P.y.astype(float)}),
+        "answer must be int32, it is >i4": (P, {"answer": P.answer.astype(">i4")}),
+        "ids must have the axes": (P, {"ids": P.seen.astype(int)}),
+        f"within must have shape \\({M}, {N}\\)": (P, {"within": P.within[:, 1:]}),
+        f"y must lie in 0 to {C - 1}": (P, {"y": P.y - 1}),
+        f"answer must lie in -1 to {C - 1}": (P, {"answer": P.answer + np.int32(C)}),
+        "answer must be among": (P, {"answer": np.full_like(P.answer, unseen_class)}),
+        "within must be among": (P, {"within": np.full_like(P.within, other_set)}),
+        "eval_set must not decrease": (P, {"eval_set": P.eval_set[::-1].copy()}),
+        "eval_set must lie in": (P, {"eval_set": P.eval_set + 1}),
+        "seen must hold 0 and 1": (P, {"seen": P.seen.astype(np.uint8) * 2}),
+        "seen must lose no class": (P, {"seen": P.seen[::-1]}),
+        "session must begin at 0": (P, {"session": P.session * 2}),
+        "samples_seen must not": (P, {"samples_seen": -P.samples_seen}),
+        "undecided must lie in 0 to 3": (L, {"undecided": L.undecided + 4}),
+        "split must lie in 0 to 1": (L, {"split": L.split + 2}),
+        "y has labels beyond": (L, {"y": L.y | np.uint8(1)}),
+        "labels of 4 classes must take 1 byte": (
+            L,
+            {"y": np.zeros((3, 2), np.uint8), "answer": np.zeros((2, 3, 2), np.uint8)},
+        ),
+        "answer must be among .*": (L, {"answer": L.answer | np.uint8(16)}),
+        "seen must be the classes": (L, {"seen": L.seen[[1, 1]]}),
+        "levels of parents": (L, {"parents": np.array([1, 0, 0, 0])}),
+        "parents must lie in": (L, {"parents": np.array([-1, -1, 4, 0])}),
+        "rank must be 0 exactly": changed("rank", wrong, 0),
+        "rank must be 0 exactly where": changed("rank", right, 1),
+        "rank must be 65535": changed("rank", unseen, 1),
+        "rank must be 65535 where": changed("rank", none, 1),
+        "rank must be lower than": changed("rank", wrong, S.seen[wrong[0]].sum()),
+        "score must be NaN": changed("score", right, np.nan),
+        "score must be NaN exactly": changed("score", none, 0),
+        "logp is NaN elsewhere": changed("logp", wrong, np.nan),
+        "true_logp is NaN elsewhere": changed("true_logp", unseen, -1),
+        "squares is NaN elsewhere": changed("squares", none, 0.5),
+        "logp must be at most 0": changed("logp", wrong, 0.1),
+        "true_logp must be at most 0": changed("true_logp", wrong, np.inf),
+        "true_logp must be logp": changed("true_logp", right, -9),
+        "squares must lie between": changed("squares", wrong, 1.01),
+        "squares must lie between 1 /": changed("squares", wrong, 0.01),
+        "squares must be at least": changed("logp", wrong, 0),
+        "only all of rank, score": (S, {"score": None}),
+        "only all of logp, true_logp": (S, {"squares": None}),
+        "need rank and score": (S, {"rank": None, "score": None}),
+        "group must not be negative": changed("group", 0, -1),
+    }
+
+
+WRONG = wrong_predictions()
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_what_no_run_can_have_answered_is_refused(tmp_path: Path, says: str) -> None:
+    p, tables = WRONG[says]
+    replace(p, **tables).save(tmp_path / "predictions.h5")
+    with pytest.raises(UserError, match=says):
+        load_any(tmp_path / "predictions.h5")
+
+
+def test_a_chunk_that_is_missing_is_not_read_as_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.h5"
+    P.save(path)
+    with h5py.File(path, "r+") as f:
+        del f["answer"]
+        f.create_dataset("answer", P.answer.shape, np.int32, chunks=True)
+    with pytest.raises(UserError):
+        load_any(path)
+
+
+def test_hierarchies_take_linear_time() -> None:
+    deep = np.arange(-1, 300_000)
+    assert levels(deep).tolist() == list(range(len(deep)))
+    assert levels(np.array([2, -1, 0, 1])).tolist() == [-1, 0, -1, 1]
+
+
+@pytest.mark.parametrize("p", [P, L], ids=["answers", "label sets"])
+def test_a_flipped_byte_never_gives_other_answers(tmp_path: Path, p: Predictions) -> None:
+    path, rng = tmp_path / "predictions.h5", np.random.default_rng(0)
+    p.save(path)
+    data, refused = path.read_bytes(), 0
+    spots = {*rng.integers(0, len(data), 60), *rng.integers(len(data) - 400, len(data), 20)}
+    for at in map(int, sorted(spots)):
+        flipped = bytearray(data)
+        flipped[at] ^= int(rng.integers(1, 256))
+        path.write_bytes(flipped)
+        try:
+            again = load_any(path)
+        except UserError:
+            refused += 1
+            continue
+        for name, value in vars(p).items():
+            np.testing.assert_array_equal(getattr(again, name), value)
+    assert refused > 15
