@@ -1,9 +1,10 @@
 """Small, difficult embedding files for the checks of protocols, and streams of them."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -142,9 +143,8 @@ def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
     return Case(f"file {kind!r}, seed {seed}{given}", cls, files, stream)
 
 
-def each_case(cls: type[Protocol]) -> Iterator[Case]:
+@lru_cache(maxsize=2)
+def all_cases(cls: type[Protocol]) -> list[Case]:
     """Streams of every kind of small file and seed, with each of the settings to check."""
-    for kind in KINDS:
-        for seed in SEEDS:
-            for settings in cls.checked:
-                yield build(cls, kind, seed, **settings)
+    each = itertools.product(KINDS, SEEDS, cls.checked)
+    return [build(cls, kind, seed, **settings) for kind, seed, settings in each]

@@ -18,7 +18,7 @@ from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import rows_of
 
 from .check_building_blocks import CheckFailed, Checks, applies_where, demand
-from .protocol_cases import KINDS, SEEDS, Case, build, each_case
+from .protocol_cases import KINDS, SEEDS, Case, all_cases, build
 
 ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS = Checks[type[Protocol]]()
@@ -35,7 +35,7 @@ def stream_check(
     def decorate(check: Callable[[Case], None]) -> ProtocolCheck:
         @functools.wraps(check)
         def check_streams(cls: type[Protocol]) -> None:
-            cases = [c for c in each_case(cls) if label_sets in (None, c.stream.spec.multilabel)]
+            cases = [c for c in all_cases(cls) if label_sets in (None, c.stream.spec.multilabel)]
             applies_where(cases)
             for case in cases:
                 try:
@@ -49,7 +49,7 @@ def stream_check(
 
 
 def _has_one_label(cls: type[Protocol]) -> bool:
-    return not build(cls, "plain", 0).stream.spec.multilabel
+    return not all_cases(cls)[0].stream.spec.multilabel
 
 
 def _labels(*arrays: Array) -> set[int]:

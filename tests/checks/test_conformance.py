@@ -15,7 +15,7 @@ import faulty_promises
 import numpy as np
 import pytest
 import torch
-from faults import MUTANTS
+from faults import MUTANTS, failures, must_fail, name_of
 from faulty_learners import StateIsNoData
 from honest_learners import HONEST, Good, NeedsId
 
@@ -27,7 +27,6 @@ from embedbench.checks.check_building_blocks import (
     applies_where,
     demand,
 )
-from embedbench.checks.conformance_suite import check_learner
 from embedbench.checks.learner_check_tools import (
     SEEDS,
     LearnerCheck,
@@ -42,7 +41,7 @@ from embedbench.checks.learner_contract import (
     same_seed_same_predictions,
     state_round_trips,
 )
-from embedbench.checks.learner_edge_cases import eval_labels_do_not_matter
+from embedbench.checks.learner_edge_cases import eval_labels_do_not_matter, one_sample
 from embedbench.checks.metric_contract import METRIC_CHECKS
 from embedbench.checks.protocol_contract import PROTOCOL_CHECKS
 from embedbench.config.run_seeds import Seeds
@@ -61,10 +60,6 @@ LEARNERS = [name for name in learner_and_protocol_names.learner_names() if name 
 EXEMPT: dict[str, list[str]] = json.loads(Path(__file__).with_name("exempt.json").read_text())
 
 
-def _name(value: Any) -> str:
-    return str(getattr(value, "__name__", value)).replace("_", "-")
-
-
 def _pairs(names: list[str], checks: Iterable[Any]) -> list[Any]:
     """Return every name with every check; without THOROUGH=1 a third of those that apply.
 
@@ -78,7 +73,7 @@ def _pairs(names: list[str], checks: Iterable[Any]) -> list[Any]:
         if every or (n not in EXEMPT.get(c.__name__, ()) and (k % 3 == 0 or not {n, c} <= seen)):
             kept.add((n, c))
             seen |= {n, c}
-    return [pytest.param(n, c, id=f"{n}-{_name(c)}") for _, n, c in table if (n, c) in kept]
+    return [pytest.param(n, c, id=f"{n}-{name_of(c)}") for _, n, c in table if (n, c) in kept]
 
 
 def _in_step(name: str, check: Callable[[Any], None], subject: type) -> None:
@@ -126,25 +121,20 @@ def test_the_table_of_exemptions_has_every_check_and_no_other_name() -> None:
     assert not [n for check, names in EXEMPT.items() for n in names if n not in checks[check]]
 
 
-@pytest.mark.parametrize("check", METRIC_CHECKS, ids=_name)
-@pytest.mark.parametrize("metric", all_metrics().values(), ids=_name)
+@pytest.mark.parametrize("check", METRIC_CHECKS, ids=name_of)
+@pytest.mark.parametrize("metric", all_metrics().values(), ids=name_of)
 def test_metric(metric: Callable[..., float], check: Callable[[Any], None]) -> None:
     check(metric)
 
 
-def _failures(results: list[conformance_suite.CheckResult]) -> dict[str, str]:
-    return {r.name: r.message for r in results if not r.passed}
-
-
-@pytest.mark.parametrize("cls", HONEST, ids=_name)
+@pytest.mark.parametrize("cls", HONEST, ids=name_of)
 def test_an_honest_learner_passes(cls: type[Learner]) -> None:
-    assert _failures(check_learner(cls)) == {}
+    assert failures(LEARNER_CHECKS, cls) == {}
 
 
-@pytest.mark.parametrize(("cls", "checks"), MUTANTS, ids=[_name(m[0]) for m in MUTANTS])
-def test_a_faulty_learner_is_caught_by_its_checks(cls: type[Learner], checks: set[str]) -> None:
-    failures = _failures(check_learner(cls))
-    assert set(failures) == checks, failures
+@pytest.mark.parametrize("turn", range(len(MUTANTS)), ids=[name_of(m[0]) for m in MUTANTS])
+def test_a_faulty_learner_is_caught_by_its_checks(turn: int) -> None:
+    must_fail(LEARNER_CHECKS, *MUTANTS[turn], turn)
 
 
 def test_a_search_of_memory_for_eval_sets_is_caught() -> None:
@@ -171,7 +161,7 @@ def test_every_check_of_learners_catches_something() -> None:
 @pytest.mark.parametrize("hole", ["_check_samples", "_check"])
 def test_bad_input_is_seen_to_slip_through(hole: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_runner, hole, lambda *_: None)
-    assert set(_failures(check_learner(Good))) == {"bad input is refused"}
+    must_fail(LEARNER_CHECKS, Good, {"bad input is refused"}, len(hole))
 
 
 @pytest.mark.parametrize(
@@ -222,12 +212,12 @@ def test_a_learner_that_is_no_dataclass_is_told_so() -> None:
     class Bare(Learner):
         start = scores = footprint = lambda *_: None  # type: ignore[assignment]
 
-    failures = _failures(check_learner(Bare))
-    assert "must be a dataclass: write @dataclass over it" in failures["one sample"]
+    with pytest.raises(CheckFailed, match="write @dataclass over it"):
+        one_sample(Bare)
 
 
 def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
-    assert all(r.passed for r in conformance_suite.check("ncm"))
+    assert all(r.passed for r in conformance_suite.check("chance"))
     assert len(conformance_suite.check("incremental_class")) == len(PROTOCOL_CHECKS)
     assert {r.name.partition(":")[0] for r in conformance_suite.check("metrics")} == set(
         all_metrics()
