@@ -9,8 +9,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from commands import Call
 
 KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
 # Files with loops that numba compiles, and a short test that runs them.
@@ -38,6 +42,14 @@ def one_thread() -> None:
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the tests' entries out of the user's cache directory."""
     os.environ["EMBEDBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> "Call":
+    """Run one command in this process: exit code, stdout, stderr."""
+    from commands import caller
+
+    return caller(monkeypatch, capfd)
 
 
 @pytest.hookimpl(optionalhook=True)

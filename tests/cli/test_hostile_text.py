@@ -3,16 +3,14 @@
 import json
 import re
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Call
 from rich.console import Console
 
-from embedbench.cli import app
 from embedbench.cli.command_output import bar, note
 from embedbench.files.sample_metadata import TEST, TRAIN, Samples
 from embedbench.files.write_file import write_file
@@ -37,26 +35,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture
-def call(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Run a command in this process; return what it printed to both streams."""
-
-    def run(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-        with suppress(SystemExit):
-            app.main()
-        return "".join(capfd.readouterr())
+def test_commands_print_no_control_characters(
+    call: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(*words: str) -> str:
+        _, out, err = call(*words)
+        return out + err
 
     monkeypatch.chdir(place)
-    return run
-
-
-def test_commands_print_no_control_characters(call: Callable[..., str], place: Path) -> None:
     run = ["--protocol", "incremental-class", "--learner", "ncm", "--out", "runs", "--quiet"]
     quick = ["--device", "cpu", "--jobs", "1", "--set", "offline.mlp.stop.epochs=1"]
-    text = call("run", "a.h5", *run, *quick)
+    text = printed("run", "a.h5", *run, *quick)
     assert not CONTROL.search(text)
     for found in record_files.find(place / "runs"):
         data = json.loads((found / "record.json").read_text("utf-8"))
@@ -72,11 +61,11 @@ def test_commands_print_no_control_characters(call: Callable[..., str], place: P
         ["report", "runs", "--html", "page.html"],
         ["run", EVIL, *run, *quick],
     ):
-        text = call(*words)
+        text = printed(*words)
         assert SEEN in text or words[0] == "order", words
         assert not CONTROL.search(text), words
-    assert "[2Jbad" in call("report", "runs")
-    assert json.loads(call("inspect", "a.h5", "--json"))["provenance"]["source"]["name"] == EVIL
+    assert "[2Jbad" in printed("report", "runs")
+    assert json.loads(printed("inspect", "a.h5", "--json"))["provenance"]["source"]["name"] == EVIL
     page = (place / "page.html").read_text("utf-8")
     assert not CONTROL.search(page)
     assert "<script" not in page

@@ -4,12 +4,11 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_type_hints
 
 import pytest
-from commands import caller
+from commands import Call
 
 from embedbench.cli import shared_options
 from embedbench.cli.list_entries import listed_settings
@@ -19,13 +18,6 @@ from embedbench.config.setting_ranges import above, at_least, within
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Memory
 from embedbench.runs import learner_and_protocol_names
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capfd)
 
 
 def by_name(kind: str, name: str) -> dict[str, dict[str, str]]:

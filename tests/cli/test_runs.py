@@ -1,27 +1,23 @@
 """`run --shard`, `runs status`, `runs merge`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import caller, start
+from commands import Call, start
 from image_files import embedding_file
 
 from embedbench.scores import record_files
 
-Call = Callable[..., tuple[int, str, str]]
 SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
 
 
 @pytest.fixture
-def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Call:
-    """Run one command in this process, in a folder with the file `e.h5`."""
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> Call:
+    """Run one command in a folder with the file `e.h5`."""
     embedding_file(tmp_path)
     monkeypatch.chdir(tmp_path)
-    return caller(monkeypatch, capfd)
+    return call
 
 
 def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:

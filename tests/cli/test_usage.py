@@ -2,23 +2,16 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import typer
-from commands import caller
+from commands import Call
 
 from embedbench.cli.app import app
 from embedbench.cli.command_output import note
 from embedbench.cli.help_and_usage_errors import GROUPS, HEADINGS
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capfd)
 
 
 @pytest.mark.parametrize(

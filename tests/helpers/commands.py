@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import h5py
@@ -54,21 +54,30 @@ def stored(place: Path) -> dict[str, NDArray[Any]]:
         return {k: v[()] for k, v in f.items()}
 
 
-def caller(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """A function that runs one command in this process: exit code, stdout, stderr."""
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Done]
+
+
+def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """A function that runs one command in this process; the fixture `call` is one."""
     from embedbench.cli.app import main
 
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+    def run(*words: object) -> Done:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["embedbench", *map(str, words)])
         code: object = 0
         try:
             main()
         except SystemExit as end:
             code = end.code
-        out, err = capfd.readouterr()
         assert code is None or isinstance(code, int)
-        return code or 0, out, err
+        return Done(code or 0, *capfd.readouterr())
 
     return run
