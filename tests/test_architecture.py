@@ -5,7 +5,7 @@ import collections
 import dataclasses
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,67 +46,35 @@ GROUND = set().union(*FLOORS[:3])
 # What a room may import from outside the project and the standard library.
 OUTSIDE = {
     "extract": {
-        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
-        *{"datasets", "timm", "torch", "torchvision", "transformers"},
+        "PIL", "datasets", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile", "timm",
+        "torch", "torchvision", "transformers",
     },
     "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},
-}
+}  # fmt: skip
 # Slow to import: done inside functions, but for these rooms and files, which are imported when work
 # begins.
 SLOW = {
-    *{
-        "jinja2",
-        "matplotlib",
-        "numba",
-        "pandas",
-        "pyarrow",
-        "ray",
-        "scipy",
-        "sklearn",
-        "submitit",
-        "timm",
-        "torch",
-    },
-    *{"datasets", "fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard"},
-    *{"torchvision", "transformers", "wandb"},
-}
+    "datasets", "fsspec", "huggingface_hub", "jinja2", "matplotlib", "numba", "pandas", "pyarrow",
+    "ray", "scipy", "sklearn", "soundfile", "submitit", "tensorboard", "timm", "torch",
+    "torchvision", "transformers", "wandb",
+}  # fmt: skip
 MAY_BE_SLOW = {
-    *{
-        "models",
-        "learning",
-        "extract",
-        "checks",
-        "networks/paper_networks",
-    },
-    *{
-        "reports/picture_of_file",
-        "reports/html_report",
-        "reports/curve_figures",
-        "reports/score_figures",
-    },
-    *{
-        "papers/fscil/tsne",
-        "reports/figure_style",
-        "reports/stream_plot",
-    },
-    *{
-        "runs/answers_from_scores",
-        "runs/run_one",
-        "runs/stream_runner",
-        "streams/simulated_annealing",
-    },
-}
+    "models", "learning", "extract", "checks", "networks/paper_networks", "papers/fscil/tsne",
+    "reports/picture_of_file", "reports/html_report", "reports/curve_figures",
+    "reports/score_figures", "reports/figure_style", "reports/stream_plot",
+    "runs/answers_from_scores", "runs/run_one", "runs/stream_runner", "streams/simulated_annealing",
+}  # fmt: skip
 # Their `__init__.py` resolve names lazily; every other one is empty.
 FACES = {"", "extract", "learning"}
 # Functions are verbs and classes nouns: participles beside those in "ed", and verbs in "ed".
 PARTICIPLES = {
-    *{"begun", "bought", "bound", "broken", "brought", "built", "chosen", "done", "drawn"},
-    *{"found", "given", "gone", "held", "hidden", "kept", "known", "left", "made", "met", "said"},
-    *{"seen", "sent", "shown", "sold", "spoken", "taken", "taught", "told", "written"},
-}
+    "begun", "bought", "bound", "broken", "brought", "built", "chosen", "done", "drawn", "found",
+    "given", "gone", "held", "hidden", "kept", "known", "left", "made", "met", "said", "seen",
+    "sent", "shown", "sold", "spoken", "taken", "taught", "told", "written",
+}  # fmt: skip
 VERBS = {"embed", "feed", "need", "seed", "speed"}
 PARTICIPLES_ALLOWED = {
     "CheckFailed": "an exception, named for what happened",
@@ -128,7 +96,7 @@ class Import:
         return self.module.partition(".")[0]
 
 
-def imports(path: Path, package: str) -> list[Import]:
+def imports(tree: ast.AST, package: str) -> list[Import]:
     """Every import of a module of `package`; `from a import b` counts as a.b."""
     result: list[Import] = []
 
@@ -152,7 +120,7 @@ def imports(path: Path, package: str) -> list[Import]:
             guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             visit(child, lazy or inside, typing or guarded)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), False, False)
+    visit(tree, False, False)
     return result
 
 
@@ -169,6 +137,7 @@ def files() -> list[Path]:
 
 
 FILES = {name_of(path): path for path in files()}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 # `from embedbench.files import inspect` names a module, `from …array_types import Ints` none.
 MODULES = {f"embedbench.{name.replace('/', '.')}": name for name in FILES}
 
@@ -188,18 +157,12 @@ def target(module: str) -> str | None:
     return "__init__" if module == "embedbench" else None
 
 
-def package_of(name: str) -> str:
-    """The package that the relative imports of a file start from."""
-    return ".".join(["embedbench", *name.split("/")[:-1]])
-
-
-def all_imports() -> Iterator[tuple[str, Import]]:
-    for name, path in FILES.items():
-        for imported in imports(path, package_of(name)):
-            yield name, imported
-
-
-ALL = list(all_imports())
+ALL = [
+    (name, imported)
+    for name, tree in TREES.items()
+    # the package that the relative imports of the file start from
+    for imported in imports(tree, ".".join(["embedbench", *name.split("/")[:-1]]))
+]
 
 
 def report(broken: Iterable[tuple[str, Import]]) -> str:
@@ -275,22 +238,23 @@ def test_nothing_slow_is_imported_before_it_is_needed() -> None:
 
 
 def test_init_files_are_empty_but_for_the_faces() -> None:
-    inits = {name.rpartition("/")[0]: path for name, path in FILES.items() if "__init__" in name}
-    for folder, path in inits.items():
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        assert folder in FACES or all(isinstance(n, ast.Expr) for n in body), folder
+    inits = {name.rpartition("/")[0]: tree for name, tree in TREES.items() if "__init__" in name}
+    for folder, tree in inits.items():
+        assert folder in FACES or all(isinstance(n, ast.Expr) for n in tree.body), folder
 
 
 def test_no_learner_builds_on_another() -> None:
     """A public module of models/ takes functions from its siblings, no class to inherit from."""
-    public = _public_classes("models")
-    for name, path in FILES.items():
-        if room_of(name) != "models" or "/_" in name:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                learners = {ast.unparse(b) for b in node.bases} & public
-                assert not learners, f"{path.name}: {node.name} inherits from {learners}"
+    classes = [
+        (name, node)
+        for name, tree in TREES.items()
+        if room_of(name) == "models" and "/_" not in name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    public = {node.name for _, node in classes}
+    broken = [(n, c.name) for n, c in classes if {ast.unparse(b) for b in c.bases} & public]
+    assert not broken
 
 
 def test_no_learner_looks_behind_a_view() -> None:
@@ -300,9 +264,9 @@ def test_no_learner_looks_behind_a_view() -> None:
     assert {"_table", "_rows"} <= hidden
     broken = [
         f"{name}.py:{node.lineno} {ast.unparse(node)}"
-        for name, path in FILES.items()
+        for name, tree in TREES.items()
         if room_of(name) in ("models", "learning")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree)
         if behind_a_view(node, hidden)
     ]
     assert not broken, broken
@@ -320,16 +284,6 @@ def behind_a_view(node: ast.AST, hidden: set[str]) -> bool:
     if isinstance(node, ast.alias):
         return node.name in INTERNAL
     return isinstance(node, ast.Name) and node.id in INTERNAL
-
-
-def _public_classes(room: str) -> set[str]:
-    return {
-        node.name
-        for name, path in FILES.items()
-        if room_of(name) == room and "/_" not in name
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef)
-    }
 
 
 @pytest.mark.parametrize("room", FLAT)
@@ -360,8 +314,8 @@ def test_functions_are_verbs_and_classes_nouns() -> None:
     assert not any(map(is_participle, ("read", "seed", "text_of", "make_x", "Stream", "_Work")))
     named = {
         node.name
-        for path in FILES.values()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for tree in TREES.values()
+        for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
     assert {name for name in named if is_participle(name)} == PARTICIPLES_ALLOWED.keys()
@@ -388,12 +342,12 @@ def test_names_that_others_were_given_exist() -> None:
 def test_no_function_is_long() -> None:
     """At most 60 lines, docstring apart."""
     broken = {
-        (name, node.name): length(node)
-        for name, path in FILES.items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        (name, node.name)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > 60
     }
-    assert not broken, broken
+    assert not broken
 
 
 def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -403,16 +357,15 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return node.end_lineno - node.lineno + 1 - apart
 
 
-def test_this_test_sees_imports(tmp_path: Path) -> None:
+def test_this_test_sees_imports() -> None:
     """The rules above hold because nothing breaks them, not because nothing is found."""
-    path = tmp_path / "wrong.py"
-    path.write_text(
+    tree = ast.parse(
         "import models\nfrom embedbench.runs import stream_runner\nfrom .ewc import EWC\n"
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    import torch\n"
         "def f():\n    from embedbench.extract import extract\n"
     )
-    result = {i.module: i for i in imports(path, "embedbench.models")}
+    result = {i.module: i for i in imports(tree, "embedbench.models")}
     assert set(result) == {
         "models",
         "embedbench.runs.stream_runner",

@@ -49,7 +49,7 @@ def blocks(text: str, *languages: str) -> list[str]:
 
 
 def typed(page: Path) -> list[str]:
-    """All commands of a page: those of `commands_of`, of other fences, and within a line."""
+    """All commands of a page, in fences and within a line."""
     text = page.read_text(encoding="utf-8")
     lines = "\n".join(blocks(text, "sh", "bash", "")).replace("\\\n", " ").splitlines()
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -63,12 +63,6 @@ def settings() -> set[str]:
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     found = re.findall(r"--set ([\w.-]+=[\w.,+-]+)", text)
     return {item for item in found if not item.endswith(("=VALUE", "=FILE"))}
-
-
-def commands_of(page: Path) -> list[str]:
-    text = "\n".join(blocks(page.read_text(encoding="utf-8"), "sh", "bash"))
-    lines = text.replace("\\\n", " ").splitlines()
-    return [line for line in lines if line.startswith("embedbench ")]
 
 
 @pytest.mark.parametrize("line", sorted({line for page in PAGES for line in typed(page)}))
@@ -155,20 +149,21 @@ def test_the_python_example_is_short_and_runs(
     assert 0.9 < float(capsys.readouterr().out) <= 1  # blobs far apart
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *(ROOT / "docs" / "tutorials").glob("*.md")],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
-    assert not missing
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_to_headings_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([\w./]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
-    for other, heading in links:
-        text = ((page.parent / other) if other else page).read_text(encoding="utf-8")
-        titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
-        assert heading in {re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles}
+    text = re.sub(r"^```\{code-cell.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link, _, heading in re.findall(r"\]\(([^)#]*)(#([^)]+))?\)", text):
+        if "://" in link:
+            continue
+        other = page.parent / link if link else page
+        assert other.exists()
+        titles = re.findall(r"^#+ (.*)", other.read_text(), re.MULTILINE) if heading else []
+        named = {re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles}
+        assert not heading or heading in named
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -2,11 +2,12 @@
 
 import dataclasses
 import re
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
+import docstrings
 import pytest
+import reference
+import repository
 import typer
 
 from embedbench.cli import app
@@ -19,20 +20,8 @@ DOCS = TESTS.parent / "docs"
 
 
 @pytest.fixture(scope="module")
-def site() -> SimpleNamespace:
-    """The modules of docs/_ext."""
-    sys.path.insert(0, str(DOCS / "_ext"))
-    import docstrings
-    import reference
-    import repository
-
-    sys.path.remove(str(DOCS / "_ext"))
-    return SimpleNamespace(docstrings=docstrings, ref=reference, repo=repository)
-
-
-@pytest.fixture(scope="module")
-def pages(site: SimpleNamespace) -> dict[str, str]:
-    return dict(site.ref.pages())
+def pages() -> dict[str, str]:
+    return dict(reference.pages())
 
 
 # --- pages from the code ---
@@ -104,13 +93,13 @@ def test_defaults_are_as_set_takes_them(pages: dict[str, str]) -> None:
     assert "\n## Stop\n" in pages["settings.md"]
 
 
-def test_pages_are_written_once_and_old_ones_go(site: SimpleNamespace, tmp_path: Path) -> None:
+def test_pages_are_written_once_and_old_ones_go(tmp_path: Path) -> None:
     (tmp_path / "learners").mkdir()
     (tmp_path / "learners" / "gone.md").touch()
-    site.ref.write(tmp_path)
+    reference.write(tmp_path)
     assert not (tmp_path / "learners" / "gone.md").exists()
     before = (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns
-    site.ref.write(tmp_path)
+    reference.write(tmp_path)
     assert (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns == before
 
 
@@ -135,26 +124,24 @@ class Example:
     """
 
 
-def test_a_docstring_becomes_markdown(site: SimpleNamespace) -> None:
-    docs = site.docstrings
-    assert docs.parameters(Example) == {
+def test_a_docstring_becomes_markdown() -> None:
+    assert docstrings.parameters(Example) == {
         "low": ("float", "The bounds, both."),
         "high": ("float", "The bounds, both."),
         "kind": ("str", '"a" or "b".'),
     }
-    text = docs.markdown(docs.parts(Example)[""])
+    text = docstrings.markdown(docstrings.parts(Example)[""])
     assert text.startswith("A sum: x \\* y\\_i | z.\n\nSource\n: A (2020), Eq. 1.\n")
     assert "\nDeparts\n: `a * b` is\n  ours.\n\n  More of it.\n" in text
-    assert docs.cell("a | b\nc") == "a \\| b c"
+    assert docstrings.cell("a | b\nc") == "a \\| b c"
 
 
-def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace) -> None:
-    literal = site.docstrings.literal
-    assert literal("shape (n, *rest), θ* and lam_ of |R|") == (
+def test_stars_bars_and_underscores_mean_nothing_in_prose() -> None:
+    assert docstrings.literal("shape (n, *rest), θ* and lam_ of |R|") == (
         "shape (n, \\*rest), θ\\* and lam\\_ of \\|R\\|"
     )
-    assert literal("    *roots : str") == "    *roots : str"  # napoleon's own
-    assert literal("**Source**: `a*b_`") == "**Source**: `a*b_`"
+    assert docstrings.literal("    *roots : str") == "    *roots : str"  # napoleon's own
+    assert docstrings.literal("**Source**: `a*b_`") == "**Source**: `a*b_`"
 
 
 # --- links ---
@@ -175,42 +162,40 @@ def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace)
         ("number", "number"),  # of Python: R[i](number)
     ],
 )
-def test_links_that_leave_docs_go_to_the_source(
-    site: SimpleNamespace, link: str, becomes: str
-) -> None:
-    made = site.repo.links(f"[a]({link})", DOCS / "page.md", DOCS)
-    assert made == f"[a]({becomes.replace('SOURCE', site.repo.SOURCE)})"
+def test_links_that_leave_docs_go_to_the_source(link: str, becomes: str) -> None:
+    made = repository.links(f"[a]({link})", DOCS / "page.md", DOCS)
+    assert made == f"[a]({becomes.replace('SOURCE', repository.SOURCE)})"
 
 
-def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
+def test_the_name_of_a_page_becomes_its_title() -> None:
     text = "[docs/runs.md](docs/runs.md#b) [x](docs/files.md)"
-    made = site.repo.links(text, DOCS.parent / "R.md", DOCS)
+    made = repository.links(text, DOCS.parent / "R.md", DOCS)
     assert made == "[](runs.md#b) [x](files.md)"
-    outside = site.repo.links(
+    outside = repository.links(
         "[benchmarks/README.md](../benchmarks/README.md)", DOCS / "x.md", DOCS
     )
-    assert outside == f"[benchmarks/README.md]({site.repo.SOURCE}/benchmarks/README.md)"
+    assert outside == f"[benchmarks/README.md]({repository.SOURCE}/benchmarks/README.md)"
 
 
-def test_a_page_includes_a_file(site: SimpleNamespace) -> None:
-    made = site.repo.page("```{include} ../README.md\n```\n", DOCS / "x.md")
+def test_a_page_includes_a_file() -> None:
+    made = repository.page("```{include} ../README.md\n```\n", DOCS / "x.md")
     assert made.startswith("# embedbench\n")
     assert "](docs/index.md" not in made
 
 
-def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_glob_without_pages_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "a.md").touch()
-    made = site.repo.page("some/a*\nnone/*\nsome/b*\n", tmp_path / "index.md")
+    made = repository.page("some/a*\nnone/*\nsome/b*\n", tmp_path / "index.md")
     assert made == "some/a*\n"
 
 
-def test_every_table_that_a_page_names_is_there(site: SimpleNamespace) -> None:
+def test_every_table_that_a_page_names_is_there() -> None:
     named = [page for page in DOCS.rglob("*.md") if "\n<!-- " in page.read_text("utf-8")]
     assert {"league.md", "bridge.md", "which-learner.md"} <= {page.name for page in named}
     for page in named:
-        assert "\n<!-- " not in site.repo.page(page.read_text("utf-8"), page)
-    league = site.repo.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
+        assert "\n<!-- " not in repository.page(page.read_text("utf-8"), page)
+    league = repository.page((DOCS / "league.md").read_text("utf-8"), DOCS / "league.md")
     assert "\n| joint | 38.8 ±0.9 | 62.1 ±0.7 | 97.8 ±0.6 |  | 22.9 | 39.9 |\n" in league
-    fidelity = site.repo.page((DOCS / "fidelity.md").read_text("utf-8"), DOCS / "fidelity.md")
+    fidelity = repository.page((DOCS / "fidelity.md").read_text("utf-8"), DOCS / "fidelity.md")
     assert "\n| permutation, EWC | .437 .992 .746 | .690 " in fidelity

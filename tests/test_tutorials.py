@@ -1,6 +1,5 @@
 """The tutorials, without running them: `make docs` does, and an assert that fails stops it."""
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -16,25 +15,13 @@ CELL = re.compile(r"^```\{code-cell\} python\n((?::[^\n]*\n)*)(.*?)^```$", re.MU
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 
 
-def cells(page: Path) -> list[str]:
-    """The code of a page, cell by cell."""
-    return [code for _, code in CELL.findall(page.read_text(encoding="utf-8"))]
-
-
 def commands(page: Path) -> list[list[str]]:
     """The words of each call of embedbench, without what bash does with its output."""
-    shell = "\n".join(code for code in cells(page) if code.startswith("%%bash"))
+    cells = (code for _, code in CELL.findall(page.read_text(encoding="utf-8")))
+    shell = "\n".join(code for code in cells if code.startswith("%%bash"))
     lines = [line.strip() for line in shell.replace("\\\n", " ").splitlines()]
     calls = [re.split(r"[|>]", line)[0] for line in lines if line.startswith("embedbench ")]
     return [shlex.split(call)[1:] for call in calls]
-
-
-@pages
-def test_cells_are_python(page: Path) -> None:
-    python = [code for code in cells(page) if not code.startswith("%%bash")]
-    assert len(python) > 5
-    for code in python:
-        ast.parse(re.sub(r"\A%%writefile .*\n", "", code))
 
 
 @pages
@@ -53,12 +40,6 @@ def test_what_the_text_says_is_asserted(page: Path) -> None:
     assert text.count("\nassert ") >= 5
     prose = CELL.sub("", text.split("---\n", 2)[2])
     assert not re.findall(r"\d\.\d+", prose)
-
-
-@pytest.mark.parametrize("page", [*PAGES, FOLDER / "index.md"], ids=lambda p: p.stem)
-def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", CELL.sub("", page.read_text(encoding="utf-8")))
-    assert not [x for x in links if "://" not in x and not (FOLDER / x).exists()]
 
 
 def test_the_index_has_every_tutorial() -> None:

@@ -1,15 +1,8 @@
 """`benchmarks/floors.py` counts the matrix products of training and answering, and no others."""
 
-import sys
-from pathlib import Path
-
+import floors
 import torch
 from torch.nn.functional import cross_entropy
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-import floors  # noqa: E402  (the path is set above)
 
 
 def test_the_products_of_a_training_step_are_those_of_the_formula() -> None:

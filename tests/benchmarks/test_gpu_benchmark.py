@@ -1,39 +1,20 @@
-"""`benchmarks/gpu.py` at toy size on the CPU: stopped, killed, broken, and taken up again."""
+"""`benchmarks/gpu.py` at toy size: stopped, killed, broken, and taken up again."""
 
-import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import gpu
 import pytest
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-import gpu  # noqa: E402  (the path is set above)
-from gpu_parts.machine import describe, without  # noqa: E402  (the path is set above)
-from gpu_parts.state import State  # noqa: E402  (the path is set above)
-from gpu_parts.step import Bench, Figure, Step, there  # noqa: E402  (the path is set above)
-from gpu_parts.table import markdown  # noqa: E402  (the path is set above)
+from gpu_parts.machine import describe, without
+from gpu_parts.state import State
+from gpu_parts.step import Bench, Figure, Step, there
+from gpu_parts.table import markdown
+from pretend_card import pretended_card
 
 NOTHING: Any = lambda bench: []  # noqa: E731
 DONE = {"figures": [], "seconds": 1.0}
-
-
-class Puppet:
-    """A worker that answers as it is told: an answer, or what it is, a step."""
-
-    def __init__(self, answers: dict[str, dict[str, Any]], asked: list[str]) -> None:
-        self.answers, self.asked, self.alive = answers, asked, True
-
-    def ask(self, step: Step, seconds: float) -> dict[str, Any]:
-        self.asked.append(step.name)
-        answer = dict(self.answers.get(step.name, DONE))
-        self.alive = not (answer.get("late") or answer.pop("dies", False))
-        return answer
-
-    def end(self) -> None:
-        self.alive = False
 
 
 def state_in(out: Path) -> State:
@@ -45,13 +26,23 @@ def state_in(out: Path) -> State:
 def driven(
     plan: list[Step], state: State, seconds: float, answers: dict[str, dict[str, Any]] | None = None
 ) -> tuple[list[str], list[str]]:
-    """The steps that were asked, and the parts for which a process was started."""
+    """The steps that were asked, and the parts for which a process was started.
+
+    Its worker answers as `answers` say: an answer, or what it is, a step.
+    """
     asked: list[str] = []
     started: list[str] = []
 
     def start(part: str) -> Any:
+        def ask(step: Step, seconds: float) -> dict[str, Any]:
+            asked.append(step.name)
+            answer = {**(answers or {}).get(step.name, DONE)}
+            worker.alive = not (answer.get("late") or answer.pop("dies", False))
+            return answer
+
         started.append(part)
-        return Puppet(answers or {}, asked)
+        worker = SimpleNamespace(ask=ask, alive=True, end=lambda: None)
+        return worker
 
     end = time.monotonic() + seconds
     gpu.drive(plan, state, end, start, lambda: state.save(0.0))
@@ -84,19 +75,15 @@ def test_a_step_that_breaks_or_dies_is_a_line_and_the_others_go_on(tmp_path: Pat
     assert driven(plan, state_in(tmp_path), 1000) == ([], [])  # not again unasked
 
 
-def test_what_is_cut_off_is_missing(tmp_path: Path) -> None:
-    step = Step("a/1", 50, NOTHING)
+def test_what_is_cut_off_is_missing_and_what_hangs_is_not_repeated(tmp_path: Path) -> None:
+    plan = [Step("a/1", 50, NOTHING)]
     state = state_in(tmp_path)
-    driven([step], state, 100, {"a/1": {"late": True, "seconds": 100.0}})
+    driven(plan, state, 100, {"a/1": {"late": True, "seconds": 100.0}})
     assert "a/1" not in state.steps
     assert state.missing["a/1"] == "time is up: cut off after 100 s"
-    assert driven([step], state_in(tmp_path), 100)[0] == ["a/1"]
-
-
-def test_what_hangs_is_killed_and_not_repeated(tmp_path: Path) -> None:
-    state = state_in(tmp_path)
-    driven([Step("a/1", 30, NOTHING)], state, 5000, {"a/1": {"late": True, "seconds": 105.0}})
-    assert state.steps["a/1"]["error"] == "hung: killed after 105 s"
+    again = state_in(tmp_path)
+    driven(plan, again, 5000, {"a/1": {"late": True, "seconds": 165.0}})
+    assert again.steps["a/1"]["error"] == "hung: killed after 165 s"
 
 
 def test_what_needs_a_missing_module_is_left_out(tmp_path: Path) -> None:
@@ -120,10 +107,7 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> Non
     state = State(tmp_path, "cuda", False)
     call = {**describe("cpu"), "card": "H100", "without": {"numba": "x"}}
     state.begin(call)
-    figures = [
-        Figure("speed|of", "3 s", "2 s", False, "slow").__dict__,
-        Figure("size", "3 MB").__dict__,
-    ]
+    figures = [vars(Figure("speed|of", "3 s", "2 s", False, "slow")), vars(Figure("size", "3 MB"))]
     state.done("answers/a", {"figures": figures, "seconds": 2.0})
     state.done("answers/b", {"error": "ValueError: no", "seconds": 1.0})
     state.missing.update({"answers/c": "time is up", "answers/d": "time is up"})
@@ -142,30 +126,51 @@ def test_what_is_there_is_not_called_missing() -> None:
     assert not {"scipy", "numba", "pytest"} & set(without())
 
 
-STEPS = (
-    "answers/embeddings/ncm", "answers/layers/fr", "answers/label-sets/mlp", "answers/images/mlp",
-    "extraction/resnet50/bfloat16", "extraction/resnet50/bits",
-    "runs/permuted/epochs", "runs/cells/1", "images/resnet32/plain", "conformance/ncm",
+def test_every_learner_has_its_steps() -> None:
+    every = [step.name for part in gpu.PARTS for step in gpu.steps_of(part)]
+    assert {"answers/embeddings/geppnet", "answers/images/er", "conformance/fr"} <= {*every}
+    assert "answers/embeddings/fr" not in every  # it takes layers
+    assert len(every) == len({*every})
+
+
+# Left out: steps that start processes or compile, which a pretended card cannot follow.
+STEPS = {step.name: step for part in gpu.PARTS for step in gpu.steps_of(part)}
+ELSEWHERE = {
+    "extraction/kill",
+    "runs/cells/2",
+    "runs/cells/4",
+    "runs/cells/8",
+    "images/resnet32/all",
+}
+OFTEN = {"answers/embeddings/ncm", "conformance/ncm", "runs/permuted/epochs"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n if n in OFTEN else pytest.param(n, marks=pytest.mark.long)
+        for n in STEPS
+        if n not in ELSEWHERE and "compile" not in n
+    ],
+)
+def test_a_step_runs_at_toy_size_on_a_pretended_card(name: str, tmp_path: Path) -> None:
+    with pretended_card():
+        assert describe("cuda")["card"] == "a pretended card"
+        figures = STEPS[name].run(Bench("cuda", True, tmp_path))
+    assert all(f.what and f.figure and ((f.holds is None) or f.aim) for f in figures)
+    if name.startswith("answers"):
+        assert figures[0].values["equal"] == 1
+        assert figures[0].values["repeats"]
+
+
+SHORT = (
+    "answers/layers/fr", "answers/label-sets/mlp", "answers/images/mlp",
+    "extraction/resnet50/bits", "runs/cells/1", "images/resnet32/plain",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_step_of_every_part_runs_at_toy_size(name: str, tmp_path: Path) -> None:
-    (step,) = (s for s in gpu.steps_of(name.partition("/")[0]) if s.name == name)
-    bench = Bench("cpu", True, tmp_path)
-    figures = step.run(bench)
+@pytest.mark.parametrize("name", SHORT)
+def test_a_step_of_every_part_runs_on_the_cpu(name: str, tmp_path: Path) -> None:
+    figures = STEPS[name].run(Bench("cpu", True, tmp_path))
     assert figures
-    for figure in figures:
-        assert figure.what
-        assert figure.figure
-        assert (figure.holds is None) or figure.aim
-    if not name.startswith(("extraction/resnet50/b", "runs", "images")):
-        assert all(f.holds for f in figures)  # the CPU answers as the CPU does
-
-
-def test_every_learner_has_its_steps() -> None:
-    names = {step.name for part in gpu.PARTS for step in gpu.steps_of(part)}
-    assert {"answers/embeddings/geppnet", "answers/images/er", "conformance/fr"} <= names
-    assert "answers/embeddings/fr" not in names  # it takes layers
-    every = [step for part in gpu.PARTS for step in gpu.steps_of(part)]
-    assert len(names) == len(every)
+    assert not name.startswith("answers") or all(f.holds for f in figures)  # as the CPU does

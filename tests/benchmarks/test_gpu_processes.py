@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_parts.step import Bench
+from gpu_parts.worker import Worker
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-from gpu_parts.step import Bench  # noqa: E402  (the path is set above)
-from gpu_parts.worker import Worker  # noqa: E402  (the path is set above)
-
 SCRIPT = """
 import os, time
 from pathlib import Path

@@ -1,9 +1,7 @@
 """`benchmarks/peer_answers.py` draws what our learners draw, and reads exported streams."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import peer_answers
 import pytest
 import torch
 from plan_runs import plan
@@ -16,11 +14,6 @@ from embedbench.models.ranpac import RanPAC
 from embedbench.runs.run_task import Task, make_task
 from embedbench.runs.stream_cache import StreamCache
 from embedbench.streams.stream import StreamSpec
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-import peer_answers  # noqa: E402  (the path is set above)
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,14 @@ def test_commands_and_options_that_scripts_rely_on(command: str) -> None:
 
 # Some of these are imported by typer alone, to read values: pydantic takes as long as all the rest.
 SLOW = {"torch", "timm", "sklearn", "scipy", "matplotlib"}
-SLOWER_THAN_HELP = {"torch", "numpy", "rich", "pydantic", "concurrent.futures", "importlib.metadata"}
+SLOWER_THAN_HELP = {
+    "torch",
+    "numpy",
+    "rich",
+    "pydantic",
+    "concurrent.futures",
+    "importlib.metadata",
+}
 
 
 @pytest.mark.parametrize(
@@ -202,9 +209,7 @@ SLOWER_THAN_HELP = {"torch", "numpy", "rich", "pydantic", "concurrent.futures", 
         ("verify toy.h5", SLOW),
     ],
 )
-def test_what_answers_at_once_imports_nothing_slow(
-    words: str, slow: set[str], place: Path
-) -> None:
+def test_what_answers_at_once_imports_nothing_slow(words: str, slow: set[str], place: Path) -> None:
     """Nor do the names that pages import before any work."""
     names = "import embedbench.api; from embedbench.learning import Footprint, Learner, Tags"
     code = (

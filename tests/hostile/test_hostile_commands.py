@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from file_helpers import PROVENANCE, make_features, make_samples
-from hostile import Record, cases, drawn, judge
+from hostile import cases, drawn, judge
 from victim import Outcome, Server
 
 from embedbench.files.write_file import write_file
@@ -75,9 +75,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("numbers", cases(300, 14))
-def test_command_lines(
-    numbers: list[int], server: Server, tmp_path: Path, record_property: Record
-) -> None:
+def test_command_lines(numbers: list[int], server: Server, tmp_path: Path) -> None:
     write_file(tmp_path / "a.h5", make_samples(60), make_features(60), PROVENANCE)
     (tmp_path / "src" / "one").mkdir(parents=True)
 
@@ -103,4 +101,4 @@ def test_command_lines(
                 words[at] = word
         yield server.run(*words, cwd=tmp_path, seconds=20)
 
-    judge("command lines", numbers, trial, record_property)
+    judge("command lines", numbers, trial)

@@ -3,17 +3,17 @@
 import json
 import os
 import pickle
-import shlex
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from file_helpers import PROVENANCE, make_features, make_samples
-from hostile import Record, cases, drawn, judge
+from hostile import cases, drawn, judge
 from hostile_json import TEXTS, hostile
+from pickled import Hostile
 from victim import Outcome, Server
 
 from embedbench.files.write_file import write_file
@@ -21,16 +21,6 @@ from embedbench.storage.leases import Lease
 
 RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet", "--seeds", "0-1")
 LEARNERS = ("--learner", "ncm,mlp", "--set", "mlp.units=8", "--checkpoint", "0", "--jobs", "1")
-
-
-@dataclass(frozen=True)
-class Bomb:
-    """Touches a file when it is unpickled."""
-
-    path: str
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, (f"touch {shlex.quote(self.path)}",)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +69,7 @@ def _predictions(place: Path, draw: np.random.Generator, _: Path) -> None:
 def _checkpoint(place: Path, draw: np.random.Generator, trap: Path) -> None:
     partial = place.with_name(f".{place.name}.partial")
     partial.mkdir()
-    texts = [pickle.dumps(Bomb(str(trap))), draw.bytes(500), *TEXTS]
+    texts = [pickle.dumps(Hostile(trap)), draw.bytes(500), *TEXTS]
     for name in ("begun.json", "sessions", "fit-0-0"):
         (partial / name).write_bytes(texts[draw.integers(len(texts))])
     if draw.integers(2):
@@ -118,9 +108,7 @@ SPOILS: tuple[Spoil, ...] = (
 
 
 @pytest.mark.parametrize("numbers", cases(250, 4, batch=25))
-def test_directories(
-    numbers: list[int], runs: Path, server: Server, tmp_path: Path, record_property: Record
-) -> None:
+def test_directories(numbers: list[int], runs: Path, server: Server, tmp_path: Path) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("directory", number)
         root, trap = tmp_path / "runs", tmp_path / "trap"
@@ -146,4 +134,4 @@ def test_directories(
             outcome = server.run(*words, seconds=100)
             yield replace(outcome, code=99) if trap.exists() else outcome
 
-    judge("directories", numbers, trial, record_property)
+    judge("directories", numbers, trial)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from file_helpers import PROVENANCE, make_features, make_samples
-from hostile import Record, cases, drawn, judge
+from hostile import cases, drawn, judge
 from hostile_hdf5 import mutate
 from victim import Outcome, Server
 
@@ -83,7 +83,6 @@ def test_embedding_files_with_flipped_bytes(
     sound: Sound,
     server: Server,
     tmp_path: Path,
-    record_property: Record,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("flip", number)
@@ -93,7 +92,7 @@ def test_embedding_files_with_flipped_bytes(
         _flipped(path, draw)
         yield _as_before(server.call("victim:said", path), sound.contents[before])
 
-    judge("flipped embedding files", numbers, trial, record_property)
+    judge("flipped embedding files", numbers, trial)
 
 
 @pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "not-pinned"])
@@ -104,7 +103,6 @@ def test_predictions_with_flipped_bytes(
     sound: Sound,
     server: Server,
     tmp_path: Path,
-    record_property: Record,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("answers", number)
@@ -128,7 +126,7 @@ def test_predictions_with_flipped_bytes(
         yield outcome
 
     kind = "flipped predictions" + ("" if pinned else ", not pinned")
-    judge(kind, numbers, trial, record_property)
+    judge(kind, numbers, trial)
 
 
 def _unpin(place: Path) -> None:
@@ -143,7 +141,6 @@ def test_structures(
     sound: Sound,
     server: Server,
     tmp_path: Path,
-    record_property: Record,
 ) -> None:
     def trial(number: int) -> Iterable[Outcome]:
         draw = drawn("structure", number)
@@ -164,4 +161,4 @@ def test_structures(
         yield outcome if signed else _as_before(outcome, sound.contents[before])
         yield server.run(*(("inspect", path), ("verify", path), ("diff", before, path))[number % 3])
 
-    judge("structures", numbers, trial, record_property)
+    judge("structures", numbers, trial)

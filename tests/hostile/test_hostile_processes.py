@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from crowd import Member, alive, answers, cut_power, events, metrics
 from file_helpers import PROVENANCE, make_features, make_samples
-from hostile import Record, cases, drawn
+from hostile import cases, drawn
 from tiny_images import images
 
 from embedbench.files.embedding_file import EmbeddingFile
@@ -69,9 +69,7 @@ def _same_runs(out: Path, expected: Expected, power: bool = False) -> None:
 
 
 @pytest.mark.parametrize("numbers", cases(20, 0, batch=5)[1:])
-def test_several_runs_at_once(
-    numbers: list[int], expected: Expected, tmp_path: Path, record_property: Record
-) -> None:
+def test_several_runs_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         out, log = tmp_path / f"out{number}", tmp_path / f"{number}.log"
         names = [LEARNERS[number % 2 * k % 2] for k in range(2 if number < 10 else 3)]
@@ -90,13 +88,10 @@ def test_several_runs_at_once(
             ]
             times = Counter(place for (place,) in each)
             assert set(times.values()) == {1}, f"made twice: {times}"
-    record_property("hostile runs at once, pairs and triples", len(numbers))
 
 
 @pytest.mark.parametrize("numbers", cases(10, 0, batch=5)[1:])
-def test_two_extractions_at_once(
-    numbers: list[int], expected: Expected, tmp_path: Path, record_property: Record
-) -> None:
+def test_two_extractions_at_once(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         out = tmp_path / f"{number}.h5"
         words = _extract(expected.images, out)
@@ -105,13 +100,10 @@ def test_two_extractions_at_once(
             member.end()
         assert EmbeddingFile.open(out).digests == expected.digests
         assert not list(tmp_path.glob(f".{number}.h5*"))
-    record_property("hostile extractions at once, pairs", len(numbers))
 
 
 @pytest.mark.parametrize("numbers", cases(30, 0, batch=6)[1:])
-def test_one_of_two_runs_is_killed(
-    numbers: list[int], expected: Expected, tmp_path: Path, record_property: Record
-) -> None:
+def test_one_of_two_runs_is_killed(numbers: list[int], expected: Expected, tmp_path: Path) -> None:
     for number in numbers:
         draw = drawn("one of two", number)
         out = tmp_path / f"out{number}"
@@ -126,13 +118,12 @@ def test_one_of_two_runs_is_killed(
         times = Counter(place for log in logs for (place,) in events(log, "taught"))
         again = [place for place, n in times.items() if n > 1]
         assert len(again) <= 1, f"made again: {again}"  # the cell at work
-    record_property("hostile kills of one of two runs", len(numbers))
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize("numbers", cases(50, 0, batch=5)[1:])
 def test_killed_and_begun_again(
-    numbers: list[int], power: bool, expected: Expected, tmp_path: Path, record_property: Record
+    numbers: list[int], power: bool, expected: Expected, tmp_path: Path
 ) -> None:
     for number in numbers:
         draw = drawn(f"killed {power}", number)
@@ -150,7 +141,6 @@ def test_killed_and_begun_again(
             assert [p.name for p in folder.iterdir()] == ["x.h5"]
         else:
             _same_runs(out, expected, power)
-    record_property(f"hostile chains of kills{', power cut' if power else ''}", len(numbers))
 
 
 def _kill_often(words: list[object], folder: Path, power: bool, draw: np.random.Generator) -> None:

@@ -1,10 +1,10 @@
 """The pages of results: the build of the site makes them from the committed data."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+import repository
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -20,10 +20,6 @@ PAPERS = [of_folder[0] for of_folder in names().values()]
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The pages that a build writes, by the paper's name."""
-    sys.path.insert(0, str(DOCS / "_ext"))
-    import repository
-
-    sys.path.remove(str(DOCS / "_ext"))
     out = tmp_path_factory.mktemp("results")
     repository.write_results(out)
     return {path.stem: path.read_text("utf-8") for path in out.iterdir()}

@@ -4,17 +4,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import make_faces
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.files.embedding_file import EmbeddingFile
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import make_faces  # noqa: E402  (the path is set above)
 
 matplotlib = pytest.importorskip("matplotlib", reason="its fonts are drawn")
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

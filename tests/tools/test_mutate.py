@@ -4,12 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
+import mutate
 import pytest
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import mutate  # noqa: E402  (the path is set above)
 
 SOURCE = '''"""Text with 1 < 2."""
 from typing import Annotated
