@@ -10,16 +10,18 @@ of the rounds counts. The time is that of the images, without building the model
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from timing import print_head, print_row
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_small_patch16_224")
 SIDES = ("timm", "float32", "bfloat16")
@@ -90,12 +92,17 @@ def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
     return {"rate": count / seconds, "cosine": float(((rows * theirs).sum(1) / norms).min())}
 
 
+def measured(side: Callable[..., dict[str, Any]], *how: Any) -> dict[str, Any]:
+    """What a side returns, and the most memory that it took."""
+    kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return {**side(*how), "peak": max(resource.getrusage(k).ru_maxrss for k in kinds) / 1024}
+
+
 def one(folder: Path, name: str, side: str, workers: int) -> dict[str, Any]:
-    """Run one side in a separate process."""
-    command = [sys.executable, __file__, "--one", str(folder), name, side, str(workers)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    """Run one side in a process of its own."""
+    what = (plain_loop, folder, name, workers) if side == "timm" else (ours, folder, name, side)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(measured, *what).result()
 
 
 def main() -> None:
@@ -109,36 +116,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         prepare(folder, args.models, args.images)
-        print("| model | side | images/s | ratio | cosine | peak MB |\n|---|---|---|---|---|---|")
+        print_head("model", "side", "images/s", "ratio", "cosine", "peak MB")
         for name in args.models:
             runs: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
-            for _ in range(args.rounds):
-                for side in SIDES:
-                    runs[side].append(one(folder, name, side, args.workers))
-            best = {
-                side: max(results, key=lambda run: run["rate"]) for side, results in runs.items()
-            }
+            for side in SIDES * args.rounds:
+                runs[side].append(one(folder, name, side, args.workers))
+            best = {side: max(each, key=lambda run: run["rate"]) for side, each in runs.items()}
             for side, run in best.items():
-                ratio = run["rate"] / best["timm"]["rate"]
-                print(
-                    f"| {name} | {side} | {run['rate']:.1f} | {ratio:.2f} | "
-                    f"{run.get('cosine', 1):.6f} | {run['peak_mb']:.0f} |",
-                    flush=True,
-                )
+                rate, ratio = f"{run['rate']:.1f}", run["rate"] / best["timm"]["rate"]
+                cosine = f"{run.get('cosine', 1):.6f}"
+                print_row(name, side, rate, ratio, cosine, round(run["peak"]))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] == "--one":
-        where, model_name, which, loader_workers = sys.argv[2:]
-        result = (
-            plain_loop(Path(where), model_name, int(loader_workers))
-            if which == "timm"
-            else ours(Path(where), model_name, which)
-        )
-        peak = max(
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-            resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
-        )
-        print(json.dumps({**result, "peak_mb": peak / 1024}))
-    else:
-        main()
+    main()

@@ -13,10 +13,8 @@ that need layers, references, and where a stream does not give a learner what it
 
 from __future__ import annotations
 
-import argparse
 import math
 import platform
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import in_turn, note
+from timing import in_turn, note, parse_options, print_head, print_row
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedbench.api import build_stream, make_learner, run
@@ -126,7 +124,6 @@ def streams(
     folder: Path, mnist: str | None, toy: bool
 ) -> dict[str, tuple[Callable[[], Stream], int]]:
     """Shape → how its stream is made, and the epochs of a session."""
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
     from synthetic import clusters, mnist_like
 
     classes = 20 if toy else 100
@@ -160,28 +157,22 @@ def measure(shape: str, stream: Stream, title: str, learner: Learner, repeats: i
         return
     rounds = in_turn([learn, bare_products(products)], repeats, time.process_time)
     rate = products.flops / max(rounds.best(1), 1e-9) / 1e9
-    print(
-        f"| {shape} | {title} | {rounds.median(0):.2f} | {rounds.median(1):.2f} | "
-        f"{rounds.ratio(0, 1):.2f} | {sum(products.counts.values()):,} | {rate:.0f} | "
-        f"{rounds.disturbed} of {repeats} |",
-        flush=True,
-    )
+    times = rounds.median(0), rounds.median(1), rounds.ratio(0, 1)
+    count, disturbed = f"{sum(products.counts.values()):,}", f"{rounds.disturbed} of {repeats}"
+    print_row(shape, title, *times, count, f"{rate:.0f}", disturbed)
 
 
 def main() -> None:
     """Print one table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser = parse_options(__doc__ or "", repeats=3, threads=1)
     parser.add_argument("--shapes", nargs="+", help="the beginnings of their names")
     parser.add_argument("--learners", nargs="+", default=measured_learners())
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--toy", action="store_true", help="small; the figures mean nothing")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     print(f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}\n")
-    print("| shape | learner | s | its products, s | ratio | products | GFLOP/s | disturbed |")
-    print("|---|---|---|---|---|---|---|---|")
+    heads = ("s", "its products, s", "ratio", "products", "GFLOP/s", "disturbed")
+    print_head("shape", "learner", *heads)
     with tempfile.TemporaryDirectory() as folder:
         for shape, (make_stream, epochs) in streams(Path(folder), args.file, args.toy).items():
             if args.shapes and not shape.startswith(tuple(args.shapes)):

@@ -39,29 +39,15 @@ Step = tuple[Tensor, float]  # scores (n, k) of all test samples, and the tool's
 
 @dataclass
 class Exported:
-    """An exported stream; the classes are numbered in the order in which they are learned.
-
-    Parameters
-    ----------
-    ends : list of int
-        Classes seen after each session.
-    order : array of int
-        (C,) label of each class.
-    train, test : list of tuple
-        x (n, D) and y (n,) of each session, and of each eval set.
-    rows : array of int
-        (n,) row of each test sample.
-    seeds : dict
-        Those of our runs on this stream, for what is drawn the same.
-    """
+    """An exported stream; the classes are numbered in the order in which they are learned."""
 
     digest: str
-    ends: list[int]
-    order: NDArray[np.int64]
-    train: list[tuple[Tensor, Tensor]]
-    test: list[tuple[Tensor, Tensor]]
-    rows: NDArray[np.int64]
-    seeds: dict[str, int]
+    ends: list[int]  # classes seen after each session
+    order: NDArray[np.int64]  # (C,) label of each class
+    train: list[tuple[Tensor, Tensor]]  # x (n, D) and y (n,) of each session
+    test: list[tuple[Tensor, Tensor]]  # and of each eval set
+    rows: NDArray[np.int64]  # (n,) row of each test sample
+    seeds: dict[str, int]  # of our runs on this stream, for what is drawn the same
 
     @property
     def width(self) -> int:
@@ -191,9 +177,6 @@ def in_order(data: Rows, batch_size: int, shuffle: bool, num_workers: int) -> An
     return DataLoader(data, batch_size=batch_size)
 
 
-TIMM = ("timm", "timm.models", "timm.models.layers", "timm.models.layers.weight_init")
-
-
 def stay_on_the_processor() -> None:
     """Let code that names the card run without one."""
     to = torch.Tensor.to
@@ -210,7 +193,8 @@ def stay_on_the_processor() -> None:
 def through_pilot(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """SimpleCIL and RanPAC of PILOT, and RanPAC's authors' code."""
     authors = args.method == "ranpac-authors"
-    use_checkout(args.checkout, *TIMM)
+    layers = "timm.models.layers"
+    use_checkout(args.checkout, "timm", "timm.models", layers, f"{layers}.weight_init")
     inc_net = importlib.import_module("inc_net" if authors else "utils.inc_net")
     name = "RanPAC" if authors else f"models.{args.method.removeprefix('pilot-').split('-')[0]}"
     module: Any = importlib.import_module(name)
@@ -270,22 +254,19 @@ def pilot_settings(stream: Exported, args: argparse.Namespace, authors: bool) ->
 
 # --- Mammoth ---
 
-KORNIA = (
-    *("kornia", "kornia.augmentation", "kornia.augmentation.container"),
-    *("kornia.augmentation.container.params", "kornia.constants"),
-)
+KORNIA = ("", ".augmentation", ".augmentation.container", ".augmentation.container.params")
 
 
 def through_mammoth(stream: Exported, args: argparse.Namespace) -> Iterator[Step]:
     """Mammoth's ER, one pass in batches of ten, with our initial weights and order of samples."""
-    use_checkout(args.checkout, "datasets", *KORNIA)
+    use_checkout(args.checkout, "datasets", "kornia.constants", *(f"kornia{m}" for m in KORNIA))
     here = Path.cwd()
     model = importlib.import_module("models.er")
     evaluate = importlib.import_module("utils.evaluate").evaluate
     os.chdir(here)  # the import went into the checkout
-    starts, n_classes = [0, *stream.ends], len(stream.order)
+    starts = [0, *stream.ends]
     dataset: Any = SimpleNamespace(
-        N_CLASSES=n_classes,
+        N_CLASSES=len(stream.order),
         N_TASKS=len(stream.ends),
         N_CLASSES_PER_TASK=np.diff(starts).tolist(),
         SETTING="class-il",

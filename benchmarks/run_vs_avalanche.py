@@ -9,10 +9,8 @@ loggers, one metric (accuracy per experience), and its fastest evaluation batch.
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import platform
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from floors import Products, bare_products
-from timing import in_turn, note
+from timing import in_turn, note, parse_options, print_head, print_row
 from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
@@ -42,26 +40,14 @@ LAM = 100.0  # λ/2 Σ F (θ - θ*)² here; in Avalanche λ' Σ F (θ - θ*)², 
 
 @dataclass(frozen=True)
 class Settings:
-    """One learner on both sides.
-
-    Parameters
-    ----------
-    title : str
-        Title in the table.
-    learner : str
-        Name of the learner in embedbench.
-    optimiser, lr, batch : str, float, int
-        Optimiser, learning rate and batch size of every session.
-    ours : dict
-        Further settings in embedbench.
-    """
+    """One learner on both sides: its title in the table, and its settings."""
 
     title: str
     learner: str
     optimiser: str
     lr: float
     batch: int
-    ours: dict[str, Any]
+    ours: dict[str, Any]  # further settings in embedbench
 
 
 EVERY_SAMPLE = 10**9
@@ -159,11 +145,8 @@ def count(side: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
 def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: int) -> None:
     """Print a table of all learners on one stream; Avalanche's side is timed once per learner."""
     print(f"\n**{title}**: {len(stream.sessions)} sessions, {epochs} epochs each\n")
-    print(
-        "| learner | here s | Avalanche s | times faster | best s: here, Avalanche "
-        "| floor s | best / floor | mean accuracy | disturbed |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    heads = ("here s", "Avalanche s", "times faster", "best s: here, Avalanche", "floor s")
+    print_head("learner", *heads, "best / floor", "mean accuracy", "disturbed")
     data = scenario(stream)
     for learner, variants in SETTINGS.items():
         note(f"{title}, {learner}: warm-up")
@@ -176,31 +159,24 @@ def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: i
         last = len(variants)
         for i, variant in enumerate(variants):
             a, b, least = rounds.best(i), rounds.best(last), (bare.best(i), bare.best(last))
-            print(
-                f"| {variant.title} | {rounds.median(i):.2f} | {rounds.median(last):.2f} "
-                f"| {rounds.ratio(last, i):.2f} | {a:.2f}, {b:.2f} "
-                f"| {least[0]:.2f}, {least[1]:.2f} | {a / least[0]:.2f}, {b / least[1]:.2f} "
-                f"| {means[i]:.3f}, {mean:.3f} | {rounds.disturbed} of {repeats} |",
-                flush=True,
+            times = rounds.median(i), rounds.median(last), rounds.ratio(last, i)
+            over = a / least[0], b / least[1]
+            pairs = (f"{x:.2f}, {y:.2f}" for x, y in ((a, b), least, over))
+            accuracies, disturbed = (
+                f"{means[i]:.3f}, {mean:.3f}",
+                f"{rounds.disturbed} of {repeats}",
             )
+            print_row(variant.title, *times, *pairs, accuracies, disturbed)
 
 
 def main() -> None:
     """Measure and print Markdown tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser = parse_options(__doc__ or "", repeats=5, threads=2)
     parser.add_argument("--parts", nargs="+", default=["permuted", "classes"])
     parser.add_argument("--sessions", type=int, default=3, help="sessions of the permuted stream")
-    parser.add_argument(
-        "--epochs", type=int, nargs=2, default=(2, 10), help="epochs of the two parts"
-    )
-    parser.add_argument(
-        "--eval-batch", type=int, default=1024, help="evaluation batch of Avalanche"
-    )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=int, nargs=2, default=(2, 10), help="of the two parts")
+    parser.add_argument("--eval-batch", type=int, default=1024, help="of Avalanche")
     args = parser.parse_args()
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
     from synthetic import clusters, mnist_like
 
     warnings.filterwarnings("ignore")

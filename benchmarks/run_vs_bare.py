@@ -13,10 +13,8 @@ and writes record.json; the bare loop reads the same file with h5py and saves it
 
 from __future__ import annotations
 
-import argparse
 import copy
 import platform
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,7 +26,7 @@ import h5py
 import numpy as np
 import torch
 from floors import Products, bare_products
-from timing import in_turn, note
+from timing import in_turn, note, parse_options, print_head, print_row
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -52,19 +50,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Plan:
-    """What both sides do.
-
-    Parameters
-    ----------
-    sessions, epochs : int
-        Sessions of the stream, and epochs per session.
-    look : bool
-        Measure the validation loss after every epoch, and restore the best weights.
-    """
+    """What both sides do: sessions of the stream, and epochs a session."""
 
     sessions: int
     epochs: int
-    look: bool
+    look: bool  # measure the validation loss after every epoch, and restore the best weights
 
     @property
     def stop(self) -> Stop:
@@ -92,12 +82,8 @@ class Data:
         train, val, held = (
             (table[rows_of(x)].to(device), torch.from_numpy(y).to(device)) for x, y in parts
         )
-        return cls(
-            train,
-            val,
-            held,
-            [None if c is None else torch.from_numpy(c).to(device) for c in columns],
-        )
+        moved = [None if c is None else torch.from_numpy(c).to(device) for c in columns]
+        return cls(train, val, held, moved)
 
 
 def bare(
@@ -157,18 +143,12 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
     stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
 
     def ours() -> None:
-        link = (
-            Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
-        )  # a new path, so that no stored run is reused
+        # a new path, so that no stored run is reused
+        link = Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
         link.symlink_to(path.resolve())
-        study = Study(
-            files=((str(link),),),
-            protocols=("permutation",),
-            learners=("mlp",),
-            seeds=(SEED,),
-            set=parse_settings([f"protocol.sessions={plan.sessions}", "references=0"]),
-        )
-        (spec,) = resolve(study)
+        settings = parse_settings([f"protocol.sessions={plan.sessions}", "references=0"])
+        what = {"protocols": ("permutation",), "learners": ("mlp",), "seeds": (SEED,)}
+        (spec,) = resolve(Study(files=((str(link),),), set=settings, **what))
         spec = spec.with_settings(stop=asdict(plan.stop))
         task = make_task(spec, link.with_suffix(".runs"), StreamCache())
         execute(task, torch.get_num_threads())
@@ -183,14 +163,10 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
 
 def main() -> None:
     """Measure and print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser = parse_options(__doc__, repeats=5, threads=2)
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
     from synthetic import mnist_like
 
     torch.set_num_threads(args.threads)
@@ -201,11 +177,8 @@ def main() -> None:
             f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}; "
             f"{args.sessions} sessions, {args.epochs} epochs each, {args.repeats} rounds\n"
         )
-        print(
-            "| from … to | rule | `run` s | bare s | ratio | best `run`, bare s | floor s "
-            "| same answers | disturbed |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|")
+        heads = ("`run` s", "bare s", "ratio", "best `run`, bare s", "floor s", "same answers")
+        print_head("from … to", "rule", *heads, "disturbed")
         for look in (False, True):
             plan = Plan(args.sessions, args.epochs, look)
             rule = "epochs" if not look else "validation every epoch, best weights kept"
@@ -220,13 +193,10 @@ def main() -> None:
                 ("file to files", cells(path, plan, out)),
             ):
                 rounds = in_turn(sides, args.repeats)
-                print(
-                    f"| {name} | {rule} | {rounds.median(0):.2f} | {rounds.median(1):.2f} | "
-                    f"{rounds.ratio(0, 1):.2f} | {rounds.best(0):.2f}, {rounds.best(1):.2f} | "
-                    f"{least:.2f} | {100 * same:.2f} % | "
-                    f"{rounds.disturbed} of {args.repeats} |",
-                    flush=True,
-                )
+                times = rounds.median(0), rounds.median(1), rounds.ratio(0, 1)
+                both = f"{rounds.best(0):.2f}, {rounds.best(1):.2f}"
+                disturbed = f"{rounds.disturbed} of {args.repeats}"
+                print_row(name, rule, *times, both, least, f"{100 * same:.2f} %", disturbed)
 
 
 if __name__ == "__main__":

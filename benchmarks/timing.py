@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 BUSY = 0.15  # cores; a round during which other processes used more is measured again
 TRIES = 3  # per round
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))  # makers of data
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,27 @@ def _others() -> float:
     user, nice, system, _idle, _wait, irq, soft, steal = fields[:8]
     busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
     return busy - time.process_time()
+
+
+def parse_options(doc: str, repeats: int, threads: int) -> argparse.ArgumentParser:
+    """The options of a script, to which it adds its own."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--threads", type=int, default=threads)
+    return parser
+
+
+def print_row(*cells: object) -> None:
+    """A row of a Markdown table; times with two digits."""
+    texts = (f"{c:.2f}" if isinstance(c, float) else str(c) for c in cells)
+    print(f"| {' | '.join(texts)} |", flush=True)
+
+
+def print_head(*names: str) -> None:
+    """The first two lines of a Markdown table."""
+    print_row(*names)
+    print("|---" * len(names) + "|", flush=True)
 
 
 def note(line: str) -> None:

@@ -33,15 +33,11 @@ OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purp
 
 def steps() -> list[Step]:
     """One step for each learner and each kind of stream that it takes."""
-    result = []
-    for name, tags, lacks in each_learner():
-        if tags is None:
-            result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
-            continue
-        result += [
-            Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind))
-            for kind, seconds in kinds(tags).items()
-        ]
+    result = [
+        Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind), lacks)
+        for name, tags, lacks in each_learner()
+        for kind, seconds in kinds(tags or Tags()).items()
+    ]
     return sorted(result, key=lambda step: step.name.split("/")[1] != "embeddings")
 
 

@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from gpu_parts.step import Bench, Figure, Step, joules_text
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
 SMALL = {"resnet50": "resnet10t", "vit_base_patch16_224": "vit_tiny_patch16_224"}  # in a test
 SHIPPED = "tf_efficientnet_lite0"
+LANES = min(cores(), CUDA_LANES)  # threads that decode beside a card
 AIM = 0.85  # share of the rate of the slower of forward pass and decoding
 COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # least cosine to the CPU's rows
 COMPARED = 32  # rows
@@ -97,7 +98,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
     slower = "forward pass" if forward < decoding else "decoding"
     note = (
         f"forward pass alone {forward:,.0f}/s, decoding alone {decoding:,.0f}/s on "
-        f"{lanes()} threads; {peak(bench)}; {joules_text(joules)}"
+        f"{LANES} threads; {peak(bench)}; {joules_text(joules)}"
     )
     values = {"rate": ours, "forward": forward, "decoding": decoding, "ratio": ratio}
     what = f"{name}, {dtype}, {len(file.labels):,} JPEGs: against the slower, the {slower}"
@@ -142,22 +143,9 @@ def difference(what: str, a: NDArray[np.float32], b: NDArray[np.float32], aim: s
 
 
 def killed(bench: Bench) -> list[Figure]:
-    """Kill -9 in the middle of an extraction of the emoji, and resume it."""
+    """Kill -9 extractions of the emoji in the last two fifths of their time, and resume them."""
     n = 1 if bench.toy else 3
     source = str(images(bench.scratch, True)) if bench.toy else "demo"
-    results = list(kills(source, n, bench))
-    same = sum(is_same for _, is_same in results)
-    what = "extraction killed with -9 and resumed: the same file as uninterrupted"
-    note = f"resumed at image {', '.join(str(at) for at, _ in results)}"
-    return [Figure(what, f"{same} of {n}", "all", same == n, note)]
-
-
-def kills(source: str, n: int, bench: Bench) -> Iterator[tuple[int, bool]]:
-    """Kill `n` extractions in the last two fifths of their time and resume them.
-
-    Each gives the image at which it resumed, and whether it then made the same file as one that
-    was not interrupted.
-    """
     path = os.pathsep.join(p for p in sys.path if p)
 
     def start(out: Path) -> subprocess.Popen[str]:
@@ -174,9 +162,9 @@ def kills(source: str, n: int, bench: Bench) -> Iterator[tuple[int, bool]]:
     whole, out = bench.scratch / "whole.h5", bench.scratch / "out.h5"
     began = time.perf_counter()
     finish(start(whole))
-    seconds, rng, number = time.perf_counter() - began, random.Random(0), 0
-    expected = EmbeddingFile.open(whole).digests
-    while number < n:
+    seconds, rng = time.perf_counter() - began, random.Random(0)
+    expected, same, places = EmbeddingFile.open(whole).digests, 0, []
+    while len(places) < n:
         process = start(out)
         try:
             process.wait(rng.uniform(0.6 * seconds, seconds))
@@ -184,11 +172,13 @@ def kills(source: str, n: int, bench: Bench) -> Iterator[tuple[int, bool]]:
             process.kill()
         process.communicate()
         if not out.exists():  # else it finished before the kill
-            number += 1
-            resumed_at = finish(start(out))
+            places.append(str(finish(start(out))))
             file = EmbeddingFile.open(out)
-            yield resumed_at, file.digests == expected and not file.damaged_rows()
+            same += file.digests == expected and not file.damaged_rows()
         out.unlink()
+    what = "extraction killed with -9 and resumed: the same file as uninterrupted"
+    note = f"resumed at image {', '.join(places)}"
+    return [Figure(what, f"{same} of {n}", "all", same == n, note)]
 
 
 def real(name: str, toy: bool) -> str:
@@ -199,11 +189,6 @@ def real(name: str, toy: bool) -> str:
 def batch_of(bench: Bench) -> int:
     """Images in a forward pass of `extract`."""
     return CUDA_BATCH if bench.on_card else CPU_BATCH
-
-
-def lanes() -> int:
-    """Threads that decode beside a card."""
-    return min(cores(), CUDA_LANES)
 
 
 @cache
@@ -283,8 +268,8 @@ def forward_rate(model: Backbone, bench: Bench) -> float:
 def decode_rate(source: Source, model: Backbone) -> float:
     """Images per second that are read, hashed, resized and cropped."""
     numbers = range(len(source.ids))
-    with ThreadPoolExecutor(lanes()) as pool:
-        list(pool.map(lambda i: decode(source, i, model), numbers[: lanes()]))
+    with ThreadPoolExecutor(LANES) as pool:
+        list(pool.map(lambda i: decode(source, i, model), numbers[:LANES]))
         began = time.perf_counter()
         list(pool.map(lambda i: decode(source, i, model).digest, numbers))
         return len(numbers) / (time.perf_counter() - began)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,36 +63,28 @@ def epoch(variant: str, bench: Bench) -> list[Figure]:
     stream = stream_of(bench.scratch, bench.toy)
     epochs = 2 if bench.toy else 3
     images = {"augment": "crop-flip", **VARIANTS[variant]}
-    sides: dict[str, Callable[[Clock], float]] = {
-        "ours": partial(ours, stream, images, epochs, bench.device, bench.toy),
-        "bare": partial(bare, stream, images, epochs, bench.device, bench.toy),
-    }
-    plainly = {**sides, "defaults": sides["bare"]}
-    measured: dict[str, tuple[Clock, float, float]] = {}
-    for name, side in plainly.items():
-        arithmetic: AbstractContextManager[object] = repeatable(bench.device)
+    clocks, losses, joules = {}, {}, {}
+    for name, side in {"ours": ours, "bare": bare, "defaults": bare}.items():
         meter, clock = Meter(bench.device), Clock(bench)
         before = meter.read()
-        with nullcontext() if name == "defaults" else arithmetic:
-            loss = side(clock)
-        measured[name] = clock, loss, float((meter.read() - before)[1])
-    seconds = {name: clock.epoch for name, (clock, _, _) in measured.items()}
+        with nullcontext() if name == "defaults" else repeatable(bench.device):
+            losses[name] = side(stream, images, epochs, bench.device, bench.toy, clock)
+        clocks[name], joules[name] = clock, float((meter.read() - before)[1])
+    seconds = {name: clock.epoch for name, clock in clocks.items()}
     ratio = seconds["ours"] / seconds["bare"]
-    (first, loss, joules), (first_bare, loss_bare, joules_bare) = (
-        (clock.first, loss, joules) for clock, loss, joules in (measured["ours"], measured["bare"])
-    )
     note = (
         f"bare {seconds['bare']:.2f} s, with PyTorch's defaults (TF32, any algorithm) "
-        f"{seconds['defaults']:.2f} s; first epoch {first:.1f} s, bare {first_bare:.1f} s; "
-        f"last loss {loss:.4f}, bare {loss_bare:.4f}; {joules_text(joules)} for {epochs} epochs, "
-        f"bare {joules_text(joules_bare)}"
+        f"{seconds['defaults']:.2f} s; first epoch {clocks['ours'].first:.1f} s, bare "
+        f"{clocks['bare'].first:.1f} s; last loss {losses['ours']:.4f}, bare "
+        f"{losses['bare']:.4f}; {joules_text(joules['ours'])} for {epochs} epochs, bare "
+        f"{joules_text(joules['bare'])}"
     )
     what = (
         f"ResNet-32, {variant}: an epoch of {len(stream.sessions[0].x):,} images of 32 x 32, "
         f"batches of {BATCH}, crop and flip, against a bare loop"
     )
     figure = f"{seconds['ours']:.2f} s, {ratio:.2f} times"
-    values = {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in measured.items()}}
+    values = {**seconds, "ratio": ratio, "joules": joules}
     return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
 
 
@@ -115,8 +107,7 @@ class Clock:
     @property
     def epoch(self) -> float:
         """Median seconds of the epochs after the first."""
-        each = [b - a for a, b in zip(self.ends[1:], self.ends[2:], strict=False)]
-        return statistics.median(each)
+        return statistics.median(b - a for a, b in pairwise(self.ends[1:]))
 
 
 def learner_of(images: dict[str, Any], epochs: int, toy: bool) -> Any:

@@ -35,7 +35,7 @@ def describe(device: str) -> dict[str, Any]:
     """The card, the machine, the versions and the date."""
     facts: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "card": card_name(device),
+        "card": "cpu",
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0,
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -45,17 +45,9 @@ def describe(device: str) -> dict[str, Any]:
     if device.startswith("cuda"):
         import torch
 
+        facts["card"] = str(torch.cuda.get_device_name(device))
         facts["cuda"], facts["cudnn"] = torch.version.cuda, torch.backends.cudnn.version()
     return facts
-
-
-def card_name(device: str) -> str:
-    """The name of the card; "cpu" if there is none."""
-    if not device.startswith("cuda"):
-        return "cpu"
-    import torch
-
-    return str(torch.cuda.get_device_name(device))
 
 
 def _version(package: str) -> str:

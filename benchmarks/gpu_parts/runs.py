@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -51,12 +52,7 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
     with repeatable(bench.device):
         same = float((torch.from_numpy(run().answer) == bare(nadam=NAdam)).double().mean())
         rounds = in_turn((run, bare), 1 if bench.toy else 5)
-        joules = []
-        for side in (run, bare):
-            meter = Meter(bench.device)
-            before = meter.read()
-            side()
-            joules.append(float((meter.read() - before)[1]))
+        joules = [_joules(side, bench) for side in (run, bare)]
     ratio = rounds.ratio(0, 1)
     rule = "validation every epoch, best weights kept" if look else "epochs"
     what = (
@@ -71,6 +67,13 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
     )
     values = {"ratio": ratio, "same": same, "joules": joules}
     return [Figure(what, figure, f"{AIM} times", ratio <= AIM, note, values)]
+
+
+def _joules(side: Callable[[], object], bench: Bench) -> float:
+    meter = Meter(bench.device)
+    before = meter.read()
+    side()
+    return float((meter.read() - before)[1])
 
 
 @cache

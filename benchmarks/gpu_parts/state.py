@@ -29,23 +29,13 @@ class State:
                     f"{' --toy' if stored.get('toy') else ''}; give another --out, or remove it"
                 )
             self.data = stored
+        self.steps: dict[str, Any] = self.data["steps"]  # done or broken, by name
+        self.missing: dict[str, str] = self.data["missing"]  # left out by this call: the reason
 
     def begin(self, call: dict[str, Any]) -> None:
         """Note that a call has begun."""
         self.data["calls"].append({**call, "seconds": 0.0})
-        self.data["missing"] = {}
-
-    @property
-    def steps(self) -> dict[str, Any]:
-        """The steps that have been done or that broke, by name."""
-        steps: dict[str, Any] = self.data["steps"]
-        return steps
-
-    @property
-    def missing(self) -> dict[str, str]:
-        """The steps that this call left out, with the reason."""
-        missing: dict[str, str] = self.data["missing"]
-        return missing
+        self.missing.clear()
 
     def done(self, name: str, answer: dict[str, Any]) -> None:
         """Keep the result of a step."""

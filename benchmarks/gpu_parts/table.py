@@ -59,9 +59,7 @@ def _waiting(names: Sequence[str], data: Mapping[str, Any]) -> list[str]:
     for name in names:
         if name not in data["steps"]:
             reasons.setdefault(data["missing"].get(name, "not chosen by --parts"), []).append(name)
-    return [
-        _row(", ".join(mine), "", "", "", "not run", why, "", "") for why, mine in reasons.items()
-    ]
+    return [_row(", ".join(m), "", "", "", "not run", why, "", "") for why, m in reasons.items()]
 
 
 def _rows(name: str, step: Mapping[str, Any]) -> list[str]:
