@@ -127,22 +127,20 @@ def streams(
     from synthetic import clusters, mnist_like
 
     classes = 20 if toy else 100
-    wide = partial(clusters, noise=1.0, width=1280)
 
     def permutations() -> Stream:
         path = mnist or mnist_like(folder / "mnist.h5", *((600, 100) if toy else (20_000, 3_000)))
         return build_stream(path, "permutation", sessions=2 if toy else 3)
 
-    def one_class() -> Stream:
-        path = wide(folder / "one.h5", classes, 30, 10)
-        return build_stream(path, "incremental-class", base=classes // 2)
+    def wide(name: str, train: int, test: int, **how: int) -> Stream:
+        path = clusters(folder / name, classes, train, test, noise=1.0, width=1280)
+        return build_stream(path, "incremental-class", **how)
 
-    def few_samples() -> Stream:
-        path = wide(folder / "few.h5", classes, 5, 5)
-        return build_stream(path, "incremental-class", sessions=classes // 2)
-
-    return {"permutations": (permutations, 2), "one class": (one_class, 10),
-            "few samples": (few_samples, 10)}  # fmt: skip
+    return {
+        "permutations": (permutations, 2),
+        "one class": (partial(wide, "one.h5", 30, 10, base=classes // 2), 10),
+        "few samples": (partial(wide, "few.h5", 5, 5, sessions=classes // 2), 10),
+    }
 
 
 def measure(shape: str, stream: Stream, title: str, learner: Learner, repeats: int) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from floors import Products, bare_products
+from floors import EVERY_SAMPLE, Products, bare_products
 from timing import in_turn, note, parse_options, print_head, print_row
 from torch.utils.data import TensorDataset
 
@@ -50,7 +50,6 @@ class Settings:
     ours: dict[str, Any]  # further settings in embedbench
 
 
-EVERY_SAMPLE = 10**9
 SETTINGS = {
     "mlp": [Settings("mlp", "mlp", "nadam", 8e-4, 256, {})],
     "ewc": [

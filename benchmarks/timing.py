@@ -86,10 +86,9 @@ def _others() -> float:
     stat = Path("/proc/stat")
     if not stat.is_file():
         return 0.0
-    fields = [int(v) for v in stat.read_text().split("\n")[0].split()[1:]]
-    user, nice, system, _idle, _wait, irq, soft, steal = fields[:8]
-    busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
-    return busy - time.process_time()
+    fields = [int(v) for v in stat.read_text().split("\n")[0].split()[1:9]]
+    del fields[3:5]  # idle, and waiting for a disk
+    return sum(fields) / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 def parse_options(doc: str, repeats: int, threads: int) -> argparse.ArgumentParser:
